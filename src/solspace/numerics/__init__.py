@@ -1,0 +1,1 @@
+"""Special functions, quadrature, roots, random streams, progress: no physics here."""
