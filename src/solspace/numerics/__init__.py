@@ -1,1 +1,1 @@
-"""Special functions, quadrature, roots, random streams, progress: no physics here."""
+"""Numbers without physics: special functions, quadrature, roots with a status, random streams, progress."""

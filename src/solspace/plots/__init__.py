@@ -1,1 +1,1 @@
-"""."""
+"""Pictures: (results, axes) to axes; nothing is computed here."""

@@ -1,1 +1,1 @@
-"""."""
+"""Finite n: approximate message passing, stochastic localization, annealed Metropolis."""

@@ -1,1 +1,1 @@
-"""."""
+"""Compiled inner loops of the samplers."""

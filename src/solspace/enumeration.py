@@ -1,0 +1,156 @@
+"""The exact law of a small problem: all 2^n weights, n <= 20. The judge that every sampler faces.
+
+Weight number c has w_i = +1 where bit i of c is set. Stabilities of all of them come from two tables, one for the lower and
+one for the upper half of the bits, added block by block: no matrix of 2^n × n is ever made.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from solspace.numerics.streams import RNG, generator
+from solspace.problem import Perceptron
+
+Array = NDArray[Any]
+LARGEST = 20
+
+
+class Enumeration:
+    """Probabilities of all weights of a ±1 problem, and what follows from them.
+
+    >>> law = Perceptron.random(n=5, alpha=0.4, rng=1).enumerate()
+    >>> float(law.probabilities.sum().round(12))
+    1.0
+    >>> law.sample(3, rng=0).shape
+    (3, 5)
+    """
+
+    def __init__(self, problem: Perceptron) -> None:
+        if problem.target.prior.name != "binary":
+            raise ValueError(f"only ±1 weights can be enumerated; the prior is {problem.target.prior.name!r}.")
+        if problem.n > LARGEST:
+            raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
+        self.problem = problem
+        self.log_weights = _log_weights(problem)
+        self.log_partition = float(logsumexp(self.log_weights))
+        """log Z = log Σ_w ∏_μ exp(-U(s_μ)/T)."""
+        if np.isneginf(self.log_partition):
+            raise ValueError(
+                f"this instance (n = {problem.n}, m = {problem.m}) has no solution: none of its 2^{problem.n} weights "
+                "meets every constraint; lower the load or the margin."
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of weights."""
+        return self.problem.n
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """(2^n,) probability of each weight."""
+        return np.exp(self.log_weights - self.log_partition)
+
+    @cached_property
+    def weights(self) -> Array:
+        """(2^n, n) all weights, int8."""
+        return decode(np.arange(1 << self.n), self.n)
+
+    @cached_property
+    def n_solutions(self) -> int:
+        """Number of weights that meet every constraint, whatever their probability."""
+        return sum(int((~missed).sum()) for _, missed in _violated_blocks(self.problem))
+
+    @property
+    def marginals(self) -> Array:
+        """(n,) mean of each weight."""
+        return 2 * self._expect_bits() - 1
+
+    def _expect_bits(self) -> Array:
+        cube = self.probabilities.reshape((2,) * self.n)
+        return np.array([cube.take(1, axis=self.n - 1 - i).sum() for i in range(self.n)])
+
+    @property
+    def entropy(self) -> float:
+        """-Σ p log p, per weight."""
+        p = self.probabilities[self.probabilities > 0]
+        return float(-(p * np.log(p)).sum() / self.n)
+
+    def overlap_distribution(self) -> tuple[Array, Array]:
+        """Return (overlaps, probabilities) of ⟨w, w'⟩/n for two independent draws, n + 1 values each.
+
+        The law of w·w' is the XOR-correlation of the probabilities with themselves: two Walsh-Hadamard transforms.
+        """
+        spectrum = _walsh(self.probabilities) ** 2
+        product = _walsh(spectrum) / len(spectrum)
+        distance = _popcount(np.arange(len(product), dtype=np.int64))
+        mass = np.bincount(distance, weights=product, minlength=self.n + 1)
+        return 1 - 2 * np.arange(self.n, -1, -1) / self.n, np.clip(mass[::-1], 0, None)
+
+    def posterior_mean(self, field: Array) -> Array:
+        """Return the exact marginals (k, n) of the law tilted by exp(⟨h, w⟩), for fields h (k, n): the exact denoiser."""
+        field = np.atleast_2d(np.asarray(field, dtype=float))
+        tilted = self.log_weights + field @ self.weights.T
+        tilted = np.exp(tilted - tilted.max(axis=1, keepdims=True))
+        return (tilted @ self.weights) / tilted.sum(axis=1, keepdims=True)
+
+    def sample(self, k: int, rng: RNG = None) -> Array:
+        """Return `k` exact samples (k, n), int8."""
+        if not k >= 1:
+            raise ValueError(f"the number of samples must be at least 1; got {k!r}.")
+        cumulative = np.cumsum(self.probabilities)
+        draws = generator(rng).random(k) * cumulative[-1]
+        return decode(np.searchsorted(cumulative, draws, side="right"), self.n)
+
+
+def decode(codes: Array, n: int) -> Array:
+    """Return the weights (k, n) numbered by `codes` (k,): w_i = +1 where bit i is set.
+
+    >>> decode(np.array([1]), 3)
+    array([[ 1, -1, -1]], dtype=int8)
+    """
+    return (2 * ((np.asarray(codes)[:, None] >> np.arange(n)) & 1) - 1).astype(np.int8)
+
+
+def _stability_blocks(problem: Perceptron) -> Any:
+    """Yield (first code, stabilities (2^low, m)) over all weights in the order of their numbers."""
+    low = min(problem.n, 10)
+    exact = problem.patterns.astype(np.int64 if problem.has_binary_patterns else np.float64)
+    lower = decode(np.arange(1 << low), low).astype(exact.dtype) @ exact[:, :low].T
+    for high in range(1 << (problem.n - low)):
+        upper = exact[:, low:] @ decode(np.array([high]), problem.n - low)[0].astype(exact.dtype)
+        yield high << low, (lower + upper) / np.sqrt(problem.n)
+
+
+def _log_weights(problem: Perceptron) -> Array:
+    result = np.empty(1 << problem.n)
+    for first, stabilities in _stability_blocks(problem):
+        result[first : first + len(stabilities)] = problem.target.log_weight(stabilities).sum(axis=1)
+    return result
+
+
+def _violated_blocks(problem: Perceptron) -> Any:
+    for first, stabilities in _stability_blocks(problem):
+        yield first, problem.target.violated(stabilities).any(axis=1)
+
+
+def _walsh(values: Array) -> Array:
+    values = values.copy()
+    half = 1
+    while half < len(values):
+        pairs = values.reshape(-1, 2, half)
+        pairs[:, 0], pairs[:, 1] = pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]
+        half *= 2
+    return values
+
+
+def _popcount(codes: Array) -> Array:
+    count = np.zeros(codes.shape, dtype=np.int64)
+    while codes.any():
+        count += codes & 1
+        codes = codes >> 1
+    return count

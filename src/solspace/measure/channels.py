@@ -1,0 +1,5 @@
+"""Output channels."""
+
+
+def __getattr__(name: str):
+    raise NotImplementedError(name)

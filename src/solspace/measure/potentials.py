@@ -1,0 +1,357 @@
+"""Potentials U(s): how much a constraint likes its stability s, measured from the margin.
+
+A target gives every constraint the weight ``exp(-U(s - margin) / T)``. A potential is *hard* when its weight vanishes on the
+wrong side of the margin (``log_weight = -inf`` there) and *soft* when it is finite everywhere. To add one, write a class with
+
+* ``log_weight(s)``: -U(s), vectorised, -inf where forbidden;
+* ``breakpoints``: the points where it is not smooth.
+
+The output channel then comes from quadrature split at the breakpoints; override ``channel`` where a closed form exists, and
+``register`` the class if targets built on it are to be read back from JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import channels
+from solspace.numerics.names import unknown
+
+Array = NDArray[np.floating[Any]]
+Channel = tuple[Array, Array, Array]
+
+_PROBE = np.concatenate([-np.logspace(-3, 3, 60), [0.0], np.logspace(-3, 3, 60)])
+"""Stabilities at which a user's potential is tried when a target is built."""
+
+
+class Potential:
+    """What every potential can do; a subclass needs `log_weight` and, where it is not smooth, `breakpoints`."""
+
+    name: ClassVar[str] = ""
+    breakpoints: tuple[float, ...] = (0.0,)
+    hard: bool = True
+    """True when the weight vanishes on the wrong side of the margin."""
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return -U(s) for stabilities `s` measured from the margin."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method log_weight(s).")
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return True where a constraint with stability `s` is not met."""
+        return np.asarray(s) < 0
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return (log Z, g, dg) of a Gaussian field of mean `omega` (from the margin) under the weight exp(-beta U)."""
+        return channels.quadrature_channel(
+            lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
+        )
+
+    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+        """Return (g, dg) alone: what message passing asks for at every iteration."""
+        _, g, dg = self.channel(omega, variance, beta)
+        return g, dg
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The potential's parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{value:g}" for value in self.parameters.values())
+        return f"{self.name or type(self).__name__}({given})" if given else self.name or type(self).__name__
+
+
+def scaled_log_weight(potential: Potential, s: ArrayLike, beta: float) -> Array:
+    """Return -beta U(s): the log weight at inverse temperature `beta`; at beta = 0 only what is forbidden counts."""
+    s = np.asarray(s)
+    if beta == 0:
+        forbidden = potential.violated(s) if potential.hard else np.zeros(s.shape, bool)
+        return np.where(forbidden, -np.inf, 0.0)
+    return beta * potential.log_weight(s)
+
+
+@dataclass(frozen=True)
+class Uniform(Potential):
+    """U = 0: all solutions count the same.
+
+    >>> Uniform().log_weight([-1.0, 2.0])
+    array([-inf,   0.])
+    """
+
+    name = "uniform"
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return 0 on solutions, -inf elsewhere."""
+        return np.where(self.violated(s), -np.inf, 0.0)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the closed form (EQUATIONS 1.1, beta = 0)."""
+        return channels.power_channel(omega, variance, 0.0)
+
+    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+        """Return (g, dg) by the fast kernel."""
+        return channels.power_derivatives(omega, variance, 0.0)
+
+
+@dataclass(frozen=True)
+class Log(Potential):
+    """U = -log s, the paper's: the weight s^(1/T) keeps solutions away from the margin.
+
+    >>> Log().log_weight([-1.0, 1.0])
+    array([-inf,   0.])
+    """
+
+    name = "log"
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return log s for s > 0, -inf elsewhere."""
+        return _log(np.asarray(s))
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the closed form by parabolic cylinder functions (EQUATIONS 1.1)."""
+        return channels.power_channel(omega, variance, beta)
+
+    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+        """Return (g, dg) by the fast kernel."""
+        return channels.power_derivatives(omega, variance, beta)
+
+
+@dataclass(frozen=True)
+class Hinge(Potential):
+    """U = -s on s < 0, 0 elsewhere: the distance of a violated constraint; soft.
+
+    >>> Hinge().log_weight([-2.0, 1.0])
+    array([-2.,  0.])
+    """
+
+    name = "hinge"
+    hard = False
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return s on the wrong side, 0 on the right one."""
+        return np.minimum(np.asarray(s), 0.0)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the closed form: a Gaussian tail and a tilted one."""
+        return channels.hinge_channel(omega, variance, beta)
+
+
+@dataclass(frozen=True)
+class Errors(Potential):
+    """U = 1 on s < 0, 0 elsewhere: the number of violated constraints; soft.
+
+    >>> Errors().log_weight([-2.0, 1.0])
+    array([-1.,  0.])
+    """
+
+    name = "errors"
+    hard = False
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return -1 on the wrong side, 0 on the right one."""
+        return np.where(self.violated(s), -1.0, 0.0)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the closed form: two weighted Gaussian tails."""
+        return channels.errors_channel(omega, variance, beta)
+
+
+@dataclass(frozen=True)
+class Tau(Potential):
+    """U = (1 - s^tau)/tau on s > 0, (1 - s)/tau on s <= 0: soft for tau > 0, the log potential at tau = 0.
+
+    >>> Tau(1.0).log_weight([-1.0, 0.5])
+    array([-2. , -0.5])
+    """
+
+    tau: float = 1.0
+    name = "tau"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau <= 1:
+            raise ValueError(f"tau must lie in [0, 1]; got {self.tau!r}.")
+        object.__setattr__(self, "hard", self.tau == 0)
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return (s^tau - 1)/tau on s > 0 without cancellation at small tau, (s - 1)/tau elsewhere."""
+        s = np.asarray(s)
+        if self.tau == 0:
+            return _log(s)
+        right = np.expm1(self.tau * _log(s)) / self.tau
+        return np.where(s > 0, right, (s - 1) / self.tau)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the log potential's closed form at tau = 0, quadrature otherwise."""
+        if self.tau == 0:
+            return channels.power_channel(omega, variance, beta)
+        return super().channel(omega, variance, beta)
+
+
+@dataclass(frozen=True)
+class Band(Potential):
+    """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
+
+    >>> Band(1.0).violated([-2.0, 0.5])
+    array([ True, False])
+    """
+
+    width: float = 1.0
+    name = "band"
+
+    def __post_init__(self) -> None:
+        if not (self.width > 0 and np.isfinite(self.width)):
+            raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        """The two edges of the band."""
+        return (-self.width, self.width)
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return 0 inside the band, -inf outside."""
+        return np.where(self.violated(s), -np.inf, 0.0)
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return True outside the band."""
+        return np.abs(s) > self.width
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the difference of two Gaussian tails, without cancellation."""
+        return channels.band_channel(omega, variance, self.width)
+
+
+@dataclass(frozen=True)
+class LogQuadratic(Potential):
+    """U = -log s - linear s + quadratic s^2: the family whose best member ASL likes most (EQUATIONS 10).
+
+    >>> LogQuadratic(linear=1.0, quadratic=0.5).log_weight([-1.0, 1.0])
+    array([-inf,  0.5])
+    """
+
+    linear: float = 0.0
+    quadratic: float = 0.0
+    name = "log_quadratic"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.linear) and np.isfinite(self.quadratic) and self.quadratic >= 0):
+            raise ValueError(
+                f"LogQuadratic needs a finite linear and a finite quadratic >= 0; got linear={self.linear!r}, "
+                f"quadratic={self.quadratic!r}."
+            )
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return log s + linear s - quadratic s^2 for s > 0, -inf elsewhere."""
+        s = np.asarray(s)
+        return _log(s) + self.linear * s - self.quadratic * s**2
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the closed form: the log potential's with shifted field and variance."""
+        return channels.log_quadratic_channel(omega, variance, beta, self.linear, self.quadratic)
+
+
+@dataclass(frozen=True)
+class Own(Potential):
+    """A user's object with `log_weight(s)` and `breakpoints`, made into a `Potential`."""
+
+    model: Any
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            weight = np.asarray(self.model.log_weight(_PROBE), dtype=float)
+        if weight.shape != _PROBE.shape:
+            raise ValueError(
+                f"{type(self.model).__name__}.log_weight must be vectorised: it was given {_PROBE.shape} stabilities "
+                f"and returned shape {weight.shape}."
+            )
+        if np.isnan(weight).any() or np.isposinf(weight).any():
+            raise ValueError(
+                f"{type(self.model).__name__}.log_weight returned NaN or +inf; use -inf where s is forbidden."
+            )
+        if np.isneginf(weight).all():
+            raise ValueError(f"the weight of {type(self.model).__name__} is nowhere positive.")
+        object.__setattr__(self, "hard", bool(np.isneginf(weight[_PROBE < 0]).any()))
+        object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
+        object.__setattr__(self, "name", getattr(self.model, "name", type(self.model).__name__))
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return the user's log weight."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.asarray(self.model.log_weight(np.asarray(s, dtype=float)), dtype=float)
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return the user's answer, else True where the weight vanishes (hard) or s < 0 (soft)."""
+        if hasattr(self.model, "violated"):
+            return np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
+        if not self.hard:
+            return np.asarray(s) < 0
+        outside = np.isneginf(self.log_weight(s))
+        return outside & ~np.isin(s, self.breakpoints)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the user's closed form where there is one, quadrature otherwise."""
+        if hasattr(self.model, "channel"):
+            return self.model.channel(omega, variance, beta)
+        return super().channel(omega, variance, beta)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The user's dataclass fields, if there are any."""
+        if is_dataclass(self.model):
+            return {f.name: getattr(self.model, f.name) for f in fields(self.model)}
+        return {}
+
+
+def _log(s: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(s > 0, s, 0.0))
+
+
+REGISTRY: dict[str, Callable[..., Any]] = {
+    cls.name: cls for cls in (Uniform, Log, Hinge, Errors, Tau, Band, LogQuadratic)
+}
+
+
+def register(cls: type) -> type:
+    """Let `cls` be named in `Target(potential=name)` and read back from JSON; use as a decorator.
+
+    The name is the class attribute `name`, else the class's own. Parameters are read back from dataclass fields.
+    """
+    REGISTRY[getattr(cls, "name", "") or cls.__name__] = cls
+    return cls
+
+
+def as_potential(given: Any) -> Potential:
+    """Return the potential that a name (`"log"`, `"band(0.8)"`), an object or a class stands for.
+
+    >>> as_potential("band(0.8)")
+    Band(width=0.8)
+    """
+    if isinstance(given, str):
+        given = _parse(given)
+    if isinstance(given, type):
+        given = given()
+    if isinstance(given, Potential):
+        return given
+    if not callable(getattr(given, "log_weight", None)) or not hasattr(given, "breakpoints"):
+        raise ValueError(
+            f"potential must be a name or an object with a method log_weight(s) and an attribute breakpoints; got {given!r}."
+        )
+    return Own(given)
+
+
+def _parse(text: str) -> Any:
+    match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?\s*", text)
+    name = match.group(1) if match else text
+    if match is None or name not in REGISTRY:
+        raise unknown("potential", name, REGISTRY)
+    words = [word for word in (match.group(2) or "").split(",") if word.strip()]
+    try:
+        return REGISTRY[name](*[float(word.split("=")[-1]) for word in words])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"potential {text!r}: {error}") from error

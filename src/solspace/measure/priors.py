@@ -1,0 +1,151 @@
+"""Priors: where the weights live, and their marginals under a Gaussian tilt (the input channel of message passing).
+
+A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``. To add one, write a class with
+the methods below and put it into ``REGISTRY``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.numerics.names import unknown
+
+Array = NDArray[np.floating[Any]]
+
+
+class Prior:
+    """What every prior can do."""
+
+    name: ClassVar[str] = ""
+
+    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Array, Array]:
+        """Return mean and variance of the weights given `precision` A and `field` B, weights along the first axis."""
+        raise NotImplementedError
+
+    def decode(self, mean: ArrayLike) -> Array:
+        """Return the weights that a localized posterior `mean` stands for, weights along the last axis."""
+        raise NotImplementedError
+
+    def contains(self, weights: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether `weights` lie in the prior's support, weights along the last axis."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Binary(Prior):
+    """Weights ±1.
+
+    >>> mean, variance = Binary().marginals(0.0, [0.0, 2.0])
+    >>> mean.round(4), variance.round(4)
+    (array([0.   , 0.964]), array([1.    , 0.0707]))
+    """
+
+    name = "binary"
+
+    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Array, Array]:
+        """Return tanh B and sech² B. The second is not 1 - tanh², which is exactly 0 in float32 from B = 9 on."""
+        field = _floating(field)
+        decay = np.exp(-2 * np.abs(field))
+        variance = 4 * decay / (1 + decay) ** 2
+        return np.tanh(field), variance
+
+    def decode(self, mean: ArrayLike) -> Array:
+        """Return the sign of the mean, +1 on a tie."""
+        return np.where(np.asarray(mean) >= 0, np.int8(1), np.int8(-1))
+
+    def contains(self, weights: ArrayLike) -> NDArray[np.bool_]:
+        """Return True where all weights are ±1."""
+        return (np.abs(weights) == 1).all(axis=-1)
+
+
+@dataclass(frozen=True)
+class Spherical(Prior):
+    """Weights on the sphere of radius √n.
+
+    >>> mean, variance = Spherical().marginals(0.0, np.array([1.0, -1.0, 1.0]))
+    >>> float(np.mean(mean**2 + variance).round(12))
+    1.0
+    """
+
+    name = "spherical"
+
+    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Array, Array]:
+        """Return B/(A+γ) and 1/(A+γ), with γ such that mean² + variance averages to 1 over the weights."""
+        field = _floating(field)
+        precision = np.asarray(precision, dtype=field.dtype)
+        multiplier = self.norm_multiplier(precision, field)
+        total = precision + multiplier
+        variance = np.broadcast_to(1 / total, field.shape)
+        return field * variance, variance
+
+    def norm_multiplier(self, precision: ArrayLike, field: ArrayLike) -> Array:
+        """Return γ, one for each column of `field` (weights along the first axis).
+
+        With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²), in closed form; with one for each
+        weight, the root of mean(B²/Λ² + 1/Λ) = 1 by Newton from its left side, where it is monotone.
+        """
+        field = _floating(field)
+        precision = np.asarray(precision, dtype=field.dtype)
+        if precision.ndim < field.ndim or precision.shape[0] == 1:
+            power = np.mean(field**2, axis=0, dtype=np.float64)
+            total = (1 + np.sqrt(1 + 4 * power)) / 2
+            return (total - precision).astype(field.dtype)
+        return _uneven_multiplier(precision.astype(float), field.astype(float)).astype(field.dtype)
+
+    def decode(self, mean: ArrayLike) -> Array:
+        """Return the mean rescaled to norm √n."""
+        mean = np.asarray(mean, dtype=float)
+        return mean * (np.sqrt(mean.shape[-1]) / np.linalg.norm(mean, axis=-1, keepdims=True))
+
+    def contains(self, weights: ArrayLike) -> NDArray[np.bool_]:
+        """Return True where the norm is √n to 1e-6."""
+        weights = np.asarray(weights, dtype=float)
+        return np.abs(np.linalg.norm(weights, axis=-1) / np.sqrt(weights.shape[-1]) - 1) < 1e-6
+
+
+def _uneven_multiplier(precision: Array, field: Array) -> Array:
+    # f(γ) = mean(B²/Λ² + 1/Λ) - 1 is convex and falls from +inf at γ = -min A: Newton from any point with f > 0 climbs to the
+    # root without overshooting. Each weight alone contributes 1/(n Λ) + ..., so γ = 1/n - min A is such a point.
+    lowest = precision.min(axis=0)
+    gamma = 1 / len(field) - lowest
+    for _ in range(200):
+        total = precision + gamma
+        value = np.mean(field**2 / total**2 + 1 / total, axis=0) - 1
+        slope = np.mean(-2 * field**2 / total**3 - 1 / total**2, axis=0)
+        step = value / slope
+        gamma = gamma - step
+        if np.all(np.abs(step) <= 1e-14 * (np.abs(gamma) + np.abs(lowest) + 1)):
+            break
+    return gamma
+
+
+def _floating(values: ArrayLike) -> Array:
+    values = np.asarray(values)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(float)
+
+
+REGISTRY: dict[str, type[Prior]] = {cls.name: cls for cls in (Binary, Spherical)}
+
+
+def as_prior(given: Any) -> Prior:
+    """Return the prior that a name, an object or a class stands for.
+
+    >>> as_prior("binary")
+    Binary()
+    """
+    if isinstance(given, str):
+        if given not in REGISTRY:
+            raise unknown("prior", given, REGISTRY)
+        given = REGISTRY[given]
+    if isinstance(given, type):
+        given = given()
+    if not isinstance(given, Prior):
+        raise ValueError(f"prior must be 'binary', 'spherical' or a Prior; got {given!r}.")
+    return given

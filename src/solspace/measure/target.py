@@ -1,0 +1,177 @@
+"""The measure to be sampled: P(w) ∏_μ exp(-U(s_μ - κ)/T), with stabilities s = ⟨x, w⟩/√n and margin κ.
+
+A `Target` is a value: it compares, hashes, prints, and travels through JSON into every stored result.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import potentials, priors
+from solspace.measure.potentials import Channel, Potential
+from solspace.measure.priors import Prior
+
+Array = NDArray[np.floating[Any]]
+
+
+class Target:
+    """A prior, a potential, a temperature and a margin.
+
+    Parameters
+    ----------
+    prior
+        `"binary"`, `"spherical"`, or a `Prior`.
+    potential
+        A name (`"uniform"`, `"log"`, `"hinge"`, `"errors"`, `"tau(0.5)"`, `"band(1.0)"`, `"log_quadratic(1.7, 1.2)"`), a
+        `Potential`, or your own object with `log_weight(s)` and `breakpoints`.
+    temperature
+        T > 0; infinity gives the uniform measure on what the potential allows.
+    margin
+        κ, the stability every constraint must reach.
+
+    >>> target = Target(prior="spherical", potential="uniform", margin=-2.1)
+    >>> print(target)
+    spherical weights, uniform potential, margin -2.1
+    >>> Target.from_json(target.to_json()) == target
+    True
+    """
+
+    __slots__ = ("margin", "potential", "prior", "temperature")
+    prior: Prior
+    potential: Potential
+    temperature: float
+    margin: float
+
+    def __init__(
+        self, prior: Any = "binary", potential: Any = "log", temperature: float = 0.5, margin: float = 0.0
+    ) -> None:
+        _set(self, "prior", priors.as_prior(prior))
+        _set(self, "potential", potentials.as_potential(potential))
+        _set(self, "temperature", _number("temperature", temperature))
+        _set(self, "margin", _number("margin", margin))
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be positive (inf for the uniform measure); got {temperature!r}.")
+        if not math.isfinite(self.margin):
+            raise ValueError(f"margin must be a finite number; got {margin!r}.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Target cannot be changed; use target.replace({name}=...).")
+
+    @property
+    def beta(self) -> float:
+        """1/T, zero at infinite temperature."""
+        return 1 / self.temperature
+
+    def replace(self, **changes: Any) -> Target:
+        """Return the target with some of its four parts changed.
+
+        >>> Target().replace(margin=0.1).margin
+        0.1
+        """
+        return Target(**{"prior": self.prior, "potential": self.potential, "temperature": self.temperature,
+                         "margin": self.margin, **changes})  # fmt: skip
+
+    def log_weight(self, stabilities: ArrayLike) -> Array:
+        """Return -U(s - κ)/T, elementwise; -inf where s is forbidden."""
+        return potentials.scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
+
+    def violated(self, stabilities: ArrayLike) -> NDArray[np.bool_]:
+        """Return True where a constraint is not met, elementwise."""
+        return self.potential.violated(np.asarray(stabilities) - self.margin)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike) -> Channel:
+        """Return (log Z, g, dg): Z = E[exp(-U(s - κ)/T)] for s ~ N(omega, variance), and ∂ log Z, ∂² log Z in omega.
+
+        Elementwise with broadcasting; float32 in, float32 out (EQUATIONS 1).
+
+        >>> log_z, g, dg = Target(potential="uniform").channel(0.0, 1.0)
+        >>> float(log_z.round(6)), float(g.round(6)), float(dg.round(6))
+        (-0.693147, 0.797885, -0.63662)
+        """
+        omega, variance = _channel_arguments(omega, variance)
+        return self.potential.channel(omega - omega.dtype.type(self.margin), variance, self.beta)
+
+    def channel_derivatives(self, omega: Array, variance: ArrayLike) -> tuple[Array, Array]:
+        """Return (g, dg) alone, unchecked: the call inside message passing."""
+        if self.margin:
+            omega = omega - omega.dtype.type(self.margin)
+        return self.potential.derivatives(omega, variance, self.beta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the target as plain values."""
+        potential = {"name": self.potential.name, **self.potential.parameters}
+        temperature = "inf" if math.isinf(self.temperature) else self.temperature
+        return {"prior": self.prior.name, "potential": potential, "temperature": temperature, "margin": self.margin}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Target:
+        """Return the target that `to_dict` described; potentials of your own must be registered first."""
+        values = dict(values)
+        given = dict(values["potential"])
+        name = given.pop("name")
+        if name not in potentials.REGISTRY:
+            raise potentials.unknown("potential", name, potentials.REGISTRY)
+        values["potential"] = potentials.REGISTRY[name](**given)
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """Return the target as a line of JSON, keys sorted, so that equal targets give equal text."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Target:
+        """Return the target that `to_json` wrote."""
+        return cls.from_dict(json.loads(text))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.prior, self.potential, self.temperature, self.margin
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Target, self._key()
+
+    def __repr__(self) -> str:
+        return f"Target(prior={str(self.prior)!r}, potential={str(self.potential)!r}, temperature={self.temperature:g}, margin={self.margin:g})"
+
+    def __str__(self) -> str:
+        flat = isinstance(self.potential, (potentials.Uniform, potentials.Band))
+        heat = "" if flat else f", T = {self.temperature:g}"
+        return f"{self.prior} weights, {self.potential} potential{heat}, margin {self.margin:g}"
+
+
+def _set(target: Target, name: str, value: Any) -> None:
+    object.__setattr__(target, name, value)
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number; got {value!r}.") from None
+    if math.isnan(number):
+        raise ValueError(f"{name} must be a number; got NaN.")
+    return number
+
+
+def _channel_arguments(omega: ArrayLike, variance: ArrayLike) -> tuple[Array, Array]:
+    omega, variance = np.asarray(omega), np.asarray(variance)
+    single = all(a.dtype == np.float32 for a in (omega, variance) if a.ndim or a.dtype == np.float32) and (
+        np.float32 in (omega.dtype, variance.dtype)
+    )
+    dtype = np.float32 if single else np.float64
+    omega, variance = omega.astype(dtype, copy=False), variance.astype(dtype, copy=False)
+    if not (variance > 0).all():
+        raise ValueError("variance must be positive.")
+    if not np.isfinite(omega).all():
+        raise ValueError("omega must be finite.")
+    return omega, variance

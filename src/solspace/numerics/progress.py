@@ -1,0 +1,80 @@
+"""A progress bar with the time left, for anything that lasts over two seconds; silent otherwise and where nobody looks.
+
+Rich is imported only when a bar is to be drawn. The bar is drawn on standard error, so that `--json` output stays clean.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+_PATIENCE = 2.0
+"""Seconds of silence before a bar appears."""
+
+
+class progress:  # noqa: N801 - reads as a verb where it is used
+    """Show how far a task of `total` steps has come.
+
+    Parameters
+    ----------
+    total
+        Number of steps.
+    label
+        What is being done, in a few words.
+    enabled
+        True, False, or None: only when standard error is a terminal.
+
+    >>> with progress(3, "counting", enabled=False) as bar:
+    ...     for _ in range(3):
+    ...         bar.advance()
+    """
+
+    def __init__(self, total: float, label: str, enabled: bool | None = None) -> None:
+        self.total, self.label = total, label
+        self.enabled = sys.stderr.isatty() if enabled is None else enabled
+        self.done = 0.0
+        self.note = ""
+        self._bar: Any = None
+        self._task: Any = None
+        self._start = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._start = time.monotonic()
+        return self
+
+    def advance(self, steps: float = 1, note: str = "") -> None:
+        """Count `steps` more as done; `note` is shown behind the bar."""
+        self.done += steps
+        self.note = note
+        if not self.enabled:
+            return
+        if self._bar is None and time.monotonic() - self._start > _PATIENCE:
+            self._open()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, note=note)
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(self.label, total=self.total, completed=self.done, note=self.note)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

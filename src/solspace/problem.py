@@ -1,0 +1,213 @@
+"""A perceptron problem: patterns with their labels folded in, and the target measure on the weights.
+
+Every row of `patterns` is one constraint: its stability ⟨x, w⟩/√n must reach the margin. Patterns of ±1 are kept as int8 and
+their products are formed in blocks of rows, so that a problem of 80,000 × 1,000 needs no second copy of itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import Target
+from solspace.numerics.names import unknown
+from solspace.numerics.streams import RNG, generator
+
+if TYPE_CHECKING:
+    from solspace.enumeration import Enumeration
+
+Array = NDArray[Any]
+BLOCK = 1 << 22
+"""Entries of the patterns turned into floating point at a time."""
+_LARGE_SPARSE = 1 << 24
+"""Entries above which making a sparse matrix dense is worth a warning."""
+ENSEMBLES = ("binary", "gaussian")
+
+
+class Perceptron:
+    """Patterns (m, n) with labels folded in, and a target.
+
+    Parameters
+    ----------
+    patterns
+        (m, n) array, nested lists, SciPy sparse matrix or pandas frame of finite numbers.
+    labels
+        (m,) of ±1, or None when every pattern is already multiplied by its label.
+    target
+        What is sampled; the log potential at T = 0.5 on ±1 weights unless given.
+
+    >>> problem = Perceptron([[1, -1, 1], [1, 1, 1]], labels=[1, -1])
+    >>> problem.patterns
+    array([[ 1, -1,  1],
+           [-1, -1, -1]], dtype=int8)
+    >>> problem.violations([-1, -1, 1])
+    0
+    """
+
+    def __init__(self, patterns: Any, labels: Any = None, *, target: Target | None = None) -> None:
+        matrix = _matrix(patterns)
+        signs = None if labels is None else _signs(labels, len(matrix))
+        if _all_signs(matrix):
+            matrix = matrix.astype(np.int8, copy=signs is not None)
+            if signs is not None:
+                matrix *= signs[:, None]
+        else:
+            matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+            if signs is not None:
+                matrix = matrix * signs[:, None].astype(matrix.dtype)
+        self._keep(np.ascontiguousarray(matrix), Target() if target is None else target)
+
+    def _keep(self, patterns: Array, target: Target) -> None:
+        if not isinstance(target, Target):
+            raise ValueError(f"target must be a solspace.Target; got {target!r}.")
+        self.patterns = patterns
+        self.patterns.flags.writeable = False
+        self.target = target
+
+    @classmethod
+    def random(
+        cls, n: int, alpha: float, target: Target | None = None, patterns: str = "binary", rng: RNG = None
+    ) -> Perceptron:
+        """Return a random problem: m = round(alpha n) patterns with independent entries, ±1 or standard Gaussian.
+
+        >>> Perceptron.random(n=11, alpha=0.5, rng=0)
+        Perceptron(n=11, m=6, patterns int8, binary weights, log potential, T = 0.5, margin 0)
+        """
+        if not (isinstance(n, (int, np.integer)) and n >= 1):
+            raise ValueError(f"n must be a positive integer; got {n!r}.")
+        if not (np.isscalar(alpha) and np.isfinite(alpha) and alpha > 0):
+            raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
+        if patterns not in ENSEMBLES:
+            raise unknown("patterns", patterns, ENSEMBLES)
+        m = max(1, round(alpha * n))
+        random = generator(rng)
+        problem = cls.__new__(cls)
+        if patterns == "binary":
+            bits = np.unpackbits(np.frombuffer(random.bytes((m * n + 7) // 8), np.uint8), count=m * n)
+            matrix = (2 * bits.view(np.int8) - 1).reshape(m, n)
+        else:
+            matrix = random.standard_normal((m, n), dtype=np.float32)
+        problem._keep(matrix, Target() if target is None else target)
+        return problem
+
+    @property
+    def n(self) -> int:
+        """Number of weights."""
+        return self.patterns.shape[1]
+
+    @property
+    def m(self) -> int:
+        """Number of constraints."""
+        return self.patterns.shape[0]
+
+    @property
+    def alpha(self) -> float:
+        """Load m/n."""
+        return self.m / self.n
+
+    @property
+    def has_binary_patterns(self) -> bool:
+        """True when every pattern entry is ±1 (kept as int8)."""
+        return self.patterns.dtype == np.int8
+
+    def with_target(self, target: Target) -> Perceptron:
+        """Return the same patterns under another target; the patterns are shared."""
+        problem = type(self).__new__(type(self))
+        problem._keep(self.patterns, target)
+        return problem
+
+    def blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Array]]:
+        """Yield (rows, patterns[rows] as `dtype`), block by block, so that no second copy of the patterns is made."""
+        rows = max(1, BLOCK // self.n)
+        for start in range(0, self.m, rows):
+            part = slice(start, min(start + rows, self.m))
+            yield part, self.patterns[part].astype(dtype, copy=False)
+
+    def stabilities(self, weights: ArrayLike) -> Array:
+        """Return ⟨x, w⟩/√n for `weights` (n,) or (k, n): shape (m,) or (k, m), float64.
+
+        Exact for ±1 weights on ±1 patterns but for the division by √n.
+        """
+        weights = self._weights(weights)
+        # ±1 times ±1 summed in float32 is exact below 2^24 and twice as fast; anything else goes through float64.
+        exact = self.has_binary_patterns and self.n < 1 << 24 and np.array_equal(np.abs(weights), np.ones_like(weights))
+        dtype = np.float32 if exact else np.float64
+        columns = np.atleast_2d(weights).astype(dtype).T
+        result = np.empty((columns.shape[1], self.m))
+        for rows, block in self.blocks(dtype):
+            result[:, rows] = (block @ columns).T
+        result /= np.sqrt(self.n)
+        return result[0] if weights.ndim == 1 else result
+
+    def violations(self, weights: ArrayLike) -> Any:
+        """Return the number of constraints that `weights` (n,) or (k, n) miss: an int or (k,) ints."""
+        missed = self.target.violated(self.stabilities(weights)).sum(axis=-1)
+        return int(missed) if missed.ndim == 0 else missed
+
+    def is_solution(self, weights: ArrayLike) -> Any:
+        """Return whether `weights` (n,) or (k, n) lie in the prior's support and meet every constraint: bool or (k,) bools."""
+        solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
+        return bool(solved) if solved.ndim == 0 else solved
+
+    def enumerate(self) -> Enumeration:
+        """Return the exact law of all 2^n weights (±1 weights, n <= 20)."""
+        from solspace.enumeration import Enumeration
+
+        return Enumeration(self)
+
+    def _weights(self, weights: ArrayLike) -> Array:
+        weights = np.asarray(weights)
+        if weights.ndim not in (1, 2) or weights.shape[-1] != self.n:
+            raise ValueError(f"weights must have shape ({self.n},) or (k, {self.n}); got {weights.shape}.")
+        return weights
+
+    def __repr__(self) -> str:
+        return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
+
+
+def _matrix(patterns: Any) -> Array:
+    if hasattr(patterns, "toarray"):
+        if np.prod(patterns.shape, dtype=float) > _LARGE_SPARSE:
+            size = f"{patterns.shape[0]} x {patterns.shape[1]}"
+            warnings.warn(f"a sparse matrix of {size} is made dense: solspace works on dense patterns.", stacklevel=3)
+        patterns = patterns.toarray()
+    elif hasattr(patterns, "to_numpy"):
+        patterns = patterns.to_numpy()
+    try:
+        matrix = np.asarray(patterns)
+        if matrix.dtype == object or matrix.dtype.kind not in "biuf":
+            matrix = matrix.astype(float)
+    except (TypeError, ValueError):
+        raise ValueError("patterns must be a rectangular array of numbers; got something else.") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
+    if matrix.dtype.kind == "f" and not _all_finite(matrix):
+        raise ValueError("patterns must be finite; they contain NaN or inf.")
+    return matrix
+
+
+def _all_finite(matrix: Array) -> bool:
+    rows = max(1, BLOCK // matrix.shape[1])
+    return all(np.isfinite(matrix[i : i + rows]).all() for i in range(0, len(matrix), rows))
+
+
+def _all_signs(matrix: Array) -> bool:
+    if matrix.dtype.kind in "bu":
+        return False
+    rows = max(1, BLOCK // matrix.shape[1])
+    return all((np.abs(matrix[i : i + rows]) == 1).all() for i in range(0, len(matrix), rows))
+
+
+def _signs(labels: Any, m: int) -> Array:
+    labels = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
+    if labels.shape == (m, 1):
+        labels = labels[:, 0]
+    if labels.shape != (m,):
+        raise ValueError(f"labels must have shape ({m},), one for each pattern; got {labels.shape}.")
+    if labels.dtype.kind not in "if" or not np.isin(labels, (-1, 1)).all():
+        raise ValueError("labels must be +1 or -1.")
+    return labels.astype(np.int8)

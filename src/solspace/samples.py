@@ -1,0 +1,124 @@
+"""What a sampler returns: weights, their stabilities, whether each solves its problem, and how the run went."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.measure import Target
+from solspace.numerics.files import replacing
+from solspace.problem import Perceptron
+
+Array = NDArray[Any]
+FORMAT = 1
+
+
+class Samples:
+    """Weights (k, n), stabilities (k, m), solved (k,), and `info` about the run.
+
+    `info` maps names to numbers, strings, lists or arrays; arrays are kept as such through `save` and `load`.
+
+    >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
+    >>> samples = Samples.of(problem, problem.enumerate().sample(4, rng=1), {"sampler": "exact"})
+    >>> samples
+    Samples(k=4, n=7, m=3, solved 4/4, exact)
+    >>> samples.overlaps().shape
+    (6,)
+    """
+
+    def __init__(
+        self, weights: Array, stabilities: Array, solved: Array, target: Target, info: Mapping[str, Any] | None = None
+    ) -> None:
+        self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
+        self.target = target
+        self.info = dict(info or {})
+
+    @classmethod
+    def of(cls, problem: Perceptron, weights: Array, info: Mapping[str, Any] | None = None) -> Samples:
+        """Return the samples `weights` (k, n) of `problem`; stabilities and `solved` are computed from the patterns."""
+        stabilities = problem.stabilities(weights)
+        met = ~problem.target.violated(stabilities).any(axis=1)
+        return cls(weights, stabilities, met & problem.target.prior.contains(weights), problem.target, info)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def n(self) -> int:
+        """Number of weights of a sample."""
+        return self.weights.shape[1]
+
+    @property
+    def m(self) -> int:
+        """Number of constraints."""
+        return self.stabilities.shape[1]
+
+    def overlaps(self) -> Array:
+        """Return ⟨w_a, w_b⟩/n for all pairs a < b, (k(k-1)/2,)."""
+        weights = self.weights.astype(np.float64)
+        gram = weights @ weights.T / self.n
+        return gram[np.triu_indices(len(weights), 1)]
+
+    def __repr__(self) -> str:
+        name = self.info.get("sampler", "")
+        return (
+            f"Samples(k={len(self)}, n={self.n}, m={self.m}, solved {int(self.solved.sum())}/{len(self)}"
+            + (f", {name}" if name else "")
+            + ")"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one compressed `.npz` file, whole or not at all."""
+        arrays = {f"info/{name}": value for name, value in self.info.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in self.info.items() if not isinstance(value, np.ndarray)}
+        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain}
+        with replacing(path) as file:
+            np.savez_compressed(
+                file,
+                weights=self.weights,
+                stabilities=self.stabilities,
+                solved=self.solved,
+                meta=np.array(json.dumps(meta, default=_plain)),
+                **arrays,  # type: ignore[arg-type]
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Samples:
+        """Read what `save` wrote; nothing in the file is executed."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                meta = json.loads(str(file["meta"]))
+                arrays = {name[5:]: file[name] for name in file.files if name.startswith("info/")}
+                main = {name: file[name] for name in ("weights", "stabilities", "solved")}
+        except (KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{os.fspath(path)} is not a file of solspace samples.") from error
+        if meta["format"] > FORMAT:
+            raise ValueError(
+                f"{os.fspath(path)} was written by a newer solspace (format {meta['format']}); upgrade to read it."
+            )
+        return cls(**main, target=Target.from_dict(meta["target"]), info={**meta["info"], **arrays})
+
+    def to_arviz(self) -> Any:
+        """Return an ArviZ `InferenceData` with `weights` and `overlap`, chains and draws as the sampler made them."""
+        try:
+            import arviz
+        except ImportError:
+            raise ImportError("to_arviz needs ArviZ: pip install 'solspace[arviz]'.") from None
+        chains = int(self.info.get("n_chains", len(self)))
+        shape = (chains, len(self) // chains)
+        weights = self.weights.reshape(*shape, self.n)
+        reference = weights[:, :1].astype(float)
+        overlap = np.einsum("cdn,cn->cd", weights.astype(float), reference[:, 0]) / self.n
+        return arviz.from_dict(posterior={"weights": weights, "overlap": overlap})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"info holds a {type(value).__name__}, which cannot be saved.")
