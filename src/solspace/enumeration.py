@@ -1,7 +1,7 @@
 """The exact law of a small problem: all 2^n weights, n <= 20. The judge that every sampler faces.
 
-Weight number c has w_i = +1 where bit i of c is set. Stabilities of all of them come from two tables, one for the lower and
-one for the upper half of the bits, added block by block: no matrix of 2^n × n is ever made.
+Weight number c has w_i = +1 where bit i of c is set. Stabilities of all of them come from two tables, one for the lower
+and one for the upper half of the bits, added block by block: no matrix of 2^n × n is ever made.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Enumeration:
         return 1 - 2 * np.arange(self.n, -1, -1) / self.n, np.clip(mass[::-1], 0, None)
 
     def posterior_mean(self, field: Array) -> Array:
-        """Return the exact marginals (k, n) of the law tilted by exp(⟨h, w⟩), for fields h (k, n): the exact denoiser."""
+        """Return the exact marginals (k, n) of the law tilted by exp(⟨h, w⟩), fields h (k, n): the exact denoiser."""
         field = np.atleast_2d(np.asarray(field, dtype=float))
         tilted = self.log_weights + field @ self.weights.T
         tilted = np.exp(tilted - tilted.max(axis=1, keepdims=True))

@@ -1,7 +1,8 @@
 """A perceptron problem: patterns with their labels folded in, and the target measure on the weights.
 
-Every row of `patterns` is one constraint: its stability ⟨x, w⟩/√n must reach the margin. Patterns of ±1 are kept as int8 and
-their products are formed in blocks of rows, so that a problem of 80,000 × 1,000 needs no second copy of itself.
+Every row of `patterns` is one constraint: its stability ⟨x, w⟩/√n must reach the margin. Patterns of ±1 are kept as
+int8 and their products are formed in blocks of rows, so that a problem of 80,000 × 1,000 needs no second copy of
+itself.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Perceptron:
         """
         if not (isinstance(n, (int, np.integer)) and n >= 1):
             raise ValueError(f"n must be a positive integer; got {n!r}.")
-        if not (np.isscalar(alpha) and np.isfinite(alpha) and alpha > 0):
+        if not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
             raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
         if patterns not in ENSEMBLES:
             raise unknown("patterns", patterns, ENSEMBLES)
@@ -88,7 +89,7 @@ class Perceptron:
         problem = cls.__new__(cls)
         if patterns == "binary":
             bits = np.unpackbits(np.frombuffer(random.bytes((m * n + 7) // 8), np.uint8), count=m * n)
-            matrix = (2 * bits.view(np.int8) - 1).reshape(m, n)
+            matrix: Array = (2 * bits.view(np.int8) - 1).reshape(m, n)
         else:
             matrix = random.standard_normal((m, n), dtype=np.float32)
         problem._keep(matrix, Target() if target is None else target)
@@ -149,7 +150,7 @@ class Perceptron:
         return int(missed) if missed.ndim == 0 else missed
 
     def is_solution(self, weights: ArrayLike) -> Any:
-        """Return whether `weights` (n,) or (k, n) lie in the prior's support and meet every constraint: bool or (k,) bools."""
+        """Return whether `weights` (n,) or (k, n) meet every constraint and the prior: a bool or (k,) bools."""
         solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
         return bool(solved) if solved.ndim == 0 else solved
 

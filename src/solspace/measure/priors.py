@@ -1,7 +1,7 @@
 """Priors: where the weights live, and their marginals under a Gaussian tilt (the input channel of message passing).
 
-A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``. To add one, write a class with
-the methods below and put it into ``REGISTRY``.
+A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``. To add one, write a class
+with the methods below and put it into ``REGISTRY``.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Spherical(Prior):
     def norm_multiplier(self, precision: ArrayLike, field: ArrayLike) -> Array:
         """Return γ, one for each column of `field` (weights along the first axis).
 
-        With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²), in closed form; with one for each
-        weight, the root of mean(B²/Λ² + 1/Λ) = 1 by Newton from its left side, where it is monotone.
+        With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²), in closed form; with one for
+        each weight, the root of mean(B²/Λ² + 1/Λ) = 1 by Newton from its left side, where it is monotone.
         """
         field = _floating(field)
         precision = np.asarray(precision, dtype=field.dtype)
@@ -111,8 +111,8 @@ class Spherical(Prior):
 
 
 def _uneven_multiplier(precision: Array, field: Array) -> Array:
-    # f(γ) = mean(B²/Λ² + 1/Λ) - 1 is convex and falls from +inf at γ = -min A: Newton from any point with f > 0 climbs to the
-    # root without overshooting. Each weight alone contributes 1/(n Λ) + ..., so γ = 1/n - min A is such a point.
+    # f(γ) = mean(B²/Λ² + 1/Λ) - 1 is convex and falls from +inf at γ = -min A: Newton from any point with f > 0 climbs
+    # to the root without overshooting. Each weight alone contributes 1/(n Λ) + ..., so γ = 1/n - min A is such a point.
     lowest = precision.min(axis=0)
     gamma = 1 / len(field) - lowest
     for _ in range(200):

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import potentials, priors
-from solspace.measure.potentials import Channel, Potential
+from solspace.measure.potential import Channel, Potential, scaled_log_weight
 from solspace.measure.priors import Prior
+from solspace.numerics.names import unknown
 
 Array = NDArray[np.floating[Any]]
 
@@ -27,8 +28,8 @@ class Target:
     prior
         `"binary"`, `"spherical"`, or a `Prior`.
     potential
-        A name (`"uniform"`, `"log"`, `"hinge"`, `"errors"`, `"tau(0.5)"`, `"band(1.0)"`, `"log_quadratic(1.7, 1.2)"`), a
-        `Potential`, or your own object with `log_weight(s)` and `breakpoints`.
+        A name (`"uniform"`, `"log"`, `"hinge"`, `"errors"`, `"tau(0.5)"`, `"band(1.0)"`, `"log_quadratic(1.7, 1.2)"`),
+        a `Potential`, or your own object with `log_weight(s)` and `breakpoints`.
     temperature
         T > 0; infinity gives the uniform measure on what the potential allows.
     margin
@@ -78,7 +79,7 @@ class Target:
 
     def log_weight(self, stabilities: ArrayLike) -> Array:
         """Return -U(s - κ)/T, elementwise; -inf where s is forbidden."""
-        return potentials.scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
+        return scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
 
     def violated(self, stabilities: ArrayLike) -> NDArray[np.bool_]:
         """Return True where a constraint is not met, elementwise."""
@@ -115,7 +116,7 @@ class Target:
         given = dict(values["potential"])
         name = given.pop("name")
         if name not in potentials.REGISTRY:
-            raise potentials.unknown("potential", name, potentials.REGISTRY)
+            raise unknown("potential", name, potentials.REGISTRY)
         values["potential"] = potentials.REGISTRY[name](**given)
         return cls(**values)
 
@@ -141,7 +142,8 @@ class Target:
         return Target, self._key()
 
     def __repr__(self) -> str:
-        return f"Target(prior={str(self.prior)!r}, potential={str(self.potential)!r}, temperature={self.temperature:g}, margin={self.margin:g})"
+        names = f"prior={str(self.prior)!r}, potential={str(self.potential)!r}"
+        return f"Target({names}, temperature={self.temperature:g}, margin={self.margin:g})"
 
     def __str__(self) -> str:
         flat = isinstance(self.potential, (potentials.Uniform, potentials.Band))

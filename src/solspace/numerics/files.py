@@ -1,7 +1,7 @@
 """Write a file whole or not at all.
 
-The new content goes to a temporary file in the same folder, is flushed to the disk and then takes the old one's place in one
-step. A crash, a kill or a full disk at any moment leaves either the old file or the new one, never half of one.
+The new content goes to a temporary file in the same folder, is flushed to the disk and then takes the old one's place
+in one step. A crash, a kill or a full disk at any moment leaves either the old file or the new one, never half of one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A progress bar with the time left, for anything that lasts over two seconds; silent otherwise and where nobody looks.
 
-Rich is imported only when a bar is to be drawn. The bar is drawn on standard error, so that `--json` output stays clean.
+Rich is imported only when a bar is to be drawn. The bar is drawn on standard error, so that `--json` output stays
+clean.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
 
 
-class progress:  # noqa: N801 - reads as a verb where it is used
+class progress:
     """Show how far a task of `total` steps has come.
 
     Parameters

@@ -1,8 +1,8 @@
 """Random streams: one seed for a call, one independent stream for each of its parts.
 
-A caller passes `rng`: a seed, a `Generator`, a `SeedSequence`, or None for fresh entropy. Each chain or sample then draws
-from its own stream, derived from the call's seed and the part's index alone, so that what sample 3 sees does not depend on
-how many samples run beside it, on which core it runs, or on what was interrupted.
+A caller passes `rng`: a seed, a `Generator`, a `SeedSequence`, or None for fresh entropy. Each chain or sample then
+draws from its own stream, derived from the call's seed and the part's index alone, so that what sample 3 sees does not
+depend on how many samples run beside it, on which core it runs, or on what was interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ RNG: TypeAlias = "int | np.random.Generator | np.random.SeedSequence | None"
 def seed_sequence(rng: RNG) -> np.random.SeedSequence:
     """Return the seed sequence that `rng` stands for.
 
-    A `Generator` gives up 128 bits of its stream, so that two calls with the same generator differ and a replayed program repeats.
+    A `Generator` gives up 128 bits of its stream, so that two calls with the same generator differ and a replayed
+    program repeats.
 
     >>> seed_sequence(7).entropy
     7

@@ -1,7 +1,7 @@
 """Checkpoints: what a long run needs to go on, written whole or not at all.
 
-A checkpoint belongs to one run: it carries the run's identity (problem, options, seed) as a hash, and a run whose identity
-differs refuses it in words rather than going on with somebody else's state.
+A checkpoint belongs to one run: it carries the run's identity (problem, options, seed) as a hash, and a run whose
+identity differs refuses it in words rather than going on with somebody else's state.
 """
 
 from __future__ import annotations
@@ -87,5 +87,5 @@ def fingerprint(problem: Perceptron) -> str:
     """Return a hash of the problem's patterns and target."""
     digest = hashlib.sha256(problem.target.to_json().encode())
     digest.update(str((problem.patterns.shape, problem.patterns.dtype.str)).encode())
-    digest.update(memoryview(problem.patterns).cast("B"))
+    digest.update(np.ascontiguousarray(problem.patterns).view(np.uint8).data)
     return digest.hexdigest()

@@ -1,0 +1,124 @@
+"""The contract of a potential U(s), and the adapter that makes a user's own object one.
+
+A target gives every constraint the weight ``exp(-U(s - margin) / T)``. A potential is *hard* when its weight vanishes
+somewhere (``log_weight = -inf`` there) and *soft* when it is finite everywhere. To add one, write a class with
+
+* ``log_weight(s)``: -U(s), vectorised, -inf where forbidden;
+* ``breakpoints``: the points where it is not smooth.
+
+The output channel then comes from quadrature split at the breakpoints; override ``channel`` where a closed form exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import channels
+
+Array = NDArray[np.floating[Any]]
+Channel = tuple[Array, Array, Array]
+
+_PROBE = np.concatenate([-np.logspace(-3, 3, 60), [0.0], np.logspace(-3, 3, 60)])
+"""Stabilities at which a user's potential is tried when a target is built."""
+
+
+class Potential:
+    """What every potential can do; a subclass needs `log_weight` and, where it is not smooth, `breakpoints`."""
+
+    name: ClassVar[str] = ""
+    breakpoints: tuple[float, ...] = (0.0,)
+    hard: bool = True
+    """True when the weight vanishes on the wrong side of the margin."""
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return -U(s) for stabilities `s` measured from the margin."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method log_weight(s).")
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return True where a constraint with stability `s` is not met."""
+        return np.asarray(s) < 0
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return (log Z, g, dg) of a Gaussian field of mean `omega` (from the margin) under the weight exp(-beta U)."""
+        return channels.quadrature_channel(
+            lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
+        )
+
+    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+        """Return (g, dg) alone: what message passing asks for at every iteration."""
+        _, g, dg = self.channel(omega, variance, beta)
+        return g, dg
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The potential's parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{value:g}" for value in self.parameters.values())
+        return f"{self.name or type(self).__name__}({given})" if given else self.name or type(self).__name__
+
+
+def scaled_log_weight(potential: Potential, s: ArrayLike, beta: float) -> Array:
+    """Return -beta U(s): the log weight at inverse temperature `beta`; at beta = 0 only what is forbidden counts."""
+    s = np.asarray(s)
+    if beta == 0:
+        forbidden = potential.violated(s) if potential.hard else np.zeros(s.shape, bool)
+        return np.where(forbidden, -np.inf, 0.0)
+    return beta * potential.log_weight(s)
+
+
+@dataclass(frozen=True)
+class Own(Potential):
+    """A user's object with `log_weight(s)` and `breakpoints`, made into a `Potential`."""
+
+    model: Any
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            weight = np.asarray(self.model.log_weight(_PROBE), dtype=float)
+        if weight.shape != _PROBE.shape:
+            raise ValueError(
+                f"{type(self.model).__name__}.log_weight must be vectorised: it was given {_PROBE.shape} stabilities "
+                f"and returned shape {weight.shape}."
+            )
+        if np.isnan(weight).any() or np.isposinf(weight).any():
+            raise ValueError(
+                f"{type(self.model).__name__}.log_weight returned NaN or +inf; use -inf where s is forbidden."
+            )
+        if np.isneginf(weight).all():
+            raise ValueError(f"the weight of {type(self.model).__name__} is nowhere positive.")
+        object.__setattr__(self, "hard", bool(np.isneginf(weight[_PROBE < 0]).any()))
+        object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
+        object.__setattr__(self, "name", getattr(self.model, "name", type(self.model).__name__))
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return the user's log weight."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.asarray(self.model.log_weight(np.asarray(s, dtype=float)), dtype=float)
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return the user's answer, else True where the weight vanishes (hard) or s < 0 (soft)."""
+        if hasattr(self.model, "violated"):
+            return np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
+        if not self.hard:
+            return np.asarray(s) < 0
+        outside = np.isneginf(self.log_weight(s))
+        return outside & ~np.isin(s, self.breakpoints)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the user's closed form where there is one, quadrature otherwise."""
+        if hasattr(self.model, "channel"):
+            return self.model.channel(omega, variance, beta)
+        return super().channel(omega, variance, beta)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The user's dataclass fields, if there are any."""
+        if is_dataclass(self.model):
+            return {f.name: getattr(self.model, f.name) for f in fields(self.model)}
+        return {}
