@@ -91,6 +91,17 @@ class Enumeration:
         mass = np.bincount(distance, weights=product, minlength=self.n + 1)
         return 1 - 2 * np.arange(self.n, -1, -1) / self.n, np.clip(mass[::-1], 0, None)
 
+    def stability_distribution(self) -> tuple[Array, Array]:
+        """Return (stabilities, probabilities) of one constraint drawn at random, equal values merged."""
+        values, mass = [], []
+        for first, stabilities in _stability_blocks(self.problem):
+            p = np.repeat(self.probabilities[first : first + len(stabilities)], self.problem.m) / self.problem.m
+            distinct, where = np.unique(stabilities.round(12), return_inverse=True)
+            values.append(distinct)
+            mass.append(np.bincount(where.ravel(), weights=p))
+        distinct, where = np.unique(np.concatenate(values), return_inverse=True)
+        return distinct, np.bincount(where, weights=np.concatenate(mass))
+
     def posterior_mean(self, field: Array) -> Array:
         """Return the exact marginals (k, n) of the law tilted by exp(⟨h, w⟩), fields h (k, n): the exact denoiser."""
         field = np.atleast_2d(np.asarray(field, dtype=float))

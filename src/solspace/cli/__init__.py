@@ -1,1 +1,15 @@
-"""The command line: one thin file per verb."""
+"""The command line: one thin file per verb. Each verb module has `register(app)`; this one puts them together."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+
+def main() -> None:
+    """Run `solspace`."""
+    from solspace.cli.app import make_app
+
+    app = make_app()
+    for verb in ("sample",):
+        import_module(f"solspace.cli.{verb}").register(app)
+    app(prog_name="solspace")

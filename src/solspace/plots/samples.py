@@ -1,0 +1,63 @@
+"""Pictures of samples: their stabilities and overlaps beside what the exact law or theory says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from solspace.samples import Samples
+
+Array = NDArray[Any]
+BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"
+
+
+def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], Array] | None = None) -> Axes:
+    """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
+    values = samples.stabilities.ravel()
+    edges = _edges(values, samples)
+    ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
+    if density is not None:
+        grid = np.linspace(edges[0], edges[-1], 400)
+        ax.plot(grid, density(grid), color=RED, lw=2, label="theory")
+    ax.axvline(samples.target.margin, color=GREY, lw=1, ls="--", label=f"margin {samples.target.margin:g}")
+    ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _edges(values: Array, samples: Samples) -> Array:
+    """Return bin edges of an even number of lattice steps: stabilities of ±1 problems lie on a lattice of 2/√n."""
+    step = 2 / np.sqrt(samples.n)
+    width = max(step, 3.5 * values.std() / len(values) ** (1 / 3), 1e-12)
+    width = step * np.ceil(width / step) if width < 10 * step else width
+    low = samples.target.margin + width * np.floor((values.min() - samples.target.margin) / width)
+    return np.arange(low, values.max() + 1.5 * width, width)
+
+
+def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> Axes:
+    """Draw the frequency of each stability beside its exact probability `mass` on `lattice`."""
+    values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
+    width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
+    ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
+    ax.plot(lattice, mass, "o", color=RED, label="exact")
+    ax.axvline(samples.target.margin, color=GREY, lw=1, ls="--", label=f"margin {samples.target.margin:g}")
+    ax.set(xlabel="stability $s$", ylabel="probability", title="stabilities")
+    ax.legend(frameon=False)
+    return ax
+
+
+def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Axes:
+    """Draw the overlaps of all pairs of samples beside their exact law."""
+    seen = np.round(samples.overlaps(), 9)
+    width = 0.8 * 2 / samples.n
+    if len(seen):
+        values, counts = np.unique(seen, return_counts=True)
+        ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
+    ax.plot(overlaps, mass, "o", color=RED, label="exact")
+    ax.set(xlabel="overlap of two samples", ylabel="probability", title="overlaps")
+    ax.legend(frameon=False)
+    return ax

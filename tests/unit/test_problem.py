@@ -1,0 +1,125 @@
+"""Problems: built from what users have, measured in blocks, refused in words."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+import solspace as ss
+from solspace import problem as module
+
+SPHERE = ss.Target("spherical", "uniform", margin=-0.5)
+
+
+def test_arrays_lists_frames_and_sparse_say_the_same(rng):
+    matrix, labels = rng.normal(size=(6, 5)), np.array([1, -1, 1, 1, -1, 1])
+    expected = matrix * labels[:, None]
+    for patterns in (matrix, matrix.tolist(), pd.DataFrame(matrix), scipy.sparse.csr_matrix(matrix)):
+        for given in (labels, labels.tolist(), pd.Series(labels), labels[:, None], labels.astype(float)):
+            np.testing.assert_array_equal(ss.Perceptron(patterns, given).patterns, expected)
+
+
+def test_signs_are_recognised_and_kept_small(rng):
+    signs = rng.choice([-1.0, 1.0], size=(8, 5))
+    problem = ss.Perceptron(signs, -np.ones(8))
+    assert problem.has_binary_patterns
+    np.testing.assert_array_equal(problem.patterns, -signs)
+    assert not ss.Perceptron(signs * 0.5).has_binary_patterns
+    assert not ss.Perceptron(np.ones((2, 3), bool) & False).has_binary_patterns
+
+
+def test_floats_without_labels_are_not_copied(rng):
+    matrix = rng.normal(size=(8, 5))
+    assert np.shares_memory(ss.Perceptron(matrix).patterns, matrix)
+
+
+@pytest.mark.parametrize("kind", ["binary", "gaussian"])
+def test_stabilities_in_blocks_equal_the_plain_product(monkeypatch, kind):
+    problem = ss.Perceptron.random(31, 2.0, SPHERE, kind, rng=3)
+    weights = np.random.default_rng(0).normal(size=(4, 31))
+    weights *= np.sqrt(31) / np.linalg.norm(weights, axis=1, keepdims=True)
+    plain = weights @ problem.patterns.astype(float).T / np.sqrt(31)
+    monkeypatch.setattr(module, "BLOCK", 100)
+    np.testing.assert_allclose(problem.stabilities(weights), plain, rtol=1e-12)
+    np.testing.assert_allclose(problem.stabilities(weights[1]), plain[1], rtol=1e-12)
+    np.testing.assert_array_equal(problem.violations(weights), (plain < -0.5).sum(axis=1))
+    assert isinstance(problem.violations(weights[0]), int)
+    np.testing.assert_array_equal(problem.is_solution(weights), (plain >= -0.5).all(axis=1))
+
+
+def test_weights_off_the_prior_are_no_solution():
+    problem = ss.Perceptron([[1, 1, 1]])
+    assert problem.is_solution([1, 1, 1]) is True
+    assert problem.is_solution([1, 0, 1]) is False
+    assert problem.is_solution([-1, -1, -1]) is False
+
+
+def test_a_stability_on_the_margin_counts_as_met():
+    problem = ss.Perceptron([[1, -1]], target=ss.Target(potential="uniform"))
+    assert problem.is_solution([1, 1])
+    assert ss.Perceptron([[1, -1]]).is_solution([1, 1])
+
+
+def test_band_counts_both_sides():
+    problem = ss.Perceptron(np.ones((1, 4), int), target=ss.Target(potential="band(1.0)"))
+    np.testing.assert_array_equal(
+        problem.violations([[1, 1, 1, 1], [-1] * 4, [1, 1, 1, -1], [1, 1, -1, -1]]), [1, 1, 0, 0]
+    )
+
+
+def test_large_problems_need_no_second_copy():
+    problem = ss.Perceptron.random(1000, 20, SPHERE, rng=0)  # 20 MB of int8
+    weights = np.ones((2, 1000))
+    tracemalloc.start()
+    problem.is_solution(weights)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * (module.BLOCK + 4 * problem.m) * 1.2  # one float64 block and the stabilities
+
+
+def test_random_problems_repeat():
+    first, again = (ss.Perceptron.random(21, 0.5, rng=5) for _ in range(2))
+    np.testing.assert_array_equal(first.patterns, again.patterns)
+    assert (first.n, first.m) == (21, 10)
+    assert abs(first.patterns.mean()) < 0.3
+    assert not np.array_equal(first.patterns, ss.Perceptron.random(21, 0.5, rng=6).patterns)
+
+
+def test_large_sparse_warns():
+    with pytest.warns(UserWarning, match="made dense"):
+        ss.Perceptron(scipy.sparse.eye_array(4200, 4000, format="csr", dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: ss.Perceptron([[1.0, np.nan]]), "contain NaN or inf"),
+        (lambda: ss.Perceptron([[1.0, np.inf]]), "contain NaN or inf"),
+        (lambda: ss.Perceptron([1.0, 2.0]), "shape"),
+        (lambda: ss.Perceptron(np.ones((0, 3))), "shape"),
+        (lambda: ss.Perceptron([[1, 2], [3]]), "rectangular array of numbers"),
+        (lambda: ss.Perceptron([["a", "b"]]), "rectangular array of numbers"),
+        (lambda: ss.Perceptron([[1, 1]], [0]), "labels must be"),
+        (lambda: ss.Perceptron([[1, 1]], [1, 1]), "labels must have shape"),
+        (lambda: ss.Perceptron([[1, 1]], ["yes"]), "labels must be"),
+        (lambda: ss.Perceptron([[1, 1]], target="log"), "target must be a solspace.Target"),
+        (lambda: ss.Perceptron.random(0, 0.5), "n must be"),
+        (lambda: ss.Perceptron.random(10.5, 0.5), "n must be"),
+        (lambda: ss.Perceptron.random(10, 0), "alpha must be"),
+        (lambda: ss.Perceptron.random(10, -1), "alpha must be"),
+        (lambda: ss.Perceptron.random(10, np.nan), "alpha must be"),
+        (lambda: ss.Perceptron.random(10, 0.5, patterns="gausian"), "did you mean 'gaussian'"),
+        (lambda: ss.Perceptron.random(10, 0.5, rng="seed"), "rng must be"),
+        (lambda: ss.Perceptron.random(10, 0.5, rng=0).stabilities(np.ones(9)), "weights must have shape"),
+        (lambda: ss.Perceptron.random(21, 0.1, rng=0).enumerate(), "at most 20"),
+        (lambda: ss.Perceptron.random(5, 1, SPHERE, rng=0).enumerate(), "only ±1 weights"),
+        (lambda: ss.Perceptron([[1, 1, 1], [-1, -1, -1]]).enumerate(), "has no solution"),
+    ],
+)
+def test_nonsense_is_refused_in_words(build, words):
+    with pytest.raises(ValueError, match=words):
+        build()

@@ -1,0 +1,63 @@
+"""Samples keep everything through a file, and a broken file is told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import solspace as ss
+
+
+@pytest.fixture
+def samples():
+    problem = ss.Perceptron.random(9, 0.4, rng=1)
+    info = {"sampler": "exact", "acceptance": np.linspace(0, 1, 5), "n_sweeps": 3, "words": ["a", "b"]}
+    return ss.Samples.of(problem, problem.enumerate().sample(6, rng=0), info)
+
+
+def test_round_trip(samples, tmp_path):
+    samples.save(tmp_path / "s.npz")
+    again = ss.Samples.load(tmp_path / "s.npz")
+    for name in ("weights", "stabilities", "solved"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(samples, name))
+    assert again.target == samples.target
+    np.testing.assert_array_equal(again.info.pop("acceptance"), samples.info["acceptance"])
+    assert again.info == {"sampler": "exact", "n_sweeps": 3, "words": ["a", "b"]}
+
+
+def test_overlaps_are_those_of_all_pairs(samples):
+    w = samples.weights.astype(float)
+    expected = [w[a] @ w[b] / 9 for a in range(6) for b in range(a + 1, 6)]
+    np.testing.assert_allclose(samples.overlaps(), expected)
+
+
+def test_a_failed_write_keeps_the_old_file(samples, tmp_path, monkeypatch):
+    path = tmp_path / "s.npz"
+    samples.save(path)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="No space left"):
+        samples.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["s.npz"]
+
+
+def test_foreign_and_broken_files_are_refused(samples, tmp_path):
+    path = tmp_path / "s.npz"
+    np.savez(path, a=np.ones(3))
+    with pytest.raises(ValueError, match="not a file of solspace samples"):
+        ss.Samples.load(path)
+    samples.save(path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match="not a file of solspace samples"):
+        ss.Samples.load(path)
+
+
+def test_solved_is_recomputed_from_the_patterns():
+    problem = ss.Perceptron([[1, 1, 1], [1, -1, 1]])
+    samples = ss.Samples.of(problem, np.array([[1, 1, 1], [1, -1, -1]], np.int8))
+    np.testing.assert_array_equal(samples.solved, [True, False])

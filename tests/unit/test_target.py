@@ -1,0 +1,123 @@
+"""A target is a value: it compares, hashes, prints, travels through JSON, and refuses nonsense in words."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.measure import potentials
+
+EVERY = ["uniform", "log", "hinge", "errors", "tau(0.3)", "band(0.8)", "log_quadratic(1.7, 1.2)"]
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """A potential of a user's own: the weight is s on (0, 2), 2 beyond."""
+
+    slope: float = 1.0
+    breakpoints = (0.0, 2.0)
+
+    def log_weight(self, s):
+        with np.errstate(divide="ignore"):
+            return np.log(np.clip(self.slope * s, 0, 2 * self.slope))
+
+
+@pytest.mark.parametrize("potential", EVERY)
+@pytest.mark.parametrize("prior", ["binary", "spherical"])
+@pytest.mark.parametrize("temperature", [0.5, np.inf])
+def test_round_trips(potential, prior, temperature):
+    target = ss.Target(prior, potential, temperature, margin=-0.3)
+    for other in (ss.Target.from_json(target.to_json()), pickle.loads(pickle.dumps(target)), target.replace()):
+        assert other == target
+        assert hash(other) == hash(target)
+        assert repr(other) == repr(target)
+    assert target != target.replace(margin=0.1)
+    assert potential.split("(")[0] in str(target)
+
+
+def test_names_objects_and_classes_say_the_same():
+    assert ss.Target(potential="band(0.7)") == ss.Target(potential=ss.potentials.Band(0.7))
+    assert ss.Target(prior=ss.priors.Spherical) == ss.Target(prior="spherical")
+    assert ss.Target(potential=ss.potentials.Log()) == ss.Target()
+
+
+def test_a_target_cannot_be_changed():
+    with pytest.raises(AttributeError, match="replace"):
+        ss.Target().margin = 1.0
+
+
+def test_own_potential_registers_and_comes_back():
+    potentials.register(Ramp)
+    try:
+        target = ss.Target(potential=Ramp(2.0))
+        assert ss.Target.from_json(target.to_json()) == target
+        assert target.potential.hard
+        np.testing.assert_array_equal(target.violated([-1.0, 0.0, 1.0]), [True, False, False])
+    finally:
+        del potentials.REGISTRY["Ramp"]
+    with pytest.raises(ValueError, match="unknown potential 'Ramp'"):
+        ss.Target.from_json(target.to_json())
+
+
+def test_infinite_temperature_is_uniform():
+    s = np.array([-1.0, 0.5, 2.0])
+    for name in ("log", "uniform", "log_quadratic(1, 1)"):
+        np.testing.assert_array_equal(ss.Target(potential=name, temperature=np.inf).log_weight(s), [-np.inf, 0, 0])
+    for name in ("hinge", "errors", "tau(0.5)"):
+        np.testing.assert_array_equal(ss.Target(potential=name, temperature=np.inf).log_weight(s), [0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prior": "binray"}, "unknown prior 'binray': did you mean 'binary'"),
+        ({"potential": "lgo"}, "unknown potential 'lgo': did you mean 'log'"),
+        ({"potential": "band(-1)"}, "width of the band must be positive"),
+        ({"potential": "tau(2)"}, "tau must lie in"),
+        ({"potential": "log(1, 2)"}, "potential 'log"),
+        ({"potential": 3}, "potential must be a name or an object"),
+        ({"temperature": 0}, "temperature must be positive"),
+        ({"temperature": -1}, "temperature must be positive"),
+        ({"temperature": float("nan")}, "temperature must be a number"),
+        ({"temperature": "warm"}, "temperature must be a number"),
+        ({"margin": float("inf")}, "margin must be a finite number"),
+    ],
+)
+def test_nonsense_is_refused_in_words(arguments, words):
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        ss.Target(**arguments)
+
+
+def test_weights_nowhere_positive_or_not_a_number_are_refused():
+    class Nowhere:
+        breakpoints = (0.0,)
+
+        def log_weight(self, s):
+            return np.full(np.shape(s), -np.inf)
+
+    class Nan(Nowhere):
+        def log_weight(self, s):
+            return np.full(np.shape(s), np.nan)
+
+    class Scalar(Nowhere):
+        def log_weight(self, s):
+            return 0.0
+
+    with pytest.raises(ValueError, match="nowhere positive"):
+        ss.Target(potential=Nowhere())
+    with pytest.raises(ValueError, match="NaN"):
+        ss.Target(potential=Nan())
+    with pytest.raises(ValueError, match="vectorised"):
+        ss.Target(potential=Scalar())
+
+
+def test_the_tau_family_ends_in_the_log_potential():
+    s = np.array([0.1, 1.0, 3.0])
+    np.testing.assert_allclose(ss.potentials.Tau(1e-9).log_weight(s), np.log(s), atol=1e-8)
+    np.testing.assert_array_equal(ss.potentials.Tau(0.0).log_weight(s), np.log(s))
+    assert ss.potentials.Tau(0.0).hard
+    assert not ss.potentials.Tau(0.1).hard
