@@ -14,8 +14,9 @@ next to omega: at x = -1000 the mass sits 10^-3 from it and (s - omega)^2 taken 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,10 @@ def quadrature_channel(
 
 def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Array, sigma: Array) -> Array:
     """Return (log Z, E z, Var z - 1) with z = (s - omega) / sigma under the weighted Gaussian, shape (3, n)."""
-    pieces = list(_pieces(log_weight, breakpoints, omega, sigma))
+    ends = [-np.inf, *sorted(set(map(float, breakpoints))), np.inf]
+    pieces = [_piece(log_weight, a, b, omega, sigma) for a, b in pairwise(ends)]
     found = [_locate(piece) for piece in pieces]
-    best = np.full(omega.size, -np.inf)
-    for piece, where in zip(pieces, found):
-        best[piece.index] = np.maximum(best[piece.index], where.height + piece.offset)
+    best = np.max([where.height + piece.offset for piece, where in zip(pieces, found)], axis=0)
     if np.isneginf(best).any():
         at = int(np.argmax(np.isneginf(best)))
         raise ValueError(
@@ -73,9 +73,11 @@ def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Array, 
     parts = np.zeros((len(pieces), 3, omega.size))
     parts[:, 0] = -np.inf
     for part, piece, where in zip(parts, pieces, found):
-        keep = np.flatnonzero(where.height + piece.offset > best[piece.index] - DROP - 20.0)
-        if keep.size:
-            part[:, piece.index[keep]] = _integrate(piece.take(keep), where.take(keep))
+        heavy = where.height + piece.offset > best - DROP - 20.0
+        for chosen, view in ((heavy & where.inner, _from_peak), (heavy & ~where.inner, _from_nearer_end)):
+            index = np.flatnonzero(chosen)
+            if index.size:
+                part[:, index] = _integrate(*view(piece.take(index), where.take(index)))
     return _mixture(parts)
 
 
@@ -90,17 +92,21 @@ def _mixture(parts: Array) -> Array:
 
 @dataclass
 class _Piece:
-    """An interval on which the weight is smooth, seen from its end next to omega; one entry per element."""
+    """An interval on which the weight is smooth, seen from a point of it; one entry per element."""
 
     log_weight: LogWeight
-    index: NDArray[np.intp]  # which elements of the block these are
     low: Array
     high: Array
-    anchor: Array  # the end from which distances are counted
-    sign: Array  # +1 when s grows with the distance, -1 otherwise
+    omega: Array
     sigma: Array
-    start: Array  # (anchor - omega) / sigma
-    length: Array  # in units of sigma
+    anchor: Array  # where distances are counted from: one of the ends, or a point inside
+    sign: Array  # +1 when s grows with the distance, -1 otherwise
+    linear: bool  # whether t itself is the distance: the ends are out of reach
+
+    def __post_init__(self) -> None:
+        self.start = (self.anchor - self.omega) / self.sigma
+        self.length = (self.high - self.low) / self.sigma
+        self.inside = np.nextafter(self.low, np.inf)[:, None], np.nextafter(self.high, -np.inf)[:, None]
 
     @property
     def offset(self) -> Array:
@@ -108,11 +114,13 @@ class _Piece:
         return -0.5 * self.start**2
 
     def take(self, keep: NDArray[np.intp]) -> _Piece:
-        names = ("index", "low", "high", "anchor", "sign", "sigma", "start", "length")
-        return _Piece(self.log_weight, **{name: getattr(self, name)[keep] for name in names})
+        names = ("low", "high", "omega", "sigma", "anchor", "sign")
+        return _Piece(self.log_weight, *(getattr(self, name)[keep] for name in names), self.linear)
 
     def distance(self, t: Array) -> tuple[Array, Array]:
         """Return delta(t) and log delta'(t) for t of shape (n, nodes)."""
+        if self.linear:
+            return t, np.zeros_like(t)
         rise, log_slope = _softplus(t)
         if np.isinf(self.length[0]):
             return rise, log_slope
@@ -125,7 +133,7 @@ class _Piece:
         """Return h(t), without `offset`, and delta(t)."""
         delta, log_jacobian = self.distance(t)
         signed = self.sign[:, None] * delta
-        s = np.clip(self.anchor[:, None] + self.sigma[:, None] * signed, self.low[:, None], self.high[:, None])
+        s = np.clip(self.anchor[:, None] + self.sigma[:, None] * signed, *self.inside)
         log_w = np.asarray(self.log_weight(s), dtype=np.float64)
         if np.isnan(log_w).any():
             raise ValueError("log_weight returned NaN; use -inf where s is forbidden.")
@@ -140,25 +148,12 @@ def _softplus(t: Array) -> tuple[Array, Array]:
     return np.maximum(t, 0.0) + both, np.minimum(t, 0.0) - both
 
 
-def _pieces(log_weight: LogWeight, breakpoints: Sequence[float], omega: Array, sigma: Array) -> Iterator[_Piece]:
-    """Cut the line at the breakpoints, and at omega itself where all of them are far from it."""
-    ends = np.array([-np.inf, *sorted(set(map(float, breakpoints))), np.inf])
-    nearest = np.abs(omega[:, None] - ends).min(axis=1) / sigma
-    for a, b in zip(ends[:-1], ends[1:]):
-        cut = (omega > a) & (omega < b) & (nearest > 8.0)
-        for chosen, low, high in ((~cut, a, b), (cut, a, omega), (cut, omega, b)):
-            index = np.flatnonzero(chosen)
-            if index.size:
-                low, high = (np.broadcast_to(end, omega.shape)[index] for end in (low, high))
-                yield _piece(log_weight, index, low, high, omega[index], sigma[index])
-
-
-def _piece(log_weight: LogWeight, index: NDArray[np.intp], a: Array, b: Array, omega: Array, sigma: Array) -> _Piece:
+def _piece(log_weight: LogWeight, a: float, b: float, omega: Array, sigma: Array) -> _Piece:
+    low, high = np.full_like(omega, a), np.full_like(omega, b)
+    if np.isinf(a) and np.isinf(b):
+        return _Piece(log_weight, low, high, omega, sigma, omega, np.ones_like(omega), True)
     left = np.abs(a - omega) <= np.abs(b - omega)
-    anchor = np.where(left, a, b)
-    inside = np.nextafter(a, np.inf), np.nextafter(b, -np.inf)
-    sign = np.where(left, 1.0, -1.0)
-    return _Piece(log_weight, index, *inside, anchor, sign, sigma, (anchor - omega) / sigma, (b - a) / sigma)
+    return _Piece(log_weight, low, high, omega, sigma, np.where(left, a, b), np.where(left, 1.0, -1.0), False)
 
 
 @dataclass
@@ -169,9 +164,10 @@ class _Range:
     height: Array
     low: Array
     high: Array
+    inner: NDArray[np.bool_]  # whether the range stays clear of the piece's ends
 
     def take(self, keep: NDArray[np.intp]) -> _Range:
-        return _Range(self.peak[keep], self.height[keep], self.low[keep], self.high[keep])
+        return _Range(*(getattr(self, field.name)[keep] for field in fields(self)))
 
 
 def _scan_points(piece: _Piece) -> Array:
@@ -181,6 +177,8 @@ def _scan_points(piece: _Piece) -> Array:
     steps = np.linspace(0.0, 1.0, 17)
     far = 2.0 ** np.arange(5.0, 14.0)
     around = np.concatenate([-far[::-1], np.arange(-16.0, 16.25, 0.5), far])
+    if piece.linear:
+        return np.broadcast_to(around, (centre.size, around.size))
     columns = [
         np.broadcast_to(-tail, (centre.size, tail.size)),
         centre[:, None] + around,
@@ -213,7 +211,31 @@ def _locate(piece: _Piece) -> _Range:
     above = h > (height - DROP)[:, None]
     if np.isinf(piece.length[0]) and (above[:, -1] & np.isfinite(height)).any():
         raise ValueError("the weight grows too fast: its average over the Gaussian field diverges.")
-    return _Range(peak, height, *_edges(piece, t, above, peak, height - DROP))
+    low, high = _edges(piece, t, above, peak, height - DROP)
+    inner = (low > 2.0) & (high < piece.length - 2.0) | piece.linear
+    return _Range(peak, height, low, high, inner)
+
+
+def _from_peak(piece: _Piece, where: _Range) -> tuple[_Piece, _Range]:
+    """Count distances from the peak itself, in units of sigma."""
+    to_peak, low, high = (piece.distance(t[:, None])[0][:, 0] for t in (where.peak, where.low, where.high))
+    anchor = piece.anchor + piece.sign * piece.sigma * to_peak
+    piece = replace(piece, anchor=anchor, linear=True)
+    peak = np.zeros_like(anchor)
+    height = piece.height(peak[:, None])[0][:, 0]
+    return piece, _Range(peak, height, low - to_peak, high - to_peak, where.inner)
+
+
+def _from_nearer_end(piece: _Piece, where: _Range) -> tuple[_Piece, _Range]:
+    """Count distances from the end of the piece next to the peak; the map is symmetric under t -> L - t."""
+    turn = where.peak > 0.5 * piece.length
+    if not turn.any():
+        return piece, where
+    anchor = np.where(turn, np.where(piece.sign > 0, piece.high, piece.low), piece.anchor)
+    piece = replace(piece, anchor=anchor, sign=np.where(turn, -piece.sign, piece.sign))
+    peak, low, high = (np.where(turn, piece.length - t, t) for t in (where.peak, where.low, where.high))
+    height = piece.height(peak[:, None])[0][:, 0]
+    return piece, _Range(peak, height, np.minimum(low, high), np.maximum(low, high), where.inner)
 
 
 def _edges(piece: _Piece, t: Array, above: NDArray[np.bool_], peak: Array, floor: Array) -> tuple[Array, Array]:
