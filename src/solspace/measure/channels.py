@@ -24,7 +24,11 @@ LOG_SQRT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
 __all__ = [
     "band_channel",
+    "errors_channel",
+    "hinge_channel",
+    "log_quadratic_channel",
     "power_channel",
+    "power_derivatives",
     "quadrature_channel",
 ]
 
@@ -43,7 +47,122 @@ def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     omega, variance, finish = _prepare(omega, variance)
     x = omega / np.sqrt(variance)
     log_i, rho, curvature = power_moments(x.ravel(), float(beta))
-    return finish(log_i.reshape(x.shape) + 0.5 * beta * np.log(variance), rho.reshape(x.shape), curvature.reshape(x.shape))
+    return finish(
+        log_i.reshape(x.shape) + 0.5 * beta * np.log(variance), rho.reshape(x.shape), curvature.reshape(x.shape)
+    )
+
+
+def power_derivatives(
+    omega: Array, variance: ArrayLike, beta: float, out: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
+    """Return (g, dg) of `power_channel` alone, for `omega` of shape (m, k) and a scalar, (k,) or (m, k) `variance`.
+
+    Examples
+    --------
+    >>> g, dg = power_derivatives(np.zeros((2, 3), dtype=np.float32), 1.0, 2.0)
+    >>> g.shape, g.dtype
+    ((2, 3), dtype('float32'))
+    """
+    _, g, dg = power_channel(omega, np.asarray(variance, dtype=omega.dtype), beta)
+    if out is None:
+        return g, dg
+    out[0][...], out[1][...] = g, dg
+    return out
+
+
+def log_quadratic_channel(
+    omega: ArrayLike, variance: ArrayLike, beta: float, linear: float, quadratic: float
+) -> Channel:
+    """Return (log Z, g, dg) of the weight exp(-beta U) with U = -log s - `linear` s + `quadratic` s^2 on s > 0.
+
+    The tilt turns the Gaussian into one of variance V' = V / D and mean omega' = (omega + A V) / D, with A = beta linear,
+    B = beta quadratic, D = 1 + 2 B V (EQUATIONS.md 10). On the far side, x' < 0, the exponents of the two Gaussians
+    cancel but for -omega^2 / (2 V), and the posterior mean is small: both are used as they stand.
+
+    Examples
+    --------
+    >>> tilted, plain = log_quadratic_channel(0.3, 0.2, 2.0, 0.0, 0.0), power_channel(0.3, 0.2, 2.0)
+    >>> bool(np.allclose(tilted, plain, rtol=1e-14))
+    True
+    """
+    omega, variance, finish = _prepare(omega, variance)
+    a, b = beta * linear, beta * quadratic
+    widening = 1.0 + 2.0 * b * variance
+    if not (widening > 0).all():
+        raise ValueError(
+            f"the weight grows too fast: quadratic = {quadratic:g} at inverse temperature {beta:g} needs a variance below "
+            f"{-0.5 / b:g}; got {np.max(variance):g}."
+        )
+    sigma = np.sqrt(variance)
+    x = (omega + a * variance) / (sigma * np.sqrt(widening))
+    log_i, rho, curvature = (v.reshape(x.shape) for v in power_moments(x.ravel(), float(beta), scaled=True))
+    exponent = np.where(
+        x < 0, -0.5 * omega**2 / variance, (omega * (a - b * omega) + 0.5 * a * a * variance) / widening
+    )
+    log_z = log_i + exponent + 0.5 * (beta * np.log(variance) - (beta + 1.0) * np.log(widening))
+    mean = np.where(x < 0, _mean(x, rho, curvature, beta), 0.0)
+    far = mean / np.sqrt(widening) - omega / sigma
+    near = rho / np.sqrt(widening) + sigma * (a - 2.0 * b * omega) / widening
+    return finish(log_z, np.where(x < 0, far, near), (curvature - 2.0 * b * variance) / widening)
+
+
+def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+    """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(-`beta`) on s < 0; beta = inf is the step.
+
+    Z = Phi(x) + exp(-beta) Phi(-x). With the hazard rho = phi / Phi and delta = exp(-beta) / ((1 - exp(-beta)) phi(x)),
+    gamma = rho / (1 + rho delta) and curvature = -gamma (gamma + x).
+
+    Examples
+    --------
+    >>> log_z, g, dg = errors_channel(0.0, 1.0, 0.0)
+    >>> float(log_z), float(g)
+    (0.0, 0.0)
+    """
+    if np.isinf(beta):
+        return power_channel(omega, variance, 0.0)
+    omega, variance, finish = _prepare(omega, variance)
+    x = omega / np.sqrt(variance)
+    log_right, rho, curvature = (v.reshape(x.shape) for v in power_moments(x.ravel(), 0.0))
+    log_wrong = power_moments(-x.ravel(), 0.0)[0].reshape(x.shape)
+    step = -np.expm1(-beta)
+    with np.errstate(all="ignore"):
+        lost = step * np.exp(log_wrong)
+        log_z = np.where(lost < 0.5, np.log1p(-lost), np.logaddexp(log_right, log_wrong - beta))
+        mixing = rho * np.exp(0.5 * x * x + LOG_SQRT_TWO_PI - beta) / step  # rho delta
+        gamma = np.where(rho > 0, rho / (1.0 + mixing), 0.0)
+        below = np.where(np.isinf(mixing), -x, rho / (1.0 / mixing + 1.0))
+        shifted = np.where(x < 0, -curvature / rho - below, gamma + x)  # gamma + x
+    return finish(log_z, gamma, -gamma * shifted)
+
+
+def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+    """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(`beta` s) on s < 0; beta = inf is the step.
+
+    With B = beta sqrt(V), y = x + B and the hazard rho = phi / Phi, the posterior share of s < 0 is
+    p = rho(x) / (rho(x) + rho(-y)); K(x) = rho(x) + x and K(-y) = rho(-y) - y are the mean distances on either side, and
+
+        gamma = B p,   curvature = -B p (1 - p) (K(x) + K(-y)).
+
+    Examples
+    --------
+    >>> log_z, g, dg = hinge_channel(-1000.0, 1.0, 3.0)
+    >>> round(float(log_z), 6), float(g)
+    (-2995.5, 3.0)
+    """
+    if np.isinf(beta):
+        return power_channel(omega, variance, 0.0)
+    omega, variance, finish = _prepare(omega, variance)
+    tilt = beta * np.sqrt(variance)
+    x = omega / np.sqrt(variance)
+    y = x + tilt
+    right = [v.reshape(x.shape) for v in power_moments(x.ravel(), 0.0)]
+    wrong = [v.reshape(x.shape) for v in power_moments(-y.ravel(), 0.0)]
+    total = right[1] + wrong[1]
+    p, q = right[1] / total, wrong[1] / total
+    with np.errstate(divide="ignore"):
+        log_z = np.where(p < 0.5, right[0] - np.log1p(-p), tilt * (x + 0.5 * tilt) + wrong[0] - np.log(p))
+    spread = _mean(x, right[1], right[2], 0.0) + _mean(-y, wrong[1], wrong[2], 0.0)
+    return finish(log_z, tilt * p, -tilt * p * q * spread)
 
 
 def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel:
@@ -109,6 +228,11 @@ def _band_narrow(c: Array, d: Array) -> Channel:
     log_z = np.log(d * total) + c * d - 0.5 * c * c - LOG_SQRT_TWO_PI
     gamma = -np.expm1(-2.0 * c * d) * np.exp(-0.5 * d * d) / (d * total)
     return log_z, gamma, d * d * spread - 1.0
+
+
+def _mean(x: Array, rho: Array, curvature: Array, beta: float) -> Array:
+    """Posterior mean K = rho + x of the power weight, from (log I)'' = beta - rho K where rho + x would cancel."""
+    return np.where(x < -1.0, (beta - curvature) / np.where(x < -1.0, rho, 1.0), rho + x)
 
 
 def _density(x: Array) -> Array:

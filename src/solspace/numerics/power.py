@@ -10,12 +10,9 @@ the table gives the Mills ratio and the exponential is taken apart.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.compiled import has_numba
 from solspace.numerics.power_table import LOG_SQRT_TWO_PI, PowerTable, power_table
 
 Array = NDArray[np.float64]
@@ -99,6 +96,3 @@ def _polynomials(s: Array, negative: NDArray[np.bool_], table: PowerTable) -> Ar
     for k in range(coefficients.shape[2] - 2, -1, -1):
         value = value * y[:, None] + coefficients[:, :, k]
     return np.ascontiguousarray(value.T)
-
-
-__all__ = ["has_numba", "log_power_moment", "math", "power_moments"]
