@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target
-from solspace.numerics.files import replacing
+from solspace.numerics.files import read_npz, replacing
 from solspace.problem import Perceptron
 
 Array = NDArray[Any]
@@ -92,17 +91,17 @@ class Samples:
     def load(cls, path: str | os.PathLike[str]) -> Samples:
         """Read what `save` wrote; nothing in the file is executed."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                meta = json.loads(str(file["meta"]))
-                arrays = {name[5:]: file[name] for name in file.files if name.startswith("info/")}
-                main = {name: file[name] for name in ("weights", "stabilities", "solved")}
-        except (KeyError, ValueError, zipfile.BadZipFile) as error:
+            arrays = read_npz(path)
+            meta = json.loads(str(arrays.pop("meta")))
+            main = {name: arrays.pop(name) for name in ("weights", "stabilities", "solved")}
+        except (KeyError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} is not a file of solspace samples.") from error
+        info = {name.removeprefix("info/"): value for name, value in arrays.items()}
         if meta["format"] > FORMAT:
             raise ValueError(
                 f"{os.fspath(path)} was written by a newer solspace (format {meta['format']}); upgrade to read it."
             )
-        return cls(**main, target=Target.from_dict(meta["target"]), info={**meta["info"], **arrays})
+        return cls(**main, target=Target.from_dict(meta["target"]), info={**meta["info"], **info})
 
     def to_arviz(self) -> Any:
         """Return an ArviZ `InferenceData` with `weights` and `overlap`, chains and draws as the sampler made them."""

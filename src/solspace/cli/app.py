@@ -32,18 +32,19 @@ def make_app() -> typer.Typer:
 
     @app.callback()
     def _options(
-        version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+        version: Annotated[
+            bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+        ] = False,
     ) -> None:
-        if version:
-            print(f"solspace {__version__}")
-            raise typer.Exit
-
-    @app.command("version", hidden=True)
-    def _version() -> None:
-        """Show the version."""
-        print(f"solspace {__version__}")
+        pass
 
     return app
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"solspace {__version__}")
+        raise typer.Exit
 
 
 def verb(function: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.files import replacing
+from solspace.numerics.files import read_npz, replacing
 from solspace.problem import Perceptron
 
 Array = NDArray[Any]
@@ -52,10 +51,9 @@ class Checkpoint:
         if self.path is None or not self.resume or not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
-                state = {name: file[name] for name in file.files}
+            state = read_npz(self.path)
             key = str(state.pop("key"))
-        except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        except (KeyError, ValueError) as error:
             raise ValueError(f"{self.path} is not a solspace checkpoint; remove it or start without resume.") from error
         if key != self.key:
             raise ValueError(
