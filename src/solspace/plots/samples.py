@@ -13,6 +13,8 @@ from solspace.samples import Samples
 
 Array = NDArray[Any]
 BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"
+VISIBLE = 1e-6
+"""Least probability that is drawn."""
 
 
 def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], Array] | None = None) -> Axes:
@@ -43,7 +45,7 @@ def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> A
     values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
     width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
     ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
-    ax.plot(lattice, mass, "o", color=RED, label="exact")
+    ax.plot(lattice[mass > VISIBLE], mass[mass > VISIBLE], "o", color=RED, label="exact")
     ax.axvline(samples.target.margin, color=GREY, lw=1, ls="--", label=f"margin {samples.target.margin:g}")
     ax.set(xlabel="stability $s$", ylabel="probability", title="stabilities")
     ax.legend(frameon=False)
@@ -57,7 +59,7 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Ax
     if len(seen):
         values, counts = np.unique(seen, return_counts=True)
         ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
-    ax.plot(overlaps, mass, "o", color=RED, label="exact")
+    ax.plot(overlaps[mass > VISIBLE], mass[mass > VISIBLE], "o", color=RED, label="exact")
     ax.set(xlabel="overlap of two samples", ylabel="probability", title="overlaps")
     ax.legend(frameon=False)
     return ax
