@@ -16,21 +16,39 @@ from typing import TYPE_CHECKING, Any
 from solspace._version import __version__
 
 if TYPE_CHECKING:
+    from solspace import data
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
+    from solspace.samplers.anneal import anneal
     from solspace.samples import Samples
     from solspace.theory.prediction import Prediction, predict
 
 _HOME = {
     "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
+    "Samples": "solspace.samples",
+    "anneal": "solspace.samplers.anneal",
     "Prediction": "solspace.theory.prediction",
     "predict": "solspace.theory.prediction",
-    "Samples": "solspace.samples",
 }
-_MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
+_MODULES = {
+    "data": "solspace.data",
+    "potentials": "solspace.measure.potentials",
+    "priors": "solspace.measure.priors",
+}
 
-__all__ = ["Perceptron", "Prediction", "Samples", "Target", "__version__", "potentials", "predict", "priors"]
+__all__ = [
+    "Perceptron",
+    "Prediction",
+    "Samples",
+    "Target",
+    "__version__",
+    "anneal",
+    "data",
+    "potentials",
+    "predict",
+    "priors",
+]
 
 
 def __getattr__(name: str) -> Any:
