@@ -24,10 +24,11 @@ _HOME = {
     "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
     "Samples": "solspace.samples",
+    "amp": "solspace.samplers.amp",
 }
 _MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "potentials", "priors"]
+__all__ = ["Perceptron", "Samples", "Target", "__version__", "amp", "potentials", "priors"]
 
 
 def __getattr__(name: str) -> Any:
