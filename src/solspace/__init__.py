@@ -25,10 +25,11 @@ _HOME = {
     "Perceptron": "solspace.problem",
     "Samples": "solspace.samples",
     "amp": "solspace.samplers.amp",
+    "localize": "solspace.samplers.localize",
 }
 _MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "amp", "potentials", "priors"]
+__all__ = ["Perceptron", "Samples", "Target", "__version__", "amp", "localize", "potentials", "priors"]
 
 
 def __getattr__(name: str) -> Any:

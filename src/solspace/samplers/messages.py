@@ -58,7 +58,9 @@ class Messages:
     variance
         V, (k,) with scalar variances, (m, k) with full ones.
     instability
-        (k,) λ = α mean(Δ²) mean(g'²), times the square of mean(x²): AMP can converge where it is below 1.
+        (width,) λ = α mean(Δ²) mean(g'²), times the square of mean(x²): AMP can converge where it is below 1.
+    width
+        (width,) mean variance of the weights.
     """
 
     def __init__(self, problem: Perceptron, k: int, dtype: Any, full: bool = False, spreads: bool = False) -> None:
@@ -71,7 +73,7 @@ class Messages:
         self.mean, self.g = columns(n, k, dtype), columns(m, k, dtype)
         self.spread = columns(n, k, dtype) if full or spreads else None
         self.variance = columns(m, k, dtype) if full else np.zeros(self.mean.shape[1], dtype)
-        self.instability = np.zeros(self.mean.shape[1])
+        self.instability, self.width = np.zeros(self.mean.shape[1]), np.ones(self.mean.shape[1])
         self._scratch = {name: columns(m, k, dtype) for name in ("forward", "new", "curvature")}
         self._scratch["backward"] = columns(n, k, dtype)
         if full:
@@ -109,7 +111,8 @@ class Messages:
         )
         self._set_variance(size, weight)
         measured = self.problem.alpha * self.moment**2 * roughness * size2
-        self.instability = np.where(weight > 0, measured, self.instability)
+        self.instability[...] = np.where(weight > 0, measured, self.instability)
+        self.width[...] = np.where(weight > 0, size, self.width)
         return change[: self.k], (change / size)[: self.k]
 
     def _set_variance(self, size: Array, weight: Array) -> None:
@@ -129,7 +132,7 @@ class Messages:
 
     def state(self, copy: bool = True) -> list[Array]:
         """Return the arrays that the next iteration depends on, columns last."""
-        parts = [self.mean, self.g, self.variance, self.instability]
+        parts = [self.mean, self.g, self.variance, self.instability, self.width]
         if self.spread is not None:
             parts.append(self.spread)
         return [part.copy() for part in parts] if copy else parts
@@ -142,7 +145,7 @@ class Messages:
         for name in ("mean", "g", "variance", "spread"):
             given = getattr(self, name)
             setattr(few, name, given if given is None else self.part(given, lanes))
-        few.instability = self.part(self.instability, lanes)
+        few.instability, few.width = self.part(self.instability, lanes), self.part(self.width, lanes)
         wide = few.mean.shape[1]
         few._scratch = {
             name: part.reshape(-1)[: len(part) * wide].reshape(len(part), wide) for name, part in self._scratch.items()

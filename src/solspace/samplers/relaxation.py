@@ -39,6 +39,23 @@ class Effort:
     residual: Array
     """Last mean squared change of the means over the mean variance of the weights."""
 
+    @classmethod
+    def none(cls, k: int) -> Effort:
+        """Return the effort of `k` columns that need none."""
+        return cls(np.zeros(k, int), np.ones(k, bool), np.zeros(k, bool), np.zeros(k))
+
+    def __add__(self, later: Effort) -> Effort:
+        return Effort(
+            self.iterations + later.iterations,
+            self.converged & later.converged,
+            self.blown | later.blown,
+            later.residual,
+        )
+
+    def of(self, lanes: Array) -> Effort:
+        """Return the effort of the columns `lanes`."""
+        return Effort(self.iterations[lanes], self.converged[lanes], self.blown[lanes], self.residual[lanes])
+
 
 class Relaxation:
     """Messages with a damping (k,) for each column, which climbs where `automatic`."""
