@@ -17,18 +17,23 @@ from solspace._version import __version__
 
 if TYPE_CHECKING:
     from solspace import data
-    from solspace.measure import Target, potentials, priors
+    from solspace.measure import potentials, priors
+    from solspace.measure.target import Target
     from solspace.problem import Perceptron
+    from solspace.samplers.amp import amp
     from solspace.samplers.anneal import anneal
+    from solspace.samplers.localize import localize
     from solspace.samples import Samples
     from solspace.theory.prediction import Prediction, predict
 
 _HOME = {
-    "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
-    "Samples": "solspace.samples",
-    "anneal": "solspace.samplers.anneal",
     "Prediction": "solspace.theory.prediction",
+    "Samples": "solspace.samples",
+    "Target": "solspace.measure.target",
+    "amp": "solspace.samplers.amp",
+    "anneal": "solspace.samplers.anneal",
+    "localize": "solspace.samplers.localize",
     "predict": "solspace.theory.prediction",
 }
 _MODULES = {
@@ -43,8 +48,10 @@ __all__ = [
     "Samples",
     "Target",
     "__version__",
+    "amp",
     "anneal",
     "data",
+    "localize",
     "potentials",
     "predict",
     "priors",
