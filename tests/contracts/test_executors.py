@@ -27,7 +27,8 @@ from solspace.store import Result, Store, StoreError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 SPEC: dict[str, Any] = {
-    "n": [9, 13], "alpha": [0.3, 0.5], "sampler": "exact", "n_samples": 2, "instances": 100, "keep": ["weights", "stabilities"]
+    "n": [9, 13], "alpha": [0.3, 0.5], "sampler": "exact", "n_samples": 2, "instances": 100,
+    "keep": ["weights", "stabilities"],
 }  # fmt: skip
 """400 tasks of a few milliseconds; some have no solution, so that failures are compared too."""
 

@@ -88,12 +88,12 @@ class _Flights:
             return results
         if future.status != "error":
             raise RuntimeError(_GONE)
-        error = future.exception()
-        if type(error).__name__ != "KilledWorker":
+        cause = future.exception()
+        if type(cause).__name__ != "KilledWorker":
             raise RuntimeError(
-                f"the Dask workers cannot run solspace tasks ({type(error).__name__}: {error}). Is the same version of "
+                f"the Dask workers cannot run solspace tasks ({type(cause).__name__}: {cause}). Is the same version of "
                 "solspace installed where they run?"
-            ) from error
+            ) from cause
         if len(batch) == 1:
             return [lost(batch[0], "Dask: KilledWorker")]
         for task in batch:
