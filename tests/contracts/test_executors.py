@@ -280,7 +280,7 @@ def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
             yield Result(**{**vars(run(task)), "key": "another", "version": "0.0.1"})
 
     monkeypatch.setitem(EXECUTORS, "serial", foreign)
-    with pytest.raises(RuntimeError, match="another version of solspace"):
+    with pytest.raises(ChildProcessError, match="another version of solspace"):
         ss.sweep(ss.Spec(n=5, alpha=0.4, sampler="exact"), tmp_path / "runs.db", executor="serial")
     task = Task({"kind": "sample", "sampler": "exact", "n": 3})
     assert task.key

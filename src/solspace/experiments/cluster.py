@@ -82,15 +82,15 @@ class _Flights:
             try:
                 results = future.result()
             except Exception as error:
-                raise RuntimeError(_GONE) from error
+                raise ConnectionError(_GONE) from error
             mean = sum(result.seconds for result in results) / len(results)
             self.size = max(1, min(_MOST, 2 * self.size, int(_FLIGHT / (mean + 1e-9))))
             return results
         if future.status != "error":
-            raise RuntimeError(_GONE)
+            raise ConnectionError(_GONE)
         cause = future.exception()
         if type(cause).__name__ != "KilledWorker":
-            raise RuntimeError(
+            raise ChildProcessError(
                 f"the Dask workers cannot run solspace tasks ({type(cause).__name__}: {cause}). Is the same version of "
                 "solspace installed where they run?"
             ) from cause
@@ -106,7 +106,7 @@ class _Flights:
                 return self.done.get(timeout=1)
             except queue.Empty:
                 if self.client.status not in ("running", "connecting"):
-                    raise RuntimeError(_GONE) from None
+                    raise ConnectionError(_GONE) from None
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _client(n_workers: int, scheduler: str | None) -> Iterator[Any]:
         try:
             client = Client(address, timeout="30s", set_as_default=False)
         except (OSError, ValueError) as error:
-            raise RuntimeError(f"no Dask scheduler answers at {address} ({error}).") from None
+            raise ConnectionError(f"no Dask scheduler answers at {address} ({error}).") from None
         with client:
             yield client
 
@@ -139,7 +139,7 @@ def _local(n_workers: int) -> Iterator[str]:
         try:
             address = process.stdout.readline().strip()
             if not address:
-                raise RuntimeError("the local Dask cluster did not start; its message is above.")
+                raise ChildProcessError("the local Dask cluster did not start; its message is above.")
             yield address
         finally:
             process.stdin.close()

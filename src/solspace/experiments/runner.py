@@ -133,7 +133,7 @@ def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[i
 
 def _same_code(result: Result) -> None:
     if Task(result.task).key != result.key:
-        raise RuntimeError(
+        raise ChildProcessError(
             f"the worker on {result.host} runs another version of solspace ({result.version}), whose results do "
             "not belong into this store: install the same version everywhere."
         )

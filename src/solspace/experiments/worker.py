@@ -54,7 +54,7 @@ class Worker:
             self.close()
             if code < 0:
                 raise WorkerDied(f"signal {-code}") from None
-            raise RuntimeError("a worker process did not start; its message is above.") from None
+            raise ChildProcessError("a worker process did not start; its message is above.") from None
 
     @property
     def _in(self) -> Any:

@@ -30,7 +30,7 @@ CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABO
 """
 
 
-class StoreError(RuntimeError):
+class StoreError(OSError):
     """What is wrong with a store, and what to do about it."""
 
 
