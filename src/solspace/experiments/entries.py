@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from solspace.experiments.checks import Check, number, whole
 from solspace.experiments.samplers import find
 from solspace.measure import Target, potentials
 from solspace.numerics.names import unknown
-
-Check = Callable[[str, Any], Any]
-"""(name of the entry, value) -> the value in its proper type, or `ValueError`."""
 
 
 def listed(given: Any) -> list[Any]:
@@ -63,42 +60,6 @@ def _range(name: str, given: Mapping[str, Any]) -> list[float]:
     return [int(v) if isinstance(given["start"], int) and v == int(v) else v for v in values]
 
 
-def whole(least: int) -> Check:
-    """Return a check for integers of at least `least`."""
-
-    def check(name: str, value: Any) -> int:
-        value = value.item() if hasattr(value, "item") else value
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
-        return int(value)
-
-    return check
-
-
-def number(positive: bool = False) -> Check:
-    """Return a check for numbers; only a temperature may be infinite."""
-
-    def check(name: str, value: Any) -> float:
-        value = value.item() if hasattr(value, "item") else value
-        fine = isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
-        if not fine or (positive and value <= 0) or (math.isinf(value) and name != "temperature"):
-            raise ValueError(f"{name} must be a {'positive ' if positive else ''}number; got {value!r}.")
-        return float(value)
-
-    return check
-
-
-def one_of(kind: str, allowed: tuple[str, ...]) -> Check:
-    """Return a check for one of the `allowed` names."""
-
-    def check(name: str, value: Any) -> str:
-        if value not in allowed:
-            raise unknown(kind, value, allowed)
-        return value
-
-    return check
-
-
 def targets(given: Any) -> Iterator[Target]:
     """Yield the targets that a `Target`, a table of its parts or a list of these stand for."""
     for one in [Target()] if given is None else listed(given):
@@ -138,10 +99,3 @@ def choices(given: Any) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
     checked = [[allowed[key](key, value) for value in listed(values)] for key, values in options.items()]
     for values in itertools.product(*checked):
         yield name, tuple(zip(options, values))
-
-
-def sized(value: Any, n: int) -> Any:
-    """Return an option's value; `"n"` and `"2n"` stand for multiples of the number of weights."""
-    if isinstance(value, str) and value[-1:] in "nN" and value[:-1].isdigit() | (value[:-1] == ""):
-        return n * int(value[:-1] or 1)
-    return value

@@ -26,10 +26,11 @@ class Results:
     def __init__(self, tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str]) -> None:
         self._tasks, self.path = tasks, Path(store)
 
-    def rows(self, arrays: bool = False, status: str | None = "done") -> Iterator[Result]:
-        """Yield results in the order of their tasks; `status=None` for failed ones too."""
+    def rows(self, arrays: bool = False, status: str | None = "done", kind: str | None = None) -> Iterator[Result]:
+        """Yield results in the order of their tasks; `status=None` for failed ones too, `kind` for tasks of one kind."""
+        wanted = (task.key for task in self._tasks() if kind in (None, task.values["kind"]))
         with Store(self.path) as store:
-            for result in store.get((task.key for task in self._tasks()), arrays):
+            for result in store.get(wanted, arrays):
                 if status in (None, result.status):
                     yield result
 

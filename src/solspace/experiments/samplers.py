@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from solspace.experiments.checks import Check, one_of, sweeps, whole
 from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 
+DEVICES = ("cpu", "gpu", "auto")
 Draw = Callable[[Perceptron, int, RNG, Mapping[str, Any]], Samples]
 
 
@@ -35,7 +37,7 @@ class Sampler:
     draw: Draw
     version: int
     work: Callable[[int, int, int, Mapping[str, Any]], float]
-    options: Mapping[str, Callable[[str, Any], Any]] = field(default_factory=dict)
+    options: Mapping[str, Check] = field(default_factory=dict)
     check: Callable[[int, Any], None] = lambda n, target: None
 
 
@@ -51,9 +53,35 @@ def _check_exact(n: int, target: Any) -> None:
         )
 
 
+def _annealer(schedule: str) -> Draw:
+    def draw(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
+        from solspace.samplers.anneal import anneal
+
+        return anneal(problem, n_samples, schedule=schedule, rng=rng, n_threads=1, progress=False, **options)
+
+    return draw
+
+
+def _annealing_work(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
+    return float(n) * m * k * (options.get("n_sweeps", _SWEEPS) + options.get("n_extra", 0))
+
+
+def _check_annealing(n: int, target: Any) -> None:
+    if target.prior.name != "binary":
+        raise ValueError(f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights.")
+
+
+_SWEEPS = 1001
+"""What `anneal` does when it is not told how many sweeps."""
+_ANNEALING = {"n_sweeps": sweeps, "mode": one_of("mode", ("sample", "solve")), "device": one_of("device", DEVICES)}
 SAMPLERS: dict[str, Sampler] = {
     "exact": Sampler(_exact, 1, work=lambda n, m, k, options: 2.0**n * m, check=_check_exact),
-}
+    "tau": Sampler(
+        _annealer("tau"), 1, work=_annealing_work, check=_check_annealing,
+        options={**_ANNEALING, "n_extra": whole(0), "thin": whole(1)},
+    ),
+    "temperature": Sampler(_annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, options=_ANNEALING),
+}  # fmt: skip
 
 
 def find(name: str) -> Sampler:

@@ -23,11 +23,12 @@ import itertools
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from solspace.experiments.entries import axis, choices, listed, number, one_of, sized, targets, unique, whole
+from solspace.experiments.checks import number, one_of, sized, whole
+from solspace.experiments.entries import axis, choices, listed, targets, unique
 from solspace.experiments.samplers import find
 from solspace.experiments.sampling import KEEP
 from solspace.experiments.tasks import Task, import_modules
@@ -135,6 +136,14 @@ class Spec:
             return cls.from_dict({"name": path.stem, **values})
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
+
+    def with_options(self, **options: Any) -> Spec:
+        """Return the spec with options set for all samplers that have them: `with_options(device="gpu")`."""
+        samplers = []
+        for name, given in self.sampler:
+            known = {key: value for key, value in options.items() if key in find(name).options}
+            samplers.append({"name": name, **dict(given), **known})
+        return replace(self, sampler=samplers)
 
     @property
     def axes(self) -> dict[str, tuple[Any, ...]]:
