@@ -48,7 +48,7 @@ def reproduce(
 def _list(as_json: bool) -> None:
     from solspace.experiments import figures
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": one.name, "place": one.place, "shows": one.title, **{s: one.count(s) for s in figures.SIZES}}
         for one in map(figures.find, figures.FIGURES)
     ]
@@ -84,7 +84,7 @@ def _estimate(names: tuple[str, ...], size: str, workers: int | None, as_json: b
     from solspace.experiments.executors import cores
 
     count = workers or cores()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in names:
         figure = figures.find(name)
         cost = estimate(figure.sweeps(size), allowed=5.0)

@@ -27,7 +27,7 @@ class Results:
         self._tasks, self.path = tasks, Path(store)
 
     def rows(self, arrays: bool = False, status: str | None = "done", kind: str | None = None) -> Iterator[Result]:
-        """Yield results in the order of their tasks; `status=None` for failed ones too, `kind` for tasks of one kind."""
+        """Yield results in the order of their tasks; `status=None` for failed ones too, `kind` for one kind only."""
         wanted = (task.key for task in self._tasks() if kind in (None, task.values["kind"]))
         with Store(self.path) as store:
             for result in store.get(wanted, arrays):

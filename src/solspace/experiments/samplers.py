@@ -80,7 +80,9 @@ SAMPLERS: dict[str, Sampler] = {
         _annealer("tau"), 1, work=_annealing_work, check=_check_annealing,
         options={**_ANNEALING, "n_extra": whole(0), "thin": whole(1)},
     ),
-    "temperature": Sampler(_annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, options=_ANNEALING),
+    "temperature": Sampler(
+        _annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, options=_ANNEALING
+    ),
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], head
         instances = sorted({point["instances"] for point in table})
         sweeps.note(
             figure,
-            f"{_range(instances)} instances a point, one chain each, ±1 patterns, solved = all constraints met at the end; "
+            f"{_range(instances)} instances a point, one chain each, ±1 patterns, solved: all constraints met; "
             "bars: one-sigma Wilson intervals over instances",
         )
     return Picture(figure, table)

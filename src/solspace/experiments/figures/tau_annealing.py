@@ -14,7 +14,7 @@ SIZES = {"quick": [201, 501, 1001], "paper": [501, 1001, 2001, 5001, 10001]}
 
 
 def grid(size: str, sampler: str, start: float, stop: float) -> Sequence[Spec]:
-    """Return the sweeps of `sampler`; the paper's size leaves out N sweeps at the largest N, a thousand times the rest."""
+    """Return the sweeps of `sampler`; N sweeps only up to N = 5001, beyond which they cost more than all the rest."""
     instances, step = {"quick": (40, 0.05), "paper": (100, 0.025)}[size]
     alphas = {"start": start, "stop": stop, "step": step}
     fixed = {"name": sampler, "n_sweeps": [count for count in SWEEPS[size] if count != "n"]}

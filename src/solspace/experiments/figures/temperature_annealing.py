@@ -1,4 +1,4 @@
-"""Appendix: success of temperature annealing on U = -sΘ(-s) for several numbers of sweeps, as many as weights among them."""
+"""Appendix: success of temperature annealing on U = -sΘ(-s) for several numbers of sweeps, N among them."""
 
 from __future__ import annotations
 
