@@ -31,6 +31,11 @@ from solspace.store import Result
 
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
+    "windows": ("solspace.experiments.predictions:windows", 1),
+    "thresholds": ("solspace.experiments.predictions:thresholds", 1),
+    "free-entropy": ("solspace.experiments.predictions:free_entropy", 1),
+    "stabilities": ("solspace.experiments.predictions:stabilities", 1),
+    "edge": ("solspace.experiments.predictions:edge", 1),
 }
 """Kind of task: (where its function is, version of its results)."""
 
