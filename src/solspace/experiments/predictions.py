@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ LINES = ("asl", "dat", "dynamical", "condensation", "capacity")
 """Loads that `thresholds` gives."""
 
 
-def windows_at(target: Target, alphas: Sequence[float]) -> list[Task]:
+def windows_at(target: Target, alphas: Iterable[float]) -> list[Task]:
     """Return the tasks of a t–α diagram: for each load the times between which φ_t has two maxima."""
     return [Task({"kind": "windows", "target": target.to_dict(), "alpha": round(float(a), 12)}) for a in alphas]
 
 
-def thresholds_of(target: Target, margins: Sequence[float] | None = None) -> list[Task]:
+def thresholds_of(target: Target, margins: Iterable[float] | None = None) -> list[Task]:
     """Return the tasks that give the thresholds of `target`, at its margin or at several."""
     targets = [target] if margins is None else [target.replace(margin=round(float(m), 12)) for m in margins]
     return [Task({"kind": "thresholds", "target": one.to_dict()}) for one in targets]
