@@ -37,7 +37,7 @@ def free_entropy(q: Array, phi: Array, times: Sequence[float], row: Mapping[str,
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     for k, time in enumerate(times):
         zero = row["at_overlap"][k]
-        ax.plot(q, phi[k] - zero, color=colours[k], lw=1.4, label=f"t = {time:g}")
+        ax.plot(q, phi[k] - zero, color=colours[k], lw=1.4, label=f"t = {time:.3g}")
         for top, height in row["maxima"][k]:
             ax.plot(top, height - zero, "o", ms=5.5, mfc=REGIMES[row["regimes"][k]], mec="0.2", mew=0.6, zorder=3)
     ax.set(xlabel="overlap $q$", ylabel=r"$\phi_t(q) - \phi_t(r)$")

@@ -54,10 +54,10 @@ def draw(results: Results, size: str) -> Picture:
                 diagrams.edge(row.arrays["epsilon"], row.arrays["slope"], ax, name, colour, _law(row))
             ax.set_title(title)
             ax.legend()
-        axes[0].set_yscale("symlog", linthresh=10)
+        axes[0].set_ylim(-8, 40)
         figure.suptitle(f"binary perceptron, κ = 0, α = {ALPHA:g}", fontsize=11)
         sweeps.note(
-            figure, "lines: theory; dots: its leading terms as ε → 0, with the constant fitted at the smallest ε"
+            figure, "lines: theory; dotted: its leading terms as ε → 0, with the constant fitted at the smallest ε"
         )
     return Picture(figure, [line for row in rows for line in _table(row)])
 

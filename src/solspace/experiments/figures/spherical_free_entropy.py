@@ -32,7 +32,7 @@ def draw(results: Results, size: str) -> Picture:
     with style.style():
         figure, ax = style.panels(1)
         row = one_curve(results, ax)
-        ax.set_title(rf"spherical, $U = 0$, κ = {TARGET.margin:g}, α = {ALPHA:g}; r = {row.values['overlap']:.4f}")
+        ax.set_title(rf"spherical, $U = 0$, κ = −2.5, α = {ALPHA:g}; r = {row.values['overlap']:.4f}")
         ax.set(xlim=(0.1, 1.0), ylim=(-0.012, 0.008))
     return Picture(figure, curve_table(row))
 
