@@ -29,18 +29,20 @@ LINES = {
 """Label, colour and dash of the lines of thresholds."""
 
 
-def free_entropy(q: Array, phi: Array, times: Sequence[float], row: Mapping[str, Any], ax: Axes) -> Axes:
-    """Draw φ_t(q) - φ_t(r) at several times, with the maxima coloured by regime.
+def free_entropy(
+    q: Array, phi: Array, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r"
+) -> Axes:
+    """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
 
-    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`.
+    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a maximum.
     """
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     for k, time in enumerate(times):
-        zero = row["at_overlap"][k]
+        zero = row["at_overlap"][k] if base == "r" else row["maxima"][k][-1][1]
         ax.plot(q, phi[k] - zero, color=colours[k], lw=1.4, label=f"t = {time:.3g}")
         for top, height in row["maxima"][k]:
             ax.plot(top, height - zero, "o", ms=5.5, mfc=REGIMES[row["regimes"][k]], mec="0.2", mew=0.6, zorder=3)
-    ax.set(xlabel="overlap $q$", ylabel=r"$\phi_t(q) - \phi_t(r)$")
+    ax.set(xlabel="overlap $q$", ylabel=rf"$\phi_t(q) - \phi_t({base})$")
     ax.legend()
     return ax
 
@@ -55,19 +57,27 @@ def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], a
     for k in range(most):
         having = [(alpha, windows[k]) for alpha, windows in columns if len(windows) > k]
         alphas = np.array([alpha for alpha, _ in having])
-        low, maxwell, high = (
-            np.array([max(0.0, window[i] if window[i] is not None else 0.0) for _, window in having]) for i in range(3)
-        )
-        high = np.maximum(high, 0)
-        ax.fill_between(alphas, low, np.minimum(maxwell, high), color=REGIMES["yellow"], lw=0)
-        ax.fill_between(alphas, np.minimum(maxwell, high), high, color=REGIMES["red"], lw=0)
+        low, maxwell, high = (_line(alphas, [window[i] for _, window in having], -top) for i in range(3))
+        ax.fill_between(alphas, low, maxwell, color=REGIMES["yellow"], lw=0)
+        ax.fill_between(alphas, maxwell, high, color=REGIMES["red"], lw=0)
         for line, dash in ((low, ":"), (maxwell, "--"), (high, "-")):
-            ax.plot(alphas, np.where(line > 0, line, np.nan), color="0.15", lw=0.8, ls=dash)
+            ax.plot(alphas, line, color="0.15", lw=0.8, ls=dash)
     ax.grid(False)
     ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top), xlim=(columns[0][0], columns[-1][0]))
     patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
     ax.legend(handles=patches, loc="upper right", frameon=True, framealpha=0.85)
     return ax
+
+
+def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
+    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it should."""
+    line = np.array([np.nan if time is None else time for time in times])
+    known = np.flatnonzero(np.isfinite(line))
+    if len(known) < 2:
+        return np.nan_to_num(line, nan=floor)
+    a, b = known[-2:]
+    straight = line[b] + (alphas - alphas[b]) * (line[b] - line[a]) / (alphas[b] - alphas[a])
+    return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
 
 
 def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float = 0.02) -> Axes:

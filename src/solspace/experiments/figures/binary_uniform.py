@@ -35,9 +35,9 @@ def draw(results: Results, size: str) -> Picture:
 
     with style.style():
         figure, (left, right) = style.panels(2)
-        row = one_curve(results, left)
+        row = one_curve(results, left, base="1")
         left.set_title(f"binary, $U = 0$, κ = 0, α = {ALPHA:g}")
-        left.set(ylim=(-0.35, 0.35))
+        left.set(ylim=(-0.6, 0.4))
         table = diagram(results, TARGET, right, top=12, marked=("capacity",))
         right.set_title("binary, $U = 0$, κ = 0")
     panel = [{"panel": "free entropy", **line} for line in curve_table(row)]

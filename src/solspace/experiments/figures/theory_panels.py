@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def one_curve(results: Results, ax: Axes) -> Result:
+def one_curve(results: Results, ax: Axes, base: str = "r") -> Result:
     """Draw the stored φ_t(q) on `ax` and return its row."""
     from solspace.plots import diagrams
 
     (row,) = results.rows(arrays=True, kind="free-entropy")
-    diagrams.free_entropy(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax)
+    diagrams.free_entropy(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
     return row
 
 
