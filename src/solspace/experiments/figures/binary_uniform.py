@@ -37,7 +37,12 @@ def draw(results: Results, size: str) -> Picture:
         figure, (left, right) = style.panels(2)
         row = one_curve(results, left, base="1")
         left.set_title(f"binary, $U = 0$, κ = 0, α = {ALPHA:g}")
-        left.set(ylim=(-0.6, 0.4))
+        left.set(ylim=(-0.6, 0.75))
+        inset = left.inset_axes((0.36, 0.71, 0.6, 0.27))
+        one_curve(results, inset, base="1")
+        inset.get_legend().remove()
+        inset.set(xlim=(0.84, 1.006), ylim=(-0.022, 0.03), xlabel="", ylabel="")
+        inset.tick_params(labelsize=7)
         table = diagram(results, TARGET, right, top=12, marked=("capacity",))
         right.set_title("binary, $U = 0$, κ = 0")
     panel = [{"panel": "free entropy", **line} for line in curve_table(row)]
