@@ -42,6 +42,11 @@ def edge_of(target: Target, alpha: float) -> Task:
     return Task({"kind": "edge", "target": target.to_dict(), "alpha": alpha})
 
 
+def instability_of(target: Target, alpha: float) -> Task:
+    """Return the task that gives λ(q), the instability of message passing."""
+    return Task({"kind": "instability", "target": target.to_dict(), "alpha": alpha})
+
+
 def _prediction(task: Task) -> Prediction:
     return predict(Target.from_dict(task.values["target"]), task.values["alpha"])
 
@@ -91,3 +96,11 @@ def edge(task: Task) -> Outcome:
     p = _prediction(task)
     epsilon = np.logspace(-10, np.log10((1 - p.overlap) * 0.9), 120)
     return {**_about(p), **p.edge().to_dict()}, {"epsilon": epsilon, "slope": -p.localization_time(1 - epsilon) / 2}
+
+
+def instability(task: Task) -> Outcome:
+    """Return 1 - q and λ(q) there."""
+    p = _prediction(task)
+    variance = np.logspace(-5, np.log10(1 - p.overlap), 160)
+    variance[-1] = 1 - p.overlap
+    return _about(p), {"variance": variance, "instability": p.instability_at(np.maximum(1 - variance, p.overlap))}

@@ -35,6 +35,7 @@ KINDS = {
     "thresholds": ("solspace.experiments.predictions:thresholds", 1),
     "free-entropy": ("solspace.experiments.predictions:free_entropy", 1),
     "stabilities": ("solspace.experiments.predictions:stabilities", 1),
+    "instability": ("solspace.experiments.predictions:instability", 1),
     "edge": ("solspace.experiments.predictions:edge", 1),
 }
 """Kind of task: (where its function is, version of its results)."""
