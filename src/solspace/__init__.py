@@ -17,6 +17,8 @@ from solspace._version import __version__
 
 if TYPE_CHECKING:
     from solspace import data
+    from solspace.experiments.runner import sweep
+    from solspace.experiments.spec import Spec
     from solspace.measure import potentials, priors
     from solspace.measure.target import Target
     from solspace.problem import Perceptron
@@ -25,16 +27,20 @@ if TYPE_CHECKING:
     from solspace.samplers.localize import localize
     from solspace.samples import Samples
     from solspace.theory.prediction import Prediction, predict
+    from solspace.theory.thresholds import thresholds
 
 _HOME = {
     "Perceptron": "solspace.problem",
     "Prediction": "solspace.theory.prediction",
     "Samples": "solspace.samples",
+    "Spec": "solspace.experiments.spec",
     "Target": "solspace.measure.target",
     "amp": "solspace.samplers.amp",
     "anneal": "solspace.samplers.anneal",
     "localize": "solspace.samplers.localize",
     "predict": "solspace.theory.prediction",
+    "sweep": "solspace.experiments.runner",
+    "thresholds": "solspace.theory.thresholds",
 }
 _MODULES = {
     "data": "solspace.data",
@@ -46,6 +52,7 @@ __all__ = [
     "Perceptron",
     "Prediction",
     "Samples",
+    "Spec",
     "Target",
     "__version__",
     "amp",
@@ -55,6 +62,8 @@ __all__ = [
     "potentials",
     "predict",
     "priors",
+    "sweep",
+    "thresholds",
 ]
 
 
