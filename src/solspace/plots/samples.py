@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
 Array = NDArray[Any]
-BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"
 VISIBLE = 1e-6
 """Least probability that is drawn."""
 
@@ -119,7 +119,8 @@ def sample_panels(samples: Samples, figure: Any, prediction: Any = None) -> Any:
     elif "energy" in samples.info:
         energy_run(samples, right)
     figure.suptitle(
-        f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}, "
+        f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, "
+        f"α = {samples.m / samples.n:.3g}, "
         f"{int(samples.solved.sum())} of {len(samples)} solved"
     )
     return figure
