@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from solspace.samplers.anneal import anneal
     from solspace.samplers.localize import localize
     from solspace.samples import Samples
+    from solspace.theory.phases import phase_diagram, sampling_map
     from solspace.theory.prediction import Prediction, predict
     from solspace.theory.thresholds import thresholds
 
@@ -38,7 +39,9 @@ _HOME = {
     "amp": "solspace.samplers.amp",
     "anneal": "solspace.samplers.anneal",
     "localize": "solspace.samplers.localize",
+    "phase_diagram": "solspace.theory.phases",
     "predict": "solspace.theory.prediction",
+    "sampling_map": "solspace.theory.phases",
     "sweep": "solspace.experiments.runner",
     "thresholds": "solspace.theory.thresholds",
 }
@@ -59,9 +62,11 @@ __all__ = [
     "anneal",
     "data",
     "localize",
+    "phase_diagram",
     "potentials",
     "predict",
     "priors",
+    "sampling_map",
     "sweep",
     "thresholds",
 ]

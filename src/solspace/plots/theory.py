@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
@@ -27,17 +28,20 @@ def overlap_grid(prediction: Prediction, count: int = 400) -> Array:
 def free_entropy(prediction: Prediction, times: Sequence[float], ax: Axes, base: bool = True) -> Axes:
     """Draw φ_t(q) at several times, from its value at r when `base`; maxima are coloured by regime."""
     q = overlap_grid(prediction)
-    shades = np.linspace(0.25, 0.9, len(times))
-    for time, shade in zip(times, shades):
+    seen: list[float] = []
+    for time, colour_of_time in zip(times, colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))):
         phi = np.asarray(prediction.free_entropy_at(q, time))
         zero = float(np.asarray(prediction.free_entropy_at(prediction.overlap, time))) if base else 0.0
-        (line,) = ax.plot(q, phi - zero, color=(0.1, 0.2 + 0.3 * shade, shade), label=f"t = {time:.3g}")
+        (line,) = ax.plot(q, phi - zero, color=colour_of_time, label=f"t = {time:.3g}")
         colour = REGIMES[prediction.regime(time)]
-        for start in ("low", "high"):
-            top = float(prediction.overlap_at(time, start=start))
-            if top < 1 - 1e-9:
-                value = float(np.asarray(prediction.free_entropy_at(top, time))) - zero
-                ax.plot(top, value, "o", ms=6, mfc=colour, mec=line.get_color(), zorder=3)
+        tops = [float(prediction.overlap_at(time, start=start)) for start in ("low", "high")]
+        for top in tops:
+            value = float(np.asarray(prediction.free_entropy_at(top, time))) - zero
+            ax.plot(top, value, "o", ms=6, mfc=colour, mec=line.get_color(), zorder=3)
+        between = (phi - zero)[q <= max(tops)]
+        seen += [float(between.min()), float(between.max()), 0.0]
+    reach = max(max(seen) - min(seen), 1e-6)
+    ax.set_ylim(min(seen) - 0.35 * reach, max(seen) + 0.15 * reach)
     ax.set(xlabel="overlap $q$", ylabel=r"$\phi_t(q) - \phi_t(r)$" if base else r"$\phi_t(q)$", title="free entropy")
     ax.legend(frameon=False)
     return ax
