@@ -38,7 +38,7 @@ def free_entropy(prediction: Prediction, times: Sequence[float], ax: Axes, base:
         for top in tops:
             value = float(np.asarray(prediction.free_entropy_at(top, time))) - zero
             ax.plot(top, value, "o", ms=6, mfc=colour, mec=line.get_color(), zorder=3)
-        between = (phi - zero)[q <= max(tops)]
+        between = (phi - zero)[q <= max(*tops, q[1])]
         seen += [float(between.min()), float(between.max()), 0.0]
     reach = max(max(seen) - min(seen), 1e-6)
     ax.set_ylim(min(seen) - 0.35 * reach, max(seen) + 0.15 * reach)
