@@ -17,6 +17,7 @@ from solspace._version import __version__
 
 if TYPE_CHECKING:
     from solspace import data
+    from solspace.diagnostics import diagnose
     from solspace.experiments.runner import sweep
     from solspace.experiments.spec import Spec
     from solspace.measure import potentials, priors
@@ -38,6 +39,7 @@ _HOME = {
     "Target": "solspace.measure.target",
     "amp": "solspace.samplers.amp",
     "anneal": "solspace.samplers.anneal",
+    "diagnose": "solspace.diagnostics",
     "localize": "solspace.samplers.localize",
     "phase_diagram": "solspace.theory.phases",
     "predict": "solspace.theory.prediction",
@@ -61,6 +63,7 @@ __all__ = [
     "amp",
     "anneal",
     "data",
+    "diagnose",
     "localize",
     "phase_diagram",
     "potentials",

@@ -124,10 +124,12 @@ def _images(
 def _write(out: Path, outcome: draw.Outcome) -> None:
     from matplotlib.figure import Figure
 
+    from solspace.plots.style import style
+
     outcome.samples.save(out / "samples.npz")
     with replacing(out / "report.json") as file:
         file.write(json.dumps(plain(outcome.report), indent=2).encode())
-    figure = Figure(figsize=outcome.size, layout="constrained")
-    outcome.picture(figure)
-    with replacing(out / "samples.png") as file:
-        figure.savefig(file, dpi=160)
+    with style(), replacing(out / "samples.png") as file:
+        figure = Figure(figsize=outcome.size, layout="constrained")
+        outcome.picture(figure)
+        figure.savefig(file)
