@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from solspace._version import __version__
 
 if TYPE_CHECKING:
+    from solspace import data
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
     from solspace.samples import Samples
@@ -25,9 +26,13 @@ _HOME = {
     "Perceptron": "solspace.problem",
     "Samples": "solspace.samples",
 }
-_MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
+_MODULES = {
+    "data": "solspace.data",
+    "potentials": "solspace.measure.potentials",
+    "priors": "solspace.measure.priors",
+}
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "potentials", "priors"]
+__all__ = ["Perceptron", "Samples", "Target", "__version__", "data", "potentials", "priors"]
 
 
 def __getattr__(name: str) -> Any:

@@ -95,6 +95,51 @@ class Perceptron:
         problem._keep(matrix, Target() if target is None else target)
         return problem
 
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        alpha: float | None = None,
+        features: int | None = None,
+        preprocess: str | None = None,
+        target: Target | None = None,
+        rng: RNG = None,
+        balanced: bool = False,
+    ) -> Perceptron:
+        """Return a problem of m = round(alpha n) images drawn at random from a pool, as patterns with labels ±1.
+
+        Parameters
+        ----------
+        X
+            (k, d) pool of images; a (k, height, width) stack is flattened.
+        y
+            (k,) labels of two classes; the smaller becomes -1.
+        alpha
+            Load m/n; None takes every image.
+        features
+            Number n of random linear features F x with F ~ N(0, 1), drawn anew for every problem; None: n = d.
+        preprocess
+            `"centred"`, `"raw"` or `"binarised"`, see `solspace.data.load`; means are taken over the whole pool. None:
+            bytes are centred, other numbers taken as they are (features of rows of norm √d are rescaled to norm √n).
+        target
+            What is sampled, as in `Perceptron`.
+        balanced
+            Whether to draw both classes equally often.
+
+        >>> X = np.array([[0, 9, 3], [7, 1, 3], [2, 8, 5], [9, 0, 1]], dtype=np.uint8)
+        >>> problem = Perceptron.from_data(X, [3, 8, 3, 8], alpha=1.0, rng=0)
+        >>> problem.m, float((problem.patterns[0] ** 2).sum().round(4))
+        (3, 3.0)
+        """
+        from solspace.data.instances import instance
+
+        pool = _matrix(X.reshape(len(X), -1) if isinstance(X, np.ndarray) and X.ndim > 2 else X)
+        patterns, labels = instance(
+            pool, y, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng
+        )
+        return cls(patterns, labels, target=target)
+
     @property
     def n(self) -> int:
         """Number of weights."""
