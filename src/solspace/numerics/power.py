@@ -55,7 +55,7 @@ def gaussian_power(
     dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
     shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
     field = np.ascontiguousarray(np.broadcast_to(np.asarray(omega, dtype=dtype), shape)).reshape(-1)
-    spread = _tile(np.asarray(variance, dtype=np.float64), shape)
+    spread = _tile(np.asarray(variance), shape)
     results = _moments(field, spread, float(beta), scaled, True)
     log_z, g, dg = (r.reshape(shape)[()] for r in results)
     return log_z, g, dg
@@ -82,7 +82,7 @@ def gaussian_power_derivatives(
             raise ValueError(
                 f"out must hold two C-contiguous arrays of shape {field.shape} and type {np.dtype(dtype)}."
             )
-    spread = _tile(np.asarray(variance, dtype=np.float64), field.shape)
+    spread = _tile(np.asarray(variance), field.shape)
     flat = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
     if dtype == np.float32 and has_numba():
         _single(*flat, spread, float(beta))
@@ -91,7 +91,7 @@ def gaussian_power_derivatives(
     return g, dg
 
 
-def _tile(variance: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _tile(variance: Array, shape: tuple[int, ...]) -> Array:
     """Return the variance as long as the flat field, or as a tile that repeats along it."""
     if variance.size == 1:
         return np.full(TILE, variance.reshape(-1)[0])
@@ -101,58 +101,57 @@ def _tile(variance: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.f
 
 
 def _moments(
-    field: Array,
-    spread: NDArray[np.float64],
-    beta: float,
-    scaled: bool,
-    want_log: bool,
-    out: tuple[Array, Array] | None = None,
+    field: Array, spread: Array, beta: float, scaled: bool, want_log: bool, out: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array, Array]:
     """Return (log Z, g, dg) of a flat field by way of double precision; log Z is empty unless wanted."""
     table = power_table(beta)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
-    inverse, shift = 1.0 / np.sqrt(spread), 0.5 * beta * np.log(spread)
-    if not has_numba():
-        inverse, shift = (np.resize(v, field.size) for v in (inverse, shift))
-        log_i, rho, curvature = evaluate(field * inverse, table, scaled)
-        if want_log:
-            log_z[...] = log_i + shift
-        g[...], dg[...] = rho * inverse, curvature * inverse * inverse
-        return log_z, g, dg
+    full = spread.size == field.size
+    settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
 
-    from solspace.numerics.power_kernels import moments
-
-    def task(start: int, stop: int) -> None:
+    def by_numpy(start: int, stop: int) -> None:
         part = slice(start, stop)
-        own = part if inverse.size == field.size else slice(None)
-        settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
-        moments(field[part], inverse[own], shift[own], *settings, log_z[part], g[part], dg[part])
+        own = np.asarray(spread[part] if full else np.resize(spread, stop - start), dtype=np.float64)
+        inverse = 1.0 / np.sqrt(own)
+        log_i, rho, curvature = evaluate(field[part] * inverse, table, scaled)
+        log_z[part] = (log_i + 0.5 * beta * np.log(own))[: log_z.size]
+        g[part], dg[part] = rho * inverse, curvature * inverse * inverse
 
-    share(task, field.size, inverse.size if inverse.size != field.size else TILE)
+    def compiled(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        own = np.asarray(spread[part] if full else spread, dtype=np.float64)
+        shift = 0.5 * beta * np.log(own) if want_log else own
+        moments(field[part], 1.0 / np.sqrt(own), shift, *settings, log_z[part], g[part], dg[part])
+
+    if has_numba():
+        from solspace.numerics.power_kernels import moments
+
+        share(compiled, field.size, TILE if full else spread.size)
+    else:
+        by_numpy(0, field.size)
     return log_z, g, dg
 
 
-def _single(field: Array, g: Array, dg: Array, spread: NDArray[np.float64], beta: float) -> None:
+def _single(field: Array, g: Array, dg: Array, spread: Array, beta: float) -> None:
     """Fill (g, dg) of a flat float32 field by the vectorised loops."""
     from solspace.numerics import power_kernels as kernels
     from solspace.numerics.power_single import normal_mean, power_nodes
 
     full = spread.size == field.size
     block = TILE if full else spread.size
-    inverse = 1.0 / np.sqrt(spread)
     if beta > 0.0:
         nodes = power_nodes(beta)
-        inverse = inverse.astype(np.float32)
+        loop, precision = kernels.derivatives_single, np.dtype(np.float32)
         settings: tuple[Any, ...] = (nodes.packed, np.float32(nodes.reach), nodes.far)
-        loop = kernels.derivatives_single
     else:
         scale, mean = normal_mean()
+        loop, precision = kernels.normal_derivatives_single, np.dtype(np.float64)
         settings = (mean, np.float32(scale))
-        loop = kernels.normal_derivatives_single
 
     def task(start: int, stop: int) -> None:
         part = slice(start, stop)
-        loop(field[part], inverse[part] if full else inverse, block, *settings, g[part], dg[part])
+        inverse = 1.0 / np.sqrt(spread[part] if full else spread, dtype=precision)
+        loop(field[part], inverse, block, *settings, g[part], dg[part])
 
     share(task, field.size, block)
