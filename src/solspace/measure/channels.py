@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure.quadrature import quadrature_channel
-from solspace.numerics.power import gaussian_power, gaussian_power_derivatives, log_power_moment
+from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
 
 Array = NDArray[np.floating[Any]]
 Channel = tuple[Array, Array, Array]
@@ -232,7 +232,7 @@ def _density(x: Array) -> Array:
 
 def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Array, Array, Any]:
     """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
-    dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
+    dtype = common_precision(omega, variance)
     omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
 
     def finish(log_z: Array, gamma: Array, curvature: Array) -> Channel:

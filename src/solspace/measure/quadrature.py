@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solspace.numerics.power import common_precision
+
 Array = NDArray[np.float64]
 LogWeight = Callable[[Array], ArrayLike]
 
@@ -46,7 +48,7 @@ def quadrature_channel(
     >>> round(float(g), 12) == round((2 / np.pi) ** 0.5, 12)
     True
     """
-    dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
+    dtype = common_precision(omega, variance)
     mean, var = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
     flat_mean, flat_sigma = mean.ravel(), np.sqrt(var).ravel()
     result = np.empty((3, mean.size))
@@ -192,28 +194,47 @@ def _scan_points(piece: _Piece) -> Array:
 
 
 def _locate(piece: _Piece) -> _Range:
-    rows = np.arange(piece.anchor.size)
+    """Find the peak of h and the range in t around it, and around any other maximum the scan has met."""
     t = _scan_points(piece)
     h, _ = piece.height(t)
-    at = np.argmax(h, axis=1)
-    peak, height = t[rows, at], h[rows, at]
-    left, right = t[rows, np.maximum(at - 1, 0)], t[rows, np.minimum(at + 1, t.shape[1] - 1)]
-    for _ in range(60):
-        grid = left[:, None] + (right - left)[:, None] * np.linspace(0.0, 1.0, 9)
-        fine, _ = piece.height(grid)
-        at = np.argmax(fine, axis=1)
-        gain = fine[rows, at] - height
-        better = gain > 0
-        peak, height = np.where(better, grid[rows, at], peak), np.where(better, fine[rows, at], height)
-        left, right = grid[rows, np.maximum(at - 1, 0)], grid[rows, np.minimum(at + 1, 8)]
-        if not (gain > 0.2).any():
-            break
+    peak, height, width = _climb(piece, t, h)
     above = h > (height - DROP)[:, None]
     if np.isinf(piece.length[0]) and (above[:, -1] & np.isfinite(height)).any():
         raise ValueError("the weight grows too fast: its average over the Gaussian field diverges.")
+    if (above.sum(axis=1) < 4)[np.isfinite(height)].any():  # narrower than the scan: look around the peak more closely
+        steps = 1.6 ** np.arange(24.0)
+        close = peak[:, None] + width[:, None] * np.concatenate([-steps, [0.0], steps])
+        t = np.sort(np.concatenate([t, np.clip(close, t[:, :1], t[:, -1:])], axis=1), axis=1)
+        above = piece.height(t)[0] > (height - DROP)[:, None]
     low, high = _edges(piece, t, above, peak, height - DROP)
     inner = (low > 2.0) & (high < piece.length - 2.0) | piece.linear
     return _Range(peak, height, low, high, inner)
+
+
+def _climb(piece: _Piece, t: Array, h: Array) -> tuple[Array, Array, Array]:
+    """Zoom in on the highest point of a scan until its neighbours are less than one below: peak, height and spacing."""
+    rows = np.arange(t.shape[0])
+    at = np.argmax(h, axis=1)
+    peak, height = t[rows, at], h[rows, at]
+    left, right = np.maximum(at - 1, 0), np.minimum(at + 1, t.shape[1] - 1)
+    drop = height - np.minimum(h[rows, left], h[rows, right])
+    low, high = t[rows, left], t[rows, right]
+    quarters = np.arange(4) / 4.0
+    for _ in range(60):
+        active = np.flatnonzero((drop > 1.0) & np.isfinite(height))
+        if not active.size:
+            break
+        lower, middle, upper = (v[active, None] for v in (low, peak, high))
+        grid = np.concatenate(
+            [lower + (middle - lower) * quarters, middle + (upper - middle) * quarters, upper], axis=1
+        )
+        fine, _ = piece.take(active).height(grid)
+        at, row = np.argmax(fine, axis=1), np.arange(active.size)
+        left, right = np.maximum(at - 1, 0), np.minimum(at + 1, 8)
+        peak[active], height[active] = grid[row, at], fine[row, at]
+        drop[active] = height[active] - np.minimum(fine[row, left], fine[row, right])
+        low[active], high[active] = grid[row, left], grid[row, right]
+    return peak, height, np.maximum(high - low, 1e-12)
 
 
 def _from_peak(piece: _Piece, where: _Range) -> tuple[_Piece, _Range]:

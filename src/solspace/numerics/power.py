@@ -23,6 +23,18 @@ Array = NDArray[np.floating[Any]]
 TILE = 1024
 
 
+def common_precision(*given: ArrayLike) -> type[np.floating[Any]]:
+    """Return float32 if every array among `given` is float32 (plain Python numbers do not count), else float64.
+
+    Examples
+    --------
+    >>> common_precision(np.zeros(3, dtype=np.float32), 0.5).__name__
+    'float32'
+    """
+    values = [v if isinstance(v, (np.ndarray, np.generic, float, int)) else np.asarray(v) for v in given]
+    return np.float32 if np.result_type(*values) == np.float32 else np.float64
+
+
 def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
     """Return log I_b(x) and its first two derivatives for real `beta` >= 0, elementwise.
 
@@ -34,7 +46,7 @@ def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
     >>> rho
     array([1.00000100e+03, 7.97884561e-01])
     """
-    return gaussian_power(x, np.ones((), dtype=np.result_type(x)), beta)
+    return gaussian_power(x, 1.0, beta)
 
 
 def gaussian_power(
@@ -52,7 +64,7 @@ def gaussian_power(
     """
     if not beta >= 0.0:
         raise ValueError(f"the exponent beta must be at least 0; got {beta!r}.")
-    dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
+    dtype = common_precision(omega, variance)
     shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
     field = np.ascontiguousarray(np.broadcast_to(np.asarray(omega, dtype=dtype), shape)).reshape(-1)
     spread = _tile(np.asarray(variance), shape)

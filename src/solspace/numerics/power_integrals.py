@@ -57,7 +57,7 @@ def negative_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
 
 def _near_moments(x: Array, unit: Array, beta: float) -> tuple[Array, Array, Array, Array]:
     """Return (log I + x^2/2, K, rho, curvature), all x on one side; u is counted in `unit`."""
-    start = math.log(max(beta, 1e-12) / TAIL) if beta > 0.0 else -math.log(TAIL)
+    start = math.log((beta or 1.0) / TAIL)
     reach = np.max(x) + math.sqrt(beta) + 10.0 if x[0] >= 0.0 else beta + TAIL + 10.0 * math.sqrt(beta)
     y = np.arange(start, reach, STEP)
     z = y - np.exp(-y)
