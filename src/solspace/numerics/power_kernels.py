@@ -1,7 +1,7 @@
 """Compiled loops over the power tables; imported at first use, because Numba is.
 
-Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is repeated
-along it: one loop serves a scalar, a column-wise and an elementwise variance.
+Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is
+repeated along it: one loop serves a scalar, a column-wise and an elementwise variance.
 
 The double precision loop reads one cell of the table per element. The single precision loops are written so that the
 compiler turns them into vector code: no branch but selects, and table look-ups in a loop of their own.
@@ -25,7 +25,10 @@ _f = np.float32
 
 @njit(**FAST)
 def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, log_z, g, dg):
-    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V; `gauss` is 1/2, or 0 to leave out -x^2/2 at x < 0."""
+    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V.
+
+    `gauss` is 1/2, or 0 to leave out the -x^2/2 of log I at x < 0.
+    """
     cells = coefficients.shape[0] // 2
     tile = inverse.size
     for start in range(0, omega.size, tile):
@@ -80,8 +83,8 @@ def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, l
 def derivatives_single(omega, inverse, block, nodes, reach, far, g, dg):
     """Fill g and dg in single precision, b > 0: Taylor's series about a node within `reach`, powers of 1/x^2 beyond.
 
-    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from the
-    Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
+    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from
+    the Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
     """
     index = np.empty(block, np.int32)
     packed = np.empty(block, np.uint64)
@@ -149,8 +152,8 @@ def _asymptotic(omega, inverse, reach, far, g, dg):
 def normal_derivatives_single(omega, inverse, block, mean, scale, g, dg):
     """Fill g and dg in single precision, b = 0; `mean` holds the polynomial of K s in 2 t - 1, highest power first.
 
-    The exponent x^2 / 2 is formed and reduced in double precision, in a loop of its own: at x = 13 its rounding in single
-    precision alone would cost a relative 1e-5 of rho = phi / Phi.
+    The exponent x^2 / 2 is formed and reduced in double precision, in a loop of its own: at x = 13 its rounding in
+    single precision alone would cost a relative 1e-5 of rho = phi / Phi.
     """
     x = np.empty(block, np.float32)
     rest = np.empty(block, np.float32)
