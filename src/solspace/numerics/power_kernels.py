@@ -176,7 +176,7 @@ def _reduce(omega, inverse, x, rest, power):
     for i in range(omega.size):
         field = omega[i] * inverse[i]
         exponent = -0.5 * field * field
-        exponent = exponent if exponent > -87.0 else -88.0
+        exponent = exponent if exponent > -86.0 else -88.0  # zero before denormal numbers make it slow
         twos = np.int32(exponent * 1.4426950408889634 - 0.5)  # of a negative number: rounds to nearest
         x[i] = field
         rest[i] = exponent - twos * 0.6931471805599453
@@ -199,7 +199,8 @@ def _hazard(x, rest, power, mean, scale, rho, curvature):
         series = _f(INVERSE_SQRT_TWO_PI) * (_f(1.0) + z * (_f(1.0) + z * (_f(0.5) + z * series)))
         density = series * np.int32((power[i] + np.int32(127)) << np.int32(23)).view(np.float32)
         upper = distance + size
-        right = density + density * density / (upper - density)
+        finite = upper if upper < _f(1e30) else _f(1e30)
+        right = density * (finite / (finite - density))
         result = upper if x[i] < _f(0.0) else right
         rho[i] = result
         curvature[i] = -result * (distance if x[i] < _f(0.0) else result + size)
