@@ -199,7 +199,7 @@ def _hazard(x, rest, power, mean, scale, rho, curvature):
         series = _f(INVERSE_SQRT_TWO_PI) * (_f(1.0) + z * (_f(1.0) + z * (_f(0.5) + z * series)))
         density = series * np.int32((power[i] + np.int32(127)) << np.int32(23)).view(np.float32)
         upper = distance + size
-        finite = upper if upper < _f(1e30) else _f(1e30)
+        finite = _f(1e30) if upper > _f(1e30) else upper  # NaN stays NaN
         right = density * (finite / (finite - density))
         result = upper if x[i] < _f(0.0) else right
         rho[i] = result
