@@ -1,4 +1,4 @@
-"""Cost of the output channel beside one `scipy.special.erfcx` per element, in the same run: ``python -m benchmarks.channel``.
+"""Cost of the output channel beside one `scipy.special.erfcx` per element: ``python -m benchmarks.channel``.
 
 Requirement: (log Z, g, dg) together at beta = 0 and 2 cost at most 3 times erfcx on 10^6 elements, one thread both.
 Every round times erfcx and then the channel; the ratio printed is the median of the rounds' ratios.
@@ -47,7 +47,7 @@ def main() -> None:
             field = omega.astype(dtype)
             out = (np.empty_like(field), np.empty_like(field))
             calls = {
-                "power_channel": lambda beta, x=field, one=dtype(1): power_channel(x, one, beta),
+                "power_channel": lambda beta, x=field: power_channel(x, 1.0, beta),
                 "power_derivatives": lambda beta, x=field, out=out: power_derivatives(x, 1.0, beta, out=out),
             }
             for name, call in calls.items():

@@ -106,6 +106,12 @@ def test_refusals():
         power_channel(0.0, 1.0, -1.0)
     with pytest.raises(ValueError, match="grows too fast"):
         log_quadratic_channel(0.0, 3.0, 2.0, 0.0, -0.1)
+    transposed = (np.empty((3, 4)).T, np.empty((4, 3)))
     with pytest.raises(ValueError, match="C-contiguous"):
-        omega = np.zeros((4, 3))
-        power_derivatives(omega, 1.0, 2.0, out=(np.empty((3, 4)).T, np.empty((4, 3))))
+        power_derivatives(np.zeros((4, 3)), 1.0, 2.0, out=transposed)
+
+
+def test_quadrature_keeps_not_a_number_apart():
+    log_z, g, _ = CHANNELS["quadrature"](np.array([0.0, np.nan, np.inf]), np.array([1.0, 1.0, 1.0]))
+    assert np.isfinite(g[0])
+    assert np.isnan(log_z[1:]).all()

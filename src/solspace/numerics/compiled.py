@@ -1,8 +1,8 @@
 """Numba, at arm's length: compiled kernels with a cache that never gets in the way.
 
-Modules with compiled code are imported at first use, never by ``import solspace``, and Numba with them. Compiled code is
-kept next to the source where that can be written, in the user's cache folder where it cannot (a read-only install), and
-not at all where neither can or where the disk is full.
+Modules with compiled code are imported at first use, never by ``import solspace``, and Numba with them. Compiled code
+is kept next to the source where that can be written, in the user's cache folder where it cannot (a read-only install),
+and not at all where neither can or where the disk is full.
 """
 
 from __future__ import annotations

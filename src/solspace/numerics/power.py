@@ -3,8 +3,8 @@
     I_b(x) = int_0^inf u^b phi(u - x) du = Gamma(b + 1) / sqrt(2 pi) exp(-x^2 / 4) D_{-b-1}(-x)
 
 for every real b >= 0 and every x. With rho = (log I_b)' the mean of u under the weight is K = rho + x and
-(log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions that do
-not: by compiled loops where Numba is installed, by NumPy elsewhere.
+(log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions
+that do not: by compiled loops where Numba is installed, by NumPy elsewhere.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def gaussian_power(
         raise ValueError(f"the exponent beta must be at least 0; got {beta!r}.")
     dtype = common_precision(omega, variance)
     shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
-    field = np.ascontiguousarray(np.broadcast_to(np.asarray(omega, dtype=dtype), shape)).reshape(-1)
+    field = np.asarray(omega, dtype=dtype)
+    if field.shape != shape:
+        field = np.broadcast_to(field, shape).copy()
+    field = np.ascontiguousarray(field).reshape(-1)
     spread = _tile(np.asarray(variance), shape)
     results = _moments(field, spread, float(beta), scaled, True)
     log_z, g, dg = (r.reshape(shape)[()] for r in results)
@@ -76,9 +79,10 @@ def gaussian_power(
 def gaussian_power_derivatives(
     omega: Array, variance: ArrayLike, beta: float, out: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]:
-    """Return the two derivatives of `gaussian_power` alone, fast, in the precision of `omega`; written into `out` if given.
+    """Return the two derivatives of `gaussian_power` alone, fast, in the precision of `omega`.
 
-    `omega` (m, k) must be C-contiguous if `out` is given; `variance` is a scalar, (k,) or (m, k).
+    `omega` is (m, k), `variance` a scalar, (k,) or (m, k). With `out`, two C-contiguous arrays (m, k) of the same type,
+    nothing of that size is allocated.
 
     Examples
     --------
@@ -87,7 +91,7 @@ def gaussian_power_derivatives(
     ((2, 3), dtype('float32'))
     """
     dtype = np.float32 if omega.dtype == np.float32 else np.float64
-    field = np.ascontiguousarray(omega, dtype=dtype)
+    field: Array = np.ascontiguousarray(omega, dtype=dtype)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     for result in (g, dg):
         if result.shape != field.shape or result.dtype != dtype or not result.flags.c_contiguous:
@@ -95,11 +99,11 @@ def gaussian_power_derivatives(
                 f"out must hold two C-contiguous arrays of shape {field.shape} and type {np.dtype(dtype)}."
             )
     spread = _tile(np.asarray(variance), field.shape)
-    flat = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
+    flat, flat_g, flat_dg = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
     if dtype == np.float32 and has_numba():
-        _single(*flat, spread, float(beta))
+        _single(flat, flat_g, flat_dg, spread, float(beta))
     else:
-        _moments(flat[0], spread, float(beta), False, False, flat[1:])
+        _moments(flat, spread, float(beta), False, False, (flat_g, flat_dg))
     return g, dg
 
 
@@ -154,11 +158,12 @@ def _single(field: Array, g: Array, dg: Array, spread: Array, beta: float) -> No
     block = TILE if full else spread.size
     if beta > 0.0:
         nodes = power_nodes(beta)
-        loop, precision = kernels.derivatives_single, np.dtype(np.float32)
+        loop: Any = kernels.derivatives_single
+        precision: type[np.floating[Any]] = np.float32
         settings: tuple[Any, ...] = (nodes.packed, np.float32(nodes.reach), nodes.far)
     else:
         scale, mean = normal_mean()
-        loop, precision = kernels.normal_derivatives_single, np.dtype(np.float64)
+        loop, precision = kernels.normal_derivatives_single, np.float64
         settings = (mean, np.float32(scale))
 
     def task(start: int, stop: int) -> None:

@@ -1,7 +1,7 @@
 """Compiled loops over the power tables; imported at first use, because Numba is.
 
-Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is repeated
-along it: one loop serves a scalar, a column-wise and an elementwise variance.
+Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is
+repeated along it: one loop serves a scalar, a column-wise and an elementwise variance.
 
 The double precision loop reads one cell of the table per element. The single precision loops are written so that the
 compiler turns them into vector code: no branch but selects, and table look-ups in a loop of their own.
@@ -25,7 +25,10 @@ _f = np.float32
 
 @njit(**FAST)
 def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, log_z, g, dg):
-    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V; `gauss` is 1/2, or 0 to leave out -x^2/2 at x < 0."""
+    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V.
+
+    `gauss` is 1/2, or 0 to leave out the -x^2/2 of log I at x < 0.
+    """
     cells = coefficients.shape[0] // 2
     tile = inverse.size
     for start in range(0, omega.size, tile):
@@ -80,8 +83,8 @@ def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, l
 def derivatives_single(omega, inverse, block, nodes, reach, far, g, dg):
     """Fill g and dg in single precision, b > 0: Taylor's series about a node within `reach`, powers of 1/x^2 beyond.
 
-    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from the
-    Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
+    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from
+    the Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
     """
     index = np.empty(block, np.int32)
     packed = np.empty(block, np.uint64)
@@ -149,8 +152,8 @@ def _asymptotic(omega, inverse, reach, far, g, dg):
 def normal_derivatives_single(omega, inverse, block, mean, scale, g, dg):
     """Fill g and dg in single precision, b = 0; `mean` holds the polynomial of K s in 2 t - 1, highest power first.
 
-    The exponent x^2 / 2 is formed and reduced in double precision, in a loop of its own: at x = 13 its rounding in single
-    precision alone would cost a relative 1e-5 of rho = phi / Phi.
+    The exponent x^2 / 2 is formed and reduced in double precision, in a loop of its own: at x = 13 its rounding in
+    single precision alone would cost a relative 1e-5 of rho = phi / Phi.
     """
     x = np.empty(block, np.float32)
     rest = np.empty(block, np.float32)
@@ -173,7 +176,7 @@ def _reduce(omega, inverse, x, rest, power):
     for i in range(omega.size):
         field = omega[i] * inverse[i]
         exponent = -0.5 * field * field
-        exponent = exponent if exponent > -87.0 else -88.0
+        exponent = exponent if exponent > -86.0 else -88.0  # zero before denormal numbers make it slow
         twos = np.int32(exponent * 1.4426950408889634 - 0.5)  # of a negative number: rounds to nearest
         x[i] = field
         rest[i] = exponent - twos * 0.6931471805599453
@@ -196,7 +199,8 @@ def _hazard(x, rest, power, mean, scale, rho, curvature):
         series = _f(INVERSE_SQRT_TWO_PI) * (_f(1.0) + z * (_f(1.0) + z * (_f(0.5) + z * series)))
         density = series * np.int32((power[i] + np.int32(127)) << np.int32(23)).view(np.float32)
         upper = distance + size
-        right = density + density * density / (upper - density)
+        finite = _f(1e30) if upper > _f(1e30) else upper  # NaN stays NaN
+        right = density * (finite / (finite - density))
         result = upper if x[i] < _f(0.0) else right
         rho[i] = result
         curvature[i] = -result * (distance if x[i] < _f(0.0) else result + size)
