@@ -17,7 +17,11 @@ from solspace._version import __version__
 
 if TYPE_CHECKING:
     from solspace import data
-    from solspace.measure import Target, potentials, priors
+    from solspace.diagnostics import diagnose
+    from solspace.experiments.runner import sweep
+    from solspace.experiments.spec import Spec
+    from solspace.measure import potentials, priors
+    from solspace.measure.target import Target
     from solspace.problem import Perceptron
     from solspace.samplers.amp import amp
     from solspace.samplers.anneal import anneal
@@ -48,13 +52,27 @@ _MODULES = {
     "potentials": "solspace.measure.potentials",
     "priors": "solspace.measure.priors",
 }
-_MODULES = {
-    "data": "solspace.data",
-    "potentials": "solspace.measure.potentials",
-    "priors": "solspace.measure.priors",
-}
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "data", "potentials", "priors"]
+__all__ = [
+    "Perceptron",
+    "Prediction",
+    "Samples",
+    "Spec",
+    "Target",
+    "__version__",
+    "amp",
+    "anneal",
+    "data",
+    "diagnose",
+    "localize",
+    "phase_diagram",
+    "potentials",
+    "predict",
+    "priors",
+    "sampling_map",
+    "sweep",
+    "thresholds",
+]
 
 
 def __getattr__(name: str) -> Any:
