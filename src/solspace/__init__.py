@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
     from solspace.samples import Samples
+    from solspace.theory.prediction import Prediction, predict
 
 _HOME = {
     "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
+    "Prediction": "solspace.theory.prediction",
+    "predict": "solspace.theory.prediction",
     "Samples": "solspace.samples",
 }
 _MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "potentials", "priors"]
+__all__ = ["Perceptron", "Prediction", "Samples", "Target", "__version__", "potentials", "predict", "priors"]
 
 
 def __getattr__(name: str) -> Any:
