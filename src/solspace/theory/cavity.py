@@ -15,6 +15,7 @@ Three quadratures (EQUATIONS 6), each right where the next is slow:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
+from solspace.numerics.mixtures import mixtures
 from solspace.numerics.quadrature import Layout, around, gaussian_trapezoid, hermite
 
 Array = NDArray[np.float64]
@@ -39,11 +41,12 @@ BLOCK = 1 << 18
 
 
 class Averages(NamedTuple):
-    """E[log Z], E[g²], E[g'²] and the sum of the weights, one entry for each overlap."""
+    """E[log Z], E[g²], E[g'²], E_q[g²] - E_r[g²] and the sum of the weights, one entry for each overlap."""
 
     log_z: Array
     g2: Array
     dg2: Array
+    increment: Array
     norm: Array
 
 
@@ -123,20 +126,14 @@ class CavityField:
     @cached_property
     def _start(self) -> tuple[Array, ...]:
         # ω₀ with log weights, and the channel there
-        z, weight = self._rule(0.3)
+        z, weight = self._rule(0.45)
         omega = np.sqrt(self.overlap) * z
         with np.errstate(divide="ignore"):
-            return (omega, np.log(weight), *self.target.channel(omega, self.variance))
+            return (omega, np.log(weight), *self._channel(omega, self.variance))
 
-    @cached_property
-    def _coarse_start(self) -> tuple[Array, ...]:
-        # in the bulk the average over ω has smoothed what depends on ω₀: a wider step will do
-        if self.overlap > CLOSE:
-            return self._start
-        z, weight = self._rule(0.4)
-        omega = np.sqrt(self.overlap) * z
-        with np.errstate(divide="ignore"):
-            return (omega, np.log(weight), *self.target.channel(omega, self.variance))
+    def _channel(self, omega: Array, variance: ArrayLike) -> tuple[Array, Array, Array]:
+        target = self.target
+        return target.potential.channel(omega - target.margin, variance, target.beta)
 
     def _rule(self, step: float) -> tuple[Array, Array]:
         step = step * min(1.0, np.sqrt(self.variance / self.overlap) if self.overlap > 0 else 1.0) / 2**self.level
@@ -152,33 +149,35 @@ class CavityField:
         """Return the averages at overlaps q, given as `gap` = q - r >= 0 and `variance` = 1 - q > 0, arrays (k,)."""
         gap, variance = np.atleast_1d(gap).astype(float), np.atleast_1d(variance).astype(float)
         near = gap <= NEAR * variance
-        result = np.empty((4, len(gap)))
+        result = np.empty((5, len(gap)))
         if near.any():
             result[:, near] = self._near(gap[near], variance[near])
         if not near.all():
             far = self._own if self.overlap > CLOSE else self._bulk
             result[:, ~near] = far(gap[~near], variance[~near])
-        result[:3] /= result[3]
+        result[:4] /= result[4]
         return Averages(*result)
 
     def _near(self, gap: Array, variance: Array) -> Array:
         omega, log_weight, log_z, g, dg = self._start
-        u, share = hermite(24)
-        result = np.empty((4, len(gap)))
-        for k, (tau, v) in enumerate(zip(gap, variance)):
-            width = np.sqrt(np.maximum(1 + tau * dg, 0.0))
-            z = np.sqrt(tau) * g[:, None] + width[:, None] * u
-            log_zq, gq, dgq = self.target.channel(omega[:, None] + np.sqrt(tau) * z, v)
-            exponent = log_zq - log_z[:, None] - z**2 / 2 + u**2 / 2 + log_weight[:, None]
-            weight = np.exp(exponent) * width[:, None] * share
-            result[:, k] = _sums(weight, log_zq, gq, dgq)
+        result = np.empty((5, len(gap)))
+        order = np.select([gap <= 0.02 * variance, gap <= 0.1 * variance], [10, 16], 24)
+        for few in _groups(order, BLOCK // (24 * len(omega))):
+            u, share = hermite(int(order[few[0]]) + 8 * self.level)
+            tau, v = gap[few, None], variance[few, None, None]
+            width = np.sqrt(np.maximum(1 + tau * dg, 0.0))[..., None]
+            z = (np.sqrt(tau) * g)[..., None] + width * u
+            log_zq, gq, dgq = self._channel(omega[:, None] + np.sqrt(tau)[..., None] * z, v)
+            exponent = log_zq - (log_z - log_weight)[:, None] + (u**2 - z**2) / 2
+            weight = np.exp(exponent) * (width * share)
+            result[:, few] = _sums(*(a.reshape(len(few), -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))
         return result
 
     def _own(self, gap: Array, variance: Array) -> Array:
         omega, log_weight, log_z, g, dg = self._start
         points, width = self._kinks, 2.0**-self.level
         depth = _depth(omega, points)
-        result = np.empty((4, len(gap)))
+        result = np.empty((5, len(gap)))
         for k, (tau, v) in enumerate(zip(gap, variance)):
             # from deep in the forbidden region the field comes as a narrow Gaussian, or past its edge as an exponential
             narrow = TAIL * np.sqrt(np.maximum(tau + tau**2 * dg, 0)) + TAIL**2 / 2 * tau / np.maximum(depth, 1e-300)
@@ -192,22 +191,23 @@ class CavityField:
             )
             layout = Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width)
             field, step = around(layout, close)
-            log_zq, gq, dgq = self.target.channel(field, v)
+            log_zq, gq, dgq = self._channel(field, v)
             exponent = log_zq - log_z[:, None] - (field - omega[:, None]) ** 2 / (2 * tau) + log_weight[:, None]
-            result[:, k] = _sums(np.exp(exponent) * step / np.sqrt(2 * np.pi * tau), log_zq, gq, dgq)
+            weight = np.exp(exponent) * step / np.sqrt(2 * np.pi * tau)
+            result[:, k] = _sums(*(a.reshape(1, -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))[:, 0]
         return result
 
     def _bulk(self, gap: Array, variance: Array) -> Array:
-        start, log_weight, log_z, g, _ = self._coarse_start
-        bias = log_weight - log_z
-        result = np.empty((4, len(gap)))
+        start, log_weight, log_z, g, _ = self._start
+        result = np.empty((5, len(gap)))
         order = np.argsort(variance)
-        for few in np.array_split(order, max(1, len(order) // 8)):
+        for few in np.array_split(order, -(-len(order) // 16)):
             omega, step = self._grid(gap[few], variance[few], start, g)
-            log_zq, gq, dgq = self.target.channel(omega, variance[few, None])
-            for row, k in enumerate(few):
-                density = _mixture(omega[row], start, bias, log_zq[row], gap[k])
-                result[:, k] = _sums(density * step[row], log_zq[row], gq[row], dgq[row])
+            log_zq, gq, dgq = self._channel(omega, variance[few, None])
+            density = mixtures(omega, log_zq, start, log_weight - log_z, gap[few])
+            result[:, few] = _sums(density * step, log_zq, gq, dgq, None)
+        with np.errstate(over="ignore"):
+            result[3] = result[1] - float(np.exp(log_weight) @ g**2) * result[4]
         return result
 
     def _grid(self, gap: Array, variance: Array, start: Array, g: Array) -> tuple[Array, Array]:
@@ -234,25 +234,17 @@ def _depth(omega: Array, points: Kinks) -> Array:
     return np.where(void[side], np.abs(omega[:, None] - at).min(axis=1), 0.0)
 
 
-def _mixture(omega: Array, start: Array, bias: Array, log_z: Array, gap: float) -> Array:
-    # Σ over ω₀ of exp(bias) N(ω; ω₀, gap), times Z(ω); in the log domain where 1/Z(ω₀) would overflow
-    safe = bias.max() > 600
-    density = np.empty(len(omega))
-    rows = max(1, BLOCK // len(start))
-    for first in range(0, len(omega), rows):
-        part = slice(first, first + rows)
-        exponent = np.subtract.outer(omega[part], start)
-        np.multiply(exponent, exponent, out=exponent)
-        exponent *= -0.5 / gap
-        exponent += bias
-        if safe:
-            exponent += log_z[part, None]
-        np.exp(exponent, out=exponent)
-        density[part] = exponent.sum(axis=1)
-    return density / np.sqrt(2 * np.pi * gap) * (1 if safe else np.exp(log_z))
+def _groups(labels: NDArray[np.integer], size: int) -> Iterator[NDArray[np.integer]]:
+    # indices of equal label, at most `size` at a time
+    for label in np.unique(labels):
+        where = np.flatnonzero(labels == label)
+        yield from np.array_split(where, -(-len(where) // max(1, size)))
 
 
-def _sums(weight: Array, log_z: Array, g: Array, dg: Array) -> tuple[float, ...]:
-    positive = weight > 0
-    log_z = np.where(positive, log_z, 0.0)
-    return tuple(float(np.sum(weight * f)) for f in (log_z, g**2, dg**2)) + (float(weight.sum()),)
+def _sums(weight: Array, log_z: Array, g: Array, dg: Array, moved: Array | None) -> Array:
+    # g is a martingale in q: E_q[g²] - E_r[g²] = E_q[(g - g₀)²], which cancels nothing
+    if not np.isfinite(log_z).all():
+        log_z = np.where(weight > 0, log_z, 0.0)
+    rows = [np.einsum("qn,qn->q", weight, log_z), *(np.einsum("qn,qn,qn->q", weight, f, f) for f in (g, dg))]
+    rows.append(np.zeros(len(weight)) if moved is None else np.einsum("qn,qn,qn->q", weight, moved, moved))
+    return np.stack([*rows, weight.sum(axis=1)])

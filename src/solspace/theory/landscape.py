@@ -62,7 +62,7 @@ class Landscape:
 
     def _follow(self) -> None:
         # nodes of consecutive panels until the end of the curve is clear
-        x = (1 - np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)) / 2
+        x = _nodes(NODES)
         parts: list[Points] = []
         depths: list[Array] = []
         last = 0
@@ -82,49 +82,36 @@ class Landscape:
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
 
     @cached_property
-    def _dense(self) -> tuple[Array, Array]:
-        # depths and λ on a fine grid, by the polynomial of each panel; the reference's own λ comes first
-        panels = self.points.instability.reshape(-1, NODES)
-        start = self.panel * np.arange(len(panels))
-        fine = (panels @ _interpolation().T).ravel()
+    def _dense(self) -> tuple[Array, Points]:
+        # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
+        start = self.panel * np.arange(len(self.depth) // NODES)
         depth = (start[:, None] + self.panel * np.arange(DENSE) / DENSE).ravel()
-        fine[0] = self.curve.equilibrium.replicon
+        fine = Points(*((column.reshape(-1, NODES) @ _interpolation().T).ravel() for column in self.points))
+        reference = self.curve.equilibrium
+        fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
         return depth, fine
 
     @cached_property
     def peak(self) -> tuple[float, float]:
-        """Depth and height of the largest instability λ on (r, 1): infinite height where F falls towards q = 1."""
+        """Depth and height of the largest instability λ on [r, 1): infinite height where F falls towards q = 1."""
         if self.falls:
             return np.inf, np.inf
-        depth, value = self._dense
-        top = int(np.argmax(value))
-        if top == 0 or top == len(value) - 1:
-            return float(depth[top]), float(value[top])
-        at = _parabola(depth[top - 1 : top + 2], value[top - 1 : top + 2])
-        at = self._polished_peak(at)
-        return at, float(self.curve.at_depth([at]).instability[0])
-
-    def _polished_peak(self, at: float) -> float:
-        # an even polynomial through exact values about the dense grid's guess
-        h = self.panel / 8
-        offset = h * np.arange(-2, 3)
-        if at - 2 * h < 0:
-            return at
-        fit = np.polynomial.polynomial.polyfit(offset, self.curve.at_depth(at + offset).instability, 4)
-        slope = np.polynomial.polynomial.polyder(fit)
-        step = 0.0
-        for _ in range(4):
-            curvature = np.polynomial.polynomial.polyval(step, np.polynomial.polynomial.polyder(slope))
-            if curvature >= 0:
-                return at
-            step -= np.polynomial.polynomial.polyval(step, slope) / curvature
-        return at + float(step) if abs(step) < 2 * h else at
+        depth, dense = self._dense
+        top = float(depth[np.argmax(dense.instability)])
+        # exact values around the best of the interpolated ones: the height is right to the fourth power of the step
+        start = max(top - 2.5 * self.panel / DENSE, 0.0)
+        x = start + 5 * self.panel / DENSE * _nodes(8)
+        fit = np.polynomial.Polynomial.fit(x, self.curve.at_depth(x).instability, 7, domain=[x[0], x[-1]])
+        fine = np.linspace(start, x[-1], 4001)
+        at = float(fine[np.argmax(fit(fine))])
+        value = max(float(fit(at)), self.curve.equilibrium.replicon)
+        return (0.0 if value == self.curve.equilibrium.replicon else at), value
 
     @cached_property
     def turning(self) -> tuple[Array, Points]:
         """Depths at which F' = 0, ascending, and the curve there."""
-        depth, value = self._dense
-        excess = value - 1
+        depth, dense = self._dense
+        excess = dense.instability - 1
         found = []
         for k in range(len(depth) - 1):
             if (excess[k] < 0) != (excess[k + 1] < 0):
@@ -164,45 +151,57 @@ class Landscape:
     def roots(self, branch: Branch, times: ArrayLike) -> Array:
         """Return the depths on `branch` at which F equals each of the `times`, which it must reach."""
         times = np.atleast_1d(np.asarray(times, dtype=float))
-        stop = branch.stop if np.isfinite(branch.stop) else self._reach(branch, float(times.max()))
-        inside = (self.depth > branch.start) & (self.depth < stop)
-        high = np.inf if np.isinf(branch.stop) else branch.high
-        knots = np.concatenate([[branch.start], self.depth[inside], [stop]])
-        values = np.concatenate([[branch.low], self.points.time[inside], [high]])
-        values[-1] = self.curve.at_depth([stop]).time[0] if np.isinf(high) else high
-        values = np.maximum.accumulate(values)
-        slot = np.clip(np.searchsorted(values, times) - 1, 0, len(knots) - 2)
-        low, high_knot = knots[slot], knots[slot + 1]
-        span = np.maximum(values[slot + 1] - values[slot], 1e-300)
-        guess = low + np.clip((times - values[slot]) / span, 0.0, 1.0) * (high_knot - low)
+        return self._roots([branch] * len(times), times)
+
+    def _roots(self, branches: list[Branch], times: Array) -> Array:
+        # one root for each pair of branch and time, all at once
+        low, high, guess = np.transpose([self._bracket(branch, time) for branch, time in zip(branches, times)])
 
         def mismatch(depth: Array, index: Array) -> tuple[Array, Array]:
             points = self.curve.at_depth(depth)
             _, variance = self.curve.distances(depth)
             return points.time - times[index], points.slope * variance
 
-        return bracketed_newton(mismatch, low, high_knot, guess).x
+        return bracketed_newton(mismatch, low, high, guess).x
 
-    def _reach(self, branch: Branch, time: float) -> float:
-        stop = max(self.depth[-1], branch.start + 1)
-        for _ in range(60):
-            if self.curve.at_depth([stop]).time[0] > time:
-                return float(stop)
-            stop = min(1.3 * stop + 2, stop + 40)
-        return float(stop)
+    def _knots(self, branch: Branch) -> tuple[Array, Array]:
+        depth, dense = self._dense
+        inside = (depth > branch.start) & (depth < branch.stop)
+        last = [(branch.stop, branch.high)] if np.isfinite(branch.stop) else []
+        ends = np.array([(branch.start, branch.low), *last])
+        knots = np.concatenate([ends[:1, 0], depth[inside], ends[1:, 0]])
+        return knots, np.maximum.accumulate(np.concatenate([ends[:1, 1], dense.time[inside], ends[1:, 1]]))
+
+    def _bracket(self, branch: Branch, time: float) -> tuple[float, float, float]:
+        knots, values = self._knots(branch)
+        if time > values[-1]:
+            low, stop = float(knots[-1]), float(knots[-1])
+            for _ in range(60):
+                stop = min(1.3 * stop + 2, stop + 40)
+                if self.curve.at_depth([stop]).time[0] > time:
+                    break
+                low = stop
+            return low, stop, (low + stop) / 2
+        slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
+        guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
+        # the knots are interpolated: leave room for the root on either side
+        first, last = max(slot - 1, 0), min(slot + 2, len(knots) - 1)
+        return float(knots[first]), float(knots[last]), guess
 
     def maxima(self, time: float) -> tuple[Array, Array]:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
-        depths = [float(self.roots(b, time)[0]) for b in self.branches if b.low <= time <= b.high]
-        heights = [self._height(depth, time) for depth in depths]
+        alive = [b for b in self.branches if b.low <= time <= b.high]
+        depths = self._roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
+        heights = self._heights(depths, time)
         if self.falls:
-            depths.append(np.inf)
-            heights.append(time / 2 + self.top)
-        return np.array(depths), np.array(heights)
+            depths, heights = np.append(depths, np.inf), np.append(heights, time / 2 + self.top)
+        return depths, heights
 
-    def _height(self, depth: float, time: float) -> float:
-        gap, variance = self.curve.distances(depth)
-        return float(self.curve.at(gap, variance).free_entropy[0] + time * (1 - variance[0]) / 2)
+    def _heights(self, depths: Array, time: float) -> Array:
+        if len(depths) == 0:
+            return np.empty(0)
+        gap, variance = self.curve.distances(depths)
+        return self.curve.at(gap, variance).free_entropy + time * (1 - variance) / 2
 
     @cached_property
     def top(self) -> float:
@@ -225,27 +224,44 @@ class Landscape:
 
     def _maxwell(self, lower: Branch, upper: Branch | None) -> float:
         # φ_t of the upper minus that of the lower maximum rises with t, at the rate of half their difference in q
-        first, last = lower.low if upper is None else max(lower.low, upper.low), lower.high
-        if upper is not None and self.curve.equilibrium.replicon < 1:
-            first = max(first, lower.low)
+        pair = [lower] if upper is None else [lower, upper]
+        first, last = max(branch.low for branch in pair), lower.high
 
-        def advantage(time: float) -> tuple[float, float]:
-            depth = float(self.roots(lower, time)[0])
-            _, variance = self.curve.distances(depth)
+        def advantage(time: Array, index: Array) -> tuple[Array, Array]:
+            depths = self._roots(pair, np.full(len(pair), time[0]))
+            heights, variance = self._heights(depths, float(time[0])), self.curve.distances(depths)[1]
             if upper is None:
-                return time / 2 + self.top - self._height(depth, time), float(variance[0]) / 2
-            above = float(self.roots(upper, time)[0])
-            _, other = self.curve.distances(above)
-            return self._height(above, time) - self._height(depth, time), float(variance[0] - other[0]) / 2
+                return np.array([time[0] / 2 + self.top - heights[0]]), variance / 2
+            return np.diff(heights), -np.diff(variance) / 2
 
-        if advantage(first)[0] > 0:
+        if last - first < 1e-9 * (1 + abs(last)):  # a window as narrow as the error of its ends
+            return (first + last) / 2
+        guess = self._guess_maxwell(lower, upper, first, last)
+        if np.isneginf(guess):
+            if advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
+                return -np.inf
+            guess = first
+        return float(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13).x[0])
+
+    def _guess_maxwell(self, lower: Branch, upper: Branch | None, first: float, last: float) -> float:
+        # the same on the interpolated curve; -inf where the upper maximum is the higher one from the first time on
+        times = np.linspace(first, last, 400)[1:-1]
+        below = self._interpolated(lower, times)
+        above = times / 2 + self.top if upper is None else self._interpolated(upper, times)
+        ahead = np.flatnonzero(above > below)
+        if len(ahead) and ahead[0] == 0:
             return -np.inf
+        if len(ahead) == 0:
+            return float(times[-1])
+        k = ahead[0]
+        return float(np.interp(0.0, (above - below)[k - 1 : k + 1], times[k - 1 : k + 1]))
 
-        def mismatch(time: Array, index: Array) -> tuple[Array, Array]:
-            value, slope = advantage(float(time[0]))
-            return np.array([value]), np.array([slope])
-
-        return float(bracketed_newton(mismatch, [first], [last], tolerance=1e-12).x[0])
+    def _interpolated(self, branch: Branch, times: Array) -> Array:
+        knots, values = self._knots(branch)
+        at = np.interp(times, values, knots)
+        depth, dense = self._dense
+        gap, variance = self.curve.distances(at)
+        return np.interp(at, depth, dense.free_entropy) + times * (1 - variance) / 2
 
 
 def _least_depth(curve: Localization) -> float:
@@ -256,19 +272,18 @@ def _least_depth(curve: Localization) -> float:
     return float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
 
 
+def _nodes(count: int) -> Array:
+    # Chebyshev points of [0, 1], ascending
+    return (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
+
+
 def _interpolation() -> Array:
     # from the nodes of a panel to DENSE equidistant points of it
-    x = (1 - np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)) / 2
+    x = _nodes(NODES)
     fine = np.arange(DENSE) / DENSE
     return np.polynomial.legendre.legvander(2 * fine - 1, NODES - 1) @ np.linalg.inv(
         np.polynomial.legendre.legvander(2 * x - 1, NODES - 1)
     )
-
-
-def _parabola(x: Array, y: Array) -> float:
-    # the top of the parabola through three equidistant points
-    bend = y[0] - 2 * y[1] + y[2]
-    return float(x[1] + (x[2] - x[1]) * (y[0] - y[2]) / (2 * bend)) if bend else float(x[1])
 
 
 def _hidden(x: Array, y: Array) -> list[float]:

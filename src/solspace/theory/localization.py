@@ -78,11 +78,11 @@ class Localization:
 
     def at(self, gap: Array, variance: Array) -> Points:
         """Return the curve at overlaps given by their two distances, arrays (k,)."""
-        alpha, conjugate = self.equilibrium.alpha, self.equilibrium.conjugate
-        log_z, g2, dg2 = self._averages(gap, variance)
+        alpha = self.equilibrium.alpha
+        log_z, increment, dg2 = self._averages(gap, variance)
         weights = self._locate(gap, variance)
         instability = alpha * weights.susceptibility * dg2
-        time = (conjugate - alpha * g2) + weights.excess
+        time = weights.excess - alpha * increment
         close = gap < CLOSE * self.equilibrium.variance
         if close.any():
             time[close] = self._from_reference(gap[close])
@@ -108,4 +108,4 @@ class Localization:
                 column[poor] = finer
         error = np.abs(result.norm - 1)
         self.accuracy = max(self.accuracy, float(np.max(error, initial=0.0)) if np.isfinite(error).all() else np.inf)
-        return result.log_z, result.g2, result.dg2
+        return result.log_z, result.increment, result.dg2
