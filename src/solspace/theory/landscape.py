@@ -24,10 +24,11 @@ from solspace.theory.localization import Localization, Points
 
 Array = NDArray[np.float64]
 NODES = 8
-"""Chebyshev points in a panel of unit depth."""
+"""Chebyshev points in a panel."""
 DENSE = 32
-DEEPEST = 120.0
-"""Depth at which the curve is given up: 1 - q is below 1e-50 there."""
+"""Points in a panel at which its polynomial is read."""
+EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
+"""Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
 
 
 class Window(NamedTuple):
@@ -54,38 +55,33 @@ class Branch:
 class Landscape:
     """Turning points, branches and windows of one curve F."""
 
-    def __init__(self, curve: Localization, panel: float = 1.0) -> None:
+    def __init__(self, curve: Localization) -> None:
         self.curve = curve
-        self.panel = panel
         self.falls = maximum_at_one(curve.equilibrium)
         self._follow()
 
     def _follow(self) -> None:
-        # nodes of consecutive panels until the end of the curve is clear
-        x = _nodes(NODES)
+        # consecutive panels until the end of the curve is clear
         parts: list[Points] = []
-        depths: list[Array] = []
-        last = 0
+        edges, used = EDGES[:1], 0
         least = _least_depth(self.curve)
         while True:
-            count = 4 if last == 0 else 2
-            depth = self.panel * (np.arange(last, last + count)[:, None] + x).ravel()
-            parts.append(self.curve.at_depth(depth))
-            depths.append(depth)
-            last += count
+            used += 4 if used == 0 else 2
+            edges = EDGES[: used + 1]
+            new = edges[-5:] if used == 4 else edges[-3:]
+            parts.append(self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * _nodes(NODES)).ravel()))
             end = parts[-1].instability[-3:]
             falling, rising = end[2] < end[1] < end[0], end[2] > end[1] > end[0]
             settled = (rising and end[2] > 2) if self.falls else (falling and end[2] < 0.5)
-            if (settled and depth[-1] >= least) or depth[-1] > DEEPEST:
+            if (settled and edges[-1] >= least) or len(edges) + 2 > len(EDGES):
                 break
-        self.depth = np.concatenate(depths)
+        self.edges = edges
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
 
     @cached_property
     def _dense(self) -> tuple[Array, Points]:
         # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
-        start = self.panel * np.arange(len(self.depth) // NODES)
-        depth = (start[:, None] + self.panel * np.arange(DENSE) / DENSE).ravel()
+        depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
         fine = Points(*((column.reshape(-1, NODES) @ _interpolation().T).ravel() for column in self.points))
         reference = self.curve.equilibrium
         fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
@@ -97,15 +93,21 @@ class Landscape:
         if self.falls:
             return np.inf, np.inf
         depth, dense = self._dense
-        top = float(depth[np.argmax(dense.instability)])
-        # exact values around the best of the interpolated ones: the height is right to the fourth power of the step
-        start = max(top - 2.5 * self.panel / DENSE, 0.0)
-        x = start + 5 * self.panel / DENSE * _nodes(8)
+        best = int(np.argmax(dense.instability))
+        top, step = float(depth[best]), float(depth[min(best + 1, len(depth) - 1)] - depth[min(best, len(depth) - 2)])
+        # a polynomial through exact values around the best of the interpolated ones
+        start = max(top - 2.5 * step, 0.0)
+        x = start + 5 * step * _nodes(8)
         fit = np.polynomial.Polynomial.fit(x, self.curve.at_depth(x).instability, 7, domain=[x[0], x[-1]])
         fine = np.linspace(start, x[-1], 4001)
         at = float(fine[np.argmax(fit(fine))])
         value = max(float(fit(at)), self.curve.equilibrium.replicon)
         return (0.0 if value == self.curve.equilibrium.replicon else at), value
+
+    @property
+    def monotone(self) -> bool:
+        """True where F rises all the way from q = r to 1."""
+        return not self.falls and self.curve.equilibrium.replicon < 1 and len(self.turning[0]) == 0
 
     @cached_property
     def turning(self) -> tuple[Array, Points]:

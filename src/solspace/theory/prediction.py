@@ -145,7 +145,7 @@ class Prediction:
     @cached_property
     def samplable(self) -> bool:
         """True where F rises all the way from r to 1: one maximum at every time, and localization samples fairly."""
-        return self._landscape.peak[1] < 1
+        return self._landscape.monotone
 
     def edge(self) -> Edge:
         """Return the behaviour at q → 1: sign and leading form of dφ/dq, and whether a maximum sits at q = 1."""

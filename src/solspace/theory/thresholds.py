@@ -134,7 +134,7 @@ class Branch:
 
     def peak(self, u: float) -> float:
         """Return how far the largest instability λ exceeds 1 at coordinate `u`."""
-        return self.landscape(u).peak[1] - 1
+        return min(self.landscape(u).peak[1], 10.0) - 1
 
     def lowest(self, u: float) -> float:
         """Return the lowest value of F beyond its first turning point; 1 where it has none."""
