@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from solspace.samplers.anneal import anneal
     from solspace.samplers.localize import localize
     from solspace.samples import Samples
-    from solspace.theory.phases import phase_diagram, sampling_map
     from solspace.theory.prediction import Prediction, predict
-    from solspace.theory.thresholds import thresholds
 
 _HOME = {
     "Perceptron": "solspace.problem",
     "Prediction": "solspace.theory.prediction",
+    "predict": "solspace.theory.prediction",
     "Samples": "solspace.samples",
     "Spec": "solspace.experiments.spec",
     "Target": "solspace.measure.target",
@@ -53,26 +52,7 @@ _MODULES = {
     "priors": "solspace.measure.priors",
 }
 
-__all__ = [
-    "Perceptron",
-    "Prediction",
-    "Samples",
-    "Spec",
-    "Target",
-    "__version__",
-    "amp",
-    "anneal",
-    "data",
-    "diagnose",
-    "localize",
-    "phase_diagram",
-    "potentials",
-    "predict",
-    "priors",
-    "sampling_map",
-    "sweep",
-    "thresholds",
-]
+__all__ = ["Perceptron", "Prediction", "Samples", "Target", "__version__", "potentials", "predict", "priors"]
 
 
 def __getattr__(name: str) -> Any:
