@@ -27,17 +27,20 @@ if TYPE_CHECKING:
     from solspace.samplers.anneal import anneal
     from solspace.samplers.localize import localize
     from solspace.samples import Samples
+    from solspace.theory.design import design
+    from solspace.theory.phases import phase_diagram, sampling_map
     from solspace.theory.prediction import Prediction, predict
+    from solspace.theory.thresholds import thresholds
 
 _HOME = {
     "Perceptron": "solspace.problem",
     "Prediction": "solspace.theory.prediction",
-    "predict": "solspace.theory.prediction",
     "Samples": "solspace.samples",
     "Spec": "solspace.experiments.spec",
     "Target": "solspace.measure.target",
     "amp": "solspace.samplers.amp",
     "anneal": "solspace.samplers.anneal",
+    "design": "solspace.theory.design",
     "diagnose": "solspace.diagnostics",
     "localize": "solspace.samplers.localize",
     "phase_diagram": "solspace.theory.phases",
@@ -52,7 +55,27 @@ _MODULES = {
     "priors": "solspace.measure.priors",
 }
 
-__all__ = ["Perceptron", "Prediction", "Samples", "Target", "__version__", "potentials", "predict", "priors"]
+__all__ = [
+    "Perceptron",
+    "Prediction",
+    "Samples",
+    "Spec",
+    "Target",
+    "__version__",
+    "amp",
+    "anneal",
+    "data",
+    "design",
+    "diagnose",
+    "localize",
+    "phase_diagram",
+    "potentials",
+    "predict",
+    "priors",
+    "sampling_map",
+    "sweep",
+    "thresholds",
+]
 
 
 def __getattr__(name: str) -> Any:
