@@ -1,13 +1,14 @@
 """Potentials rounded to integers, the landscapes that the flip kernels walk on.
 
-The kernels compare integer energies with integer thresholds. What is rounded is the potential itself, level by level, never
-its differences: the walk then obeys detailed balance exactly for the rounded potential, which differs from the given one by
-at most half a unit, and there are hundreds of units to one kT.
+The kernels compare integer energies with integer thresholds. What is rounded is the potential itself, level by level,
+never its differences: the walk then obeys detailed balance exactly for the rounded potential, which differs from the
+given one by at most half a unit, and there are hundreds of units to one kT.
 
-Walls. Where the weight vanishes there is no energy to round. The landscape goes on beyond a wall with a slope of WALL = 48 kT
-a level, towards the nearest level that is allowed: a chain on the wrong side still finds its way, one on the right side
-never leaves (no threshold exceeds 36 kT, see `kernels.philox`). Finite steps are held to the same 48 kT, or the 16 bits of the
-field would be too coarse for the rest. At T = 0 (the last sweep of temperature annealing) only the sign of a change counts.
+Walls. Where the weight vanishes there is no energy to round. The landscape goes on beyond a wall with a slope of WALL
+= 48 kT a level, towards the nearest level that is allowed: a chain on the wrong side still finds its way, one on the
+right side never leaves (no threshold exceeds 36 kT, see `kernels.philox`). Finite steps are held to the same 48 kT, or
+the 16 bits of the field would be too coarse for the rest. At T = 0 (the last sweep of temperature annealing) only the
+sign of a change counts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LEVELS = 1 << 16
 class Lattice:
     """The levels k = -n, -n + 2, ..., n of ⟨x, w⟩ for ±1 patterns, with one more at each end for the differences.
 
-    Level number `j` has k = 2 (j + base) - n - 2; `base` is 0 unless n is so large that only the middle levels are kept.
+    Level number `j` has k = 2 (j + base) - n - 2; `base` is 0 unless n is so large that only middle levels are kept.
 
     >>> lattice = Lattice(n=9, m=5)
     >>> lattice.stabilities.shape, int(lattice.number(np.array([9])).item())
@@ -99,7 +100,7 @@ def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
     allowed = np.isfinite(values)
     walled = ~allowed.all(axis=1)
     for t in np.flatnonzero(walled):
-        nearest = _nearest(allowed[t], stages[t])
+        nearest = _nearest(allowed[t], stages[int(t)])
         values[t] = values[t, nearest]
         slope[t] = np.diff(np.abs(np.arange(lattice.size) - nearest))
     thermal = np.array([stage.temperature > 0 for stage in stages])

@@ -1,12 +1,13 @@
 """Schedules: the measures that an annealed chain passes through, one for each sweep.
 
-τ-annealing lowers τ linearly from 1 to 0 at the target's temperature: U_τ is finite on the wrong side of the margin for every
-τ > 0 and becomes -log s at τ = 0. The last sweep *is* τ = 0, the log potential itself, so that the chain ends in (and further
-sweeps stay in) the measure the theory describes; the wall that the log potential then has is clamped on the wrong side, see
-`samplers.landscape`. Temperature annealing lowers T linearly from 1 to 0 on a soft potential; its last sweep is T = 0
-exactly, where a move that raises the energy is never made.
+τ-annealing lowers τ linearly from 1 to 0 at the target's temperature: U_τ is finite on the wrong side of the margin
+for every τ > 0 and becomes -log s at τ = 0. The last sweep *is* τ = 0, the log potential itself, so that the chain
+ends in (and further sweeps stay in) the measure the theory describes; the wall that the log potential then has is
+clamped on the wrong side, see `samplers.landscape`. Temperature annealing lowers T linearly from 1 to 0 on a soft
+potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
 
-A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a name.
+A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a
+name.
 """
 
 from __future__ import annotations

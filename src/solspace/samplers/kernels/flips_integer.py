@@ -1,19 +1,20 @@
 """Single flips of ±1 weights on ±1 patterns, in integers.
 
 A flip moves every stability one step up or down its lattice. With E(j) the integer energy of level j, each constraint
-keeps C = E(j+1) - E(j-1), its *field*, and the chain keeps the sum of P = E(j+1) - E(j). Flipping weight i takes the set
-D = {x_i w_i > 0} one level down and the others one up, so
+keeps C = E(j+1) - E(j-1), its *field*, and the chain keeps the sum of P = E(j+1) - E(j). Flipping weight i takes the
+set D = {x_i w_i > 0} one level down and the others one up, so
 
     change = Σ P - Σ_D C,
 
-a sum of cached 16-bit integers selected by the packed bits of column i: the potential is never evaluated at a proposal.
-On acceptance levels move, C is read anew from its table, and P needs no table at all, for E(j+1) - E(j) + E(j) - E(j-1) is
-the field at the upper of the two levels: Σ P' = Σ_D C + Σ_U C' - Σ P, with U the constraints that moved up.
+a sum of cached 16-bit integers selected by the packed bits of column i: the potential is never evaluated at a
+proposal. On acceptance levels move, C is read anew from its table, and P needs no table at all, for E(j+1) - E(j) +
+E(j) - E(j-1) is the field at the upper of the two levels: Σ P' = Σ_D C + Σ_U C' - Σ P, with U the constraints that
+moved up.
 
-Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain. With
-AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are (`look_up`); others
-are mended one by one. Levels are unsigned 16-bit numbers: for n > 65,000 only the middle 2^16 levels can be told apart, and a
-chain that comes near their edge stops the run.
+Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain.
+With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are (`look_up`);
+others are mended one by one. Levels are unsigned 16-bit numbers: for n > 65,000 only the middle 2^16 levels can be
+told apart, and a chain that comes near their edge stops the run.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _mover(pages: int) -> Any:
     """Return the function that carries out a flip, with a register window of 64 `pages` levels."""
 
     @numba.njit
-    def move(bits, column, blocks, valid, weight, level, field, table, low):  # type: ignore[no-untyped-def]
+    def move(bits, column, blocks, valid, weight, level, field, table, low):
         plus, everything = zeros(), zeros()
         for k in range(blocks):
             mask = get(bits, column + k)
@@ -103,7 +104,7 @@ _move_2, _move_4, _move_6, _move_8 = (_mover(pages) for pages in (2, 4, 6, 8))
 
 @numba.njit
 def _violated(level: Any, valid: Any, block: Any, first: Any, width: Any) -> Any:
-    """Return the first block from `block` on, cyclically, with a level outside the allowed ones; -1 if there is none."""
+    """Return the first block from `block` on, cyclically, with a level not allowed; -1 if there is none."""
     blocks = len(valid)
     for step in range(blocks):
         k = block + step if block + step < blocks else block + step - blocks
@@ -142,8 +143,8 @@ def _refresh(energy: Any, level: Any, field: Any, table: Any, m: Any) -> Any:
 @njit(nogil=True, error_model="numpy")
 def run_chains(
     bits: Any, valid: Any, m: Any, energies: Any, kts: Any, orders: Any, lazy: Any, draw_at: Any, allowed: Any,
-    key: Any, chains: Any, first_sweep: Any, solve: Any, field: Any, table: Any, weights: Any, levels: Any, draws: Any,
-    accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
+    key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, field: Any, table: Any, weights: Any, levels: Any,
+    draws: Any, accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
 ) -> Any:  # fmt: skip
     """Run some chains through the sweeps of `energies`; return False if a level came near the end of its 16 bits.
 
@@ -157,8 +158,9 @@ def run_chains(
         whether one proposal in 32 is left out, the number of the draw that its end makes or -1.
     allowed
         First level and number of levels at which a constraint is met.
-    key, chains, first_sweep, solve
-        The call's key, the numbers of these chains, the number of the first sweep, whether to stop at a solution.
+    key, chains, first_sweep, solve, halt
+        The call's key, the numbers of these chains, the number of the first sweep, whether to stop a chain at a
+        solution, and a flag that others may set to end the run at once, in the middle of a sweep.
     field, table
         Scratch: (32 blocks,) int16, and int16 for the levels and 512 more, both at multiples of 64 bytes.
     weights, levels, draws, accepted, energy_of, solved_at, stopped
@@ -179,6 +181,8 @@ def run_chains(
             count = 0
             for p in range(0 if stopped[row] else n):
                 if p % TILE == 0:
+                    if halt[0]:
+                        return True
                     ahead = min(TILE, n - p + (n & 1))
                     thresholds(key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[:ahead])
                 site = int64(orders[t, p])

@@ -1,14 +1,14 @@
 """The random numbers of the flip kernels: Philox4x32-10, a function of a counter, the same on every processor.
 
-A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter
-(b, t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights. Nothing is carried from
-one block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after whatever
+A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b,
+t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights. Nothing is carried from one
+block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after whatever
 interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
 
 A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, with
 threshold = floor(-log(u) kt) and u = k/2^52, k uniform in 1 .. 2^52: the chance is exp(-d/kt) to 2^-52. The logarithm
-(fdlibm's) is written out in float64 operations that IEEE 754 rounds in one way only, with no fused multiply-add, so that
-another machine, or a GPU, finds the same integers.
+(fdlibm's) is written out in float64 operations that IEEE 754 rounds in one way only, with no fused multiply-add, so
+that another machine, or a GPU, finds the same integers.
 
 Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (2011).
 """

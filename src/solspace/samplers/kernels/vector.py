@@ -1,12 +1,13 @@
 """Vectors of the machine as values inside compiled functions.
 
 Numba leaves vectors to LLVM's loop vectoriser, which does not find what the flip kernels live on: sums selected by
-packed bits, and tables held in registers. Here three vector types become Numba values, and each function below is one or
-two instructions on AVX-512. What is emitted is LLVM's own vector language, so every other processor runs it too, in more
-instructions and with the same bits: sums are of integers, and floating point is written out operation by operation.
+packed bits, and tables held in registers. Here three vector types become Numba values, and each function below is one
+or two instructions on AVX-512. What is emitted is LLVM's own vector language, so every other processor runs it too, in
+more instructions and with the same bits: sums are of integers, and floating point is written out operation by
+operation.
 
-`words` are 32 × int16, `ints` 16 × int32, `floats` 16 × float32. A selection of lanes is an unsigned integer, lane 0 in
-its lowest bit. Indices count elements of a contiguous array; they must not be negative, and nothing checks them.
+`words` are 32 × int16, `ints` 16 × int32, `longs` 16 × int64. A selection of lanes is an unsigned integer, lane 0
+in its lowest bit. Indices count elements of a contiguous array; they must not be negative, and nothing checks them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic as _intrinsic
+from numba.extending import models, register_model
+
+intrinsic: Any = _intrinsic
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 WORDS, INTS, LONGS = ir.VectorType(I16, 32), ir.VectorType(I32, 16), ir.VectorType(I64, 16)
@@ -45,12 +49,12 @@ class Ints(Vector):
     """16 × int32."""
 
 
-class Floats(Vector):
-    """16 × float32."""
+class Longs(Vector):
+    """16 × int64."""
 
 
-words, ints, floats = Words("words"), Ints("ints"), Floats("floats")
-_LLVM = {words: WORDS, ints: INTS, floats: FLOATS}
+words, ints, longs = Words("words"), Ints("ints"), Longs("longs")
+_LLVM = {words: WORDS, ints: INTS, longs: LONGS}
 
 
 def _register(cls: type, vector: Any) -> None:
@@ -117,7 +121,7 @@ def _pairs(builder: Any, vector: Any) -> Any:
 
 
 def _vector_of(array: Any) -> Any:
-    return {16: words, 32: floats if array.dtype == types.float32 else ints}[array.dtype.bitwidth]
+    return {16: words, 32: ints}[array.dtype.bitwidth]
 
 
 @intrinsic
@@ -271,3 +275,39 @@ def bits_of(typing: Any, number: Any) -> Any:
 def float_of(typing: Any, bits: Any) -> Any:
     """Return the float64 with these 64 bits."""
     return _function(types.float64, (types.uint64,), lambda b, x: b.bitcast(x, ir.DoubleType()))
+
+
+@intrinsic
+def no_longs(typing: Any) -> Any:
+    """Return sixteen int64 zeros."""
+    return _function(longs, (), lambda b: _same(LONGS, 0))
+
+
+@intrinsic
+def widen(typing: Any, sums: Any, vector: Any) -> Any:
+    """Return `sums` of int64 plus the ints."""
+    return _function(longs, (longs, ints), lambda b, x, v: b.add(x, b.sext(v, LONGS)))
+
+
+@intrinsic
+def total_longs(typing: Any, vector: Any) -> Any:
+    """Return the sum of all int64 lanes."""
+    return _function(types.int64, (longs,), lambda b, x: _call(b, "llvm.vector.reduce.add.v16i64", I64, x))
+
+
+@intrinsic
+def subtract(typing: Any, left: Any, right: Any) -> Any:
+    """Return the difference of two vectors of integers of the same type."""
+    return _function(left, (left, right), lambda b, x, y: b.sub(x, y))
+
+
+@intrinsic
+def ints_beyond(typing: Any, vector: Any, first: Any, last: Any) -> Any:
+    """Return whether some of the ints lie outside first .. last."""
+
+    def emit(b: Any, v: Any, low: Any, high: Any) -> Any:
+        below = b.icmp_signed("<", v, _splat(b, b.trunc(low, I32), INTS))
+        above = b.icmp_signed(">", v, _splat(b, b.trunc(high, I32), INTS))
+        return b.icmp_unsigned("!=", b.bitcast(b.or_(below, above), I16), ir.Constant(I16, 0))
+
+    return _function(types.boolean, (ints, types.int64, types.int64), emit)
