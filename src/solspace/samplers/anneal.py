@@ -90,7 +90,8 @@ def anneal(
     Samples
         Rows ordered by chain, then draw. `info` holds, for each chain (rows) and sweep (columns), the `acceptance` and
         the `energy` ΣU; `solved_at`, the number of the sweep at which a chain first met every constraint, -1 if it
-        never did; `chain` and `draw` of each row; `temperature` (and `tau`) of each sweep.
+        never did; `chain` and `draw` of each row, the sweeps that ended in draws (`draw_sweep`), and `temperature`
+        (and `tau`) of each sweep.
 
     Examples
     --------
@@ -166,6 +167,7 @@ def _samples(problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, An
         "n_chains": k,
         "n_draws": draws,
         "n_anneal": plan.n_anneal,
+        "draw_sweep": np.flatnonzero(plan.draw_at >= 0),
         "chain": np.repeat(np.arange(k), draws),
         "draw": np.tile(np.arange(draws), k),
         "acceptance": np.where(done, chains.accepted / n, np.nan),
