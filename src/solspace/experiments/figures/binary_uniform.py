@@ -44,7 +44,7 @@ def draw(results: Results, size: str) -> Picture:
         inset.get_legend().remove()
         inset.set(xlim=(0.84, 1.006), ylim=(-0.022, 0.03), xlabel="", ylabel="")
         inset.tick_params(labelsize=7)
-        table = diagram(results, TARGET, right, top=12, marked=("capacity",))
+        table = diagram(results, TARGET, right, top=12, marked=("capacity",), legend="upper right")
         right.set_title("binary, $U = 0$, κ = 0")
     panel = [{"panel": "free entropy", **line} for line in curve_table(row)]
     return Picture(figure, panel + [{"panel": "t-alpha", **line} for line in table])
