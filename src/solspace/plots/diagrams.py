@@ -81,7 +81,7 @@ def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
     return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
 
 
-def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float = 0.47) -> Axes:
+def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
     """Mark the thresholds that lie inside the axes by vertical lines with their names and values."""
     left, right = ax.get_xlim()
     for name, load in loads.items():

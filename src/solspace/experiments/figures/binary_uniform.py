@@ -37,7 +37,7 @@ def draw(results: Results, size: str) -> Picture:
         figure, (left, right) = style.panels(2)
         row = one_curve(results, left, base="1")
         left.set_title(f"binary, $U = 0$, κ = 0, α = {ALPHA:g}")
-        left.set(ylim=(-0.6, 0.75))
+        left.set(ylim=(-0.6, 0.85))
         left.legend(loc="lower right")
         inset = left.inset_axes((0.36, 0.71, 0.6, 0.27))
         one_curve(results, inset, base="1")

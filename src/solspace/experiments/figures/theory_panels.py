@@ -41,7 +41,8 @@ def diagram(
     diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top, legend)
     for row in results.rows(kind="thresholds"):
         if row.task["target"] == target.to_dict():
-            diagrams.mark_loads(ax, {name: row.values[name] for name in marked})
+            height = 0.47 if legend == "upper left" else 0.1
+            diagrams.mark_loads(ax, {name: row.values[name] for name in marked}, height)
     return [_line(row) for row in rows]
 
 
