@@ -47,7 +47,8 @@ def free_entropy(
     return ax
 
 
-def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float) -> Axes:
+def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float, legend: str = "upper left"
+) -> Axes:
     """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
 
     Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen.
@@ -65,7 +66,7 @@ def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], a
     ax.grid(False)
     ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top), xlim=(columns[0][0], columns[-1][0]))
     patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
-    ax.legend(handles=patches, loc="upper right", frameon=True, framealpha=0.85)
+    ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
     return ax
 
 
@@ -80,7 +81,7 @@ def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
     return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
 
 
-def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float = 0.02) -> Axes:
+def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
     """Mark the thresholds that lie inside the axes by vertical lines with their names and values."""
     left, right = ax.get_xlim()
     for name, load in loads.items():
