@@ -17,6 +17,8 @@ from solspace._version import __version__
 
 if TYPE_CHECKING:
     from solspace import data
+    from solspace.experiments.runner import sweep
+    from solspace.experiments.spec import Spec
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
     from solspace.samples import Samples
@@ -25,6 +27,8 @@ _HOME = {
     "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
     "Samples": "solspace.samples",
+    "Spec": "solspace.experiments.spec",
+    "sweep": "solspace.experiments.runner",
 }
 _MODULES = {
     "data": "solspace.data",
@@ -32,7 +36,17 @@ _MODULES = {
     "priors": "solspace.measure.priors",
 }
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "data", "potentials", "priors"]
+__all__ = [
+    "Perceptron",
+    "Samples",
+    "Spec",
+    "Target",
+    "__version__",
+    "data",
+    "potentials",
+    "priors",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:
