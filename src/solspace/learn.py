@@ -17,6 +17,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -180,6 +181,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             schedule=TauAnnealing() if self.sampler == "tau" else TemperatureAnnealing(start),
             rng=rng,
             device=self.device,
+            n_threads=effective_n_jobs(self.n_jobs),
+            progress=False,
         )
 
     def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
