@@ -31,6 +31,7 @@ from solspace.store import Result
 
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
+    "images": ("solspace.experiments.images:solve", 1),
 }
 """Kind of task: (where its function is, version of its results)."""
 

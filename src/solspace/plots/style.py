@@ -56,17 +56,17 @@ def style() -> Iterator[None]:
         yield
 
 
-def panels(columns: int, width: float = 5.2, height: float = 3.8, **options: Any) -> tuple[Figure, Any]:
-    """Return a figure of `columns` panels side by side and its axes: one, or an array.
+def panels(columns: int, width: float = 5.2, height: float = 3.8, rows: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """Return a figure of `columns` panels side by side, in `rows` rows, and its axes: one, or an array.
 
     The figure belongs to no window system and no global list: it is drawn to files only.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, columns, **options)
+    axes = figure.subplots(rows, columns, **options)
     return figure, axes
 
 
