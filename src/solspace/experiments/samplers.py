@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from solspace.experiments.checks import Check, one_of, sweeps, whole
+import numpy as np
+
+from solspace.experiments.checks import Check, number, one_of, sweeps, whole
 from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
@@ -32,6 +35,10 @@ class Sampler:
         (n, m, n_samples, options) -> number of elementary operations, up to a constant: the shape of the cost.
     check
         Raises `ValueError` where the sampler cannot work on (n, target).
+    numbers
+        Samples -> numbers about the run to keep with each result.
+    path
+        Names in `samples.info` of what `keep = ["path"]` keeps.
     """
 
     draw: Draw
@@ -39,6 +46,8 @@ class Sampler:
     work: Callable[[int, int, int, Mapping[str, Any]], float]
     options: Mapping[str, Check] = field(default_factory=dict)
     check: Callable[[int, Any], None] = lambda n, target: None
+    numbers: Callable[[Samples], dict[str, float]] = lambda samples: {}
+    path: tuple[str, ...] = ()
 
 
 def _exact(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
@@ -53,6 +62,26 @@ def _check_exact(n: int, target: Any) -> None:
         )
 
 
+def _localize(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
+    from solspace.samplers.localize import localize
+
+    with warnings.catch_warnings():
+        # A sweep crosses thresholds on purpose: what did not converge is in the numbers.
+        warnings.simplefilter("ignore")
+        return localize(problem, n_samples, rng, progress=False, **options)
+
+
+def _localize_numbers(samples: Samples) -> dict[str, float]:
+    """Return AMP's iterations a sample, the fraction of its calls that missed their tolerance, and the largest λ."""
+    info = samples.info
+    ran = np.isfinite(info["instability"])
+    return {
+        "iterations": float(np.sum(info["iterations"]) / len(samples)),
+        "unconverged": float(np.mean(~np.asarray(info["converged"], bool)[ran])) if ran.any() else 1.0,
+        "instability": float(np.mean(np.nanmax(info["instability"], axis=0, initial=0.0))),
+    }
+
+
 def _annealer(schedule: str) -> Draw:
     def draw(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
         from solspace.samplers.anneal import anneal
@@ -60,6 +89,10 @@ def _annealer(schedule: str) -> Draw:
         return anneal(problem, n_samples, schedule=schedule, rng=rng, n_threads=1, progress=False, **options)
 
     return draw
+
+
+def _annealing_numbers(samples: Samples) -> dict[str, float]:
+    return {"acceptance": float(np.nanmean(samples.info["acceptance"]))}
 
 
 def _annealing_work(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
@@ -74,14 +107,32 @@ def _check_annealing(n: int, target: Any) -> None:
 _SWEEPS = 1001
 """What `anneal` does when it is not told how many sweeps."""
 _ANNEALING = {"n_sweeps": sweeps, "mode": one_of("mode", ("sample", "solve")), "device": one_of("device", DEVICES)}
+_LOCALIZE = {
+    "method": one_of("method", ("auto", "fast", "careful")),
+    "integrator": one_of("integrator", ("auto", "heun", "posterior", "euler")),
+    "step": number(positive=True),
+    "longest_step": number(positive=True),
+    "final_time": number(positive=True),
+    "tolerance": number(positive=True),
+    "max_iterations": whole(1),
+    "damping": lambda name, value: value if value == "auto" else number()(name, value),
+    "variances": one_of("variances", ("auto", "scalar", "full")),
+    "precision": one_of("precision", ("float32", "float64")),
+    "device": one_of("device", DEVICES),
+}
 SAMPLERS: dict[str, Sampler] = {
     "exact": Sampler(_exact, 1, work=lambda n, m, k, options: 2.0**n * m, check=_check_exact),
+    "asl": Sampler(
+        _localize, 1, work=lambda n, m, k, options: float(n) * m * k, numbers=_localize_numbers, options=_LOCALIZE,
+        path=("t", "overlap", "iterations", "converged", "instability"),
+    ),
     "tau": Sampler(
-        _annealer("tau"), 1, work=_annealing_work, check=_check_annealing,
-        options={**_ANNEALING, "n_extra": whole(0), "thin": whole(1)},
+        _annealer("tau"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,
+        options={**_ANNEALING, "n_extra": whole(0), "thin": whole(1)}, path=("acceptance", "energy"),
     ),
     "temperature": Sampler(
-        _annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, options=_ANNEALING
+        _annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,
+        options=_ANNEALING, path=("acceptance", "energy"),
     ),
 }  # fmt: skip
 

@@ -16,8 +16,8 @@ from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 
-KEEP = ("weights", "stabilities", "overlaps", "violations", "solved")
-"""Arrays of a task's samples that a spec can ask to keep."""
+KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
+"""Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""
 
 
 def problem_of(task: Task) -> Perceptron:
@@ -32,8 +32,12 @@ def sample(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the numbers and the arrays of one instance's samples."""
     values = task.values
     problem = problem_of(task)
-    samples = find(values["sampler"]).draw(problem, values["n_samples"], task.seed, values["options"])
-    return summary(problem, samples), {name: _array(samples, name) for name in values["keep"]}
+    sampler = find(values["sampler"])
+    samples = sampler.draw(problem, values["n_samples"], task.seed, values["options"])
+    arrays = {name: _array(samples, name) for name in values["keep"] if name != "path"}
+    if "path" in values["keep"]:
+        arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in sampler.path}
+    return {**summary(problem, samples), **sampler.numbers(samples)}, arrays
 
 
 def summary(problem: Perceptron, samples: Samples) -> dict[str, Any]:

@@ -31,7 +31,14 @@ from solspace.store import Result
 
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
+    "windows": ("solspace.experiments.predictions:windows", 1),
+    "thresholds": ("solspace.experiments.predictions:thresholds", 1),
+    "free-entropy": ("solspace.experiments.predictions:free_entropy", 1),
+    "stabilities": ("solspace.experiments.predictions:stabilities", 1),
+    "instability": ("solspace.experiments.predictions:instability", 1),
+    "edge": ("solspace.experiments.predictions:edge", 1),
     "images": ("solspace.experiments.images:solve", 1),
+||||||| 7a7c6e7
 }
 """Kind of task: (where its function is, version of its results)."""
 

@@ -16,7 +16,9 @@ Array = NDArray[Any]
 Points = Iterable[Mapping[str, Any]]
 
 
-def curves(points: Points, ax: Axes, series: str = "n", x: str = "alpha", label: str = "N = {}") -> Axes:
+def curves(
+    points: Points, ax: Axes, series: str = "n", x: str = "alpha", label: str = "N = {}", dashed: bool = False
+) -> Axes:
     """Draw mean against `x` with its interval, a line for each value of `series`.
 
     `points` are those of `Results.mean`: mappings with `x`, `series`, `mean`, `low`, `high`.
@@ -30,7 +32,8 @@ def curves(points: Points, ax: Axes, series: str = "n", x: str = "alpha", label:
         bars = [np.maximum(0, mean - [p["low"] for p in group]), np.maximum(0, [p["high"] for p in group] - mean)]
         ax.errorbar(
             [point[x] for point in group], mean, yerr=bars, color=SERIES[k % len(SERIES)], label=label.format(value),
-            marker=MARKERS[k % len(MARKERS)], ms=4, lw=1.3, elinewidth=0.9, capsize=1.5,
+            marker=MARKERS[k % len(MARKERS)], ms=4, lw=1.3, elinewidth=0.9, capsize=1.5, ls="--" if dashed else "-",
+            mfc="w" if dashed else None,
         )  # fmt: skip
     return ax
 
