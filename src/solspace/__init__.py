@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from solspace.experiments.spec import Spec
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
+    from solspace.samplers.amp import amp
+    from solspace.samplers.anneal import anneal
+    from solspace.samplers.localize import localize
     from solspace.samples import Samples
 
 _HOME = {
@@ -28,6 +31,9 @@ _HOME = {
     "Perceptron": "solspace.problem",
     "Samples": "solspace.samples",
     "Spec": "solspace.experiments.spec",
+    "amp": "solspace.samplers.amp",
+    "anneal": "solspace.samplers.anneal",
+    "localize": "solspace.samplers.localize",
     "sweep": "solspace.experiments.runner",
 }
 _MODULES = {
@@ -42,7 +48,10 @@ __all__ = [
     "Spec",
     "Target",
     "__version__",
+    "amp",
+    "anneal",
     "data",
+    "localize",
     "potentials",
     "priors",
     "sweep",

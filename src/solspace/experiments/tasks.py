@@ -38,7 +38,6 @@ KINDS = {
     "instability": ("solspace.experiments.predictions:instability", 1),
     "edge": ("solspace.experiments.predictions:edge", 1),
     "images": ("solspace.experiments.images:solve", 1),
-||||||| 7a7c6e7
 }
 """Kind of task: (where its function is, version of its results)."""
 
