@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any
@@ -111,40 +111,50 @@ def anneal(
     begun = time.perf_counter()
     with bars.progress(len(plan), f"annealing ({name})", progress) as bar:
         bar.advance(chains.sweep)
-        for done in _run(walker, chains, plan, _groups(n_chains, n_threads), store):
-            bar.advance(done)
+
+        def report(sweeps: int) -> None:
+            bar.advance(sweeps)
             if callback is not None:
                 callback(chains)
+
+        _run(walker, chains, plan, _groups(n_chains, n_threads), store, report)
     store.remove()
     info = {"sampler": name, "mode": mode, "path": walker.name, "key": key, "wall_time": time.perf_counter() - begun}
     return _samples(problem, plan, chains, info)
 
 
-def _run(walker: Walker, chains: Chains, plan: Plan, groups: list[slice], store: Checkpoint) -> Iterator[int]:
-    """Carry the chains to the end of the plan; yield how many sweeps were done, about twice a second."""
+def _run(
+    walker: Walker, chains: Chains, plan: Plan, groups: list[slice], store: Checkpoint, report: Callable[[int], None]
+) -> None:
+    """Carry the chains to the end of the plan; report how many sweeps were done, about twice a second.
+
+    Whatever ends the run before its time, the state after the last sweeps that all chains finished is stored.
+    """
     halt = np.zeros(1, np.bool_)
     count, most = 1, max(1, _ROOM // chains.weights.shape[1])
     walker.place(chains)
     with ThreadPoolExecutor(len(groups)) as pool:
-        while chains.sweep < len(plan) and not chains.stopped.all():
-            before, begun = chains.snapshot(), time.perf_counter()
-            sweeps = slice(chains.sweep, min(chains.sweep + count, len(plan)))
-            tasks: list[Future[None]] = []
-            try:
+        tasks: list[Future[None]] = []
+        safe = chains.snapshot()
+        try:
+            while chains.sweep < len(plan) and not chains.stopped.all():
+                begun = time.perf_counter()
+                sweeps = slice(chains.sweep, min(chains.sweep + count, len(plan)))
                 work = walker.prepare(sweeps)
-                tasks += [pool.submit(walker.walk, work, chains, rows, halt) for rows in groups]
+                tasks = [pool.submit(walker.walk, work, chains, rows, halt) for rows in groups]
                 for task in tasks:
                     task.result()
-            except BaseException:
-                halt[0] = True
-                wait(tasks)
-                store.save({**chains.records(), **before})
-                raise
-            chains.sweep = sweeps.stop
-            store.maybe_save(lambda: {**chains.records(), **chains.snapshot()})
-            yield sweeps.stop - sweeps.start
-            pace = _BEAT / max(time.perf_counter() - begun, 1e-9)
-            count = int(np.clip(count * pace, 1, min(most, 8 * count)))
+                chains.sweep = sweeps.stop
+                safe = chains.snapshot()
+                store.maybe_save(lambda state=safe: {**chains.records(), **state})
+                report(sweeps.stop - sweeps.start)
+                pace = _BEAT / max(time.perf_counter() - begun, 1e-9)
+                count = int(np.clip(count * pace, 1, min(most, 8 * count)))
+        except BaseException:
+            halt[0] = True
+            wait(tasks)
+            store.save({**chains.records(), **safe})
+            raise
 
 
 def _samples(problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, Any]) -> Samples:

@@ -143,6 +143,8 @@ def stages_of(schedule: Any, target: Target, n_sweeps: int | None) -> tuple[str,
             f"schedule must be one of {', '.join(REGISTRY)}, an object with stages(target, n_sweeps), or a sequence of "
             f"targets; got {schedule!r}."
         ) from None
+    if not stages:
+        raise ValueError("schedule must have at least one target; got an empty sequence.")
     if n_sweeps not in (None, len(stages)):
         raise ValueError(f"n_sweeps is {n_sweeps}, but the schedule has {len(stages)} targets; leave n_sweeps out.")
     return "own", stages

@@ -20,6 +20,8 @@ from numba import types
 
 from solspace.samplers.kernels.vector import (
     FLOATS,
+    I1,
+    I8,
     I32,
     I64,
     INTS,
@@ -61,8 +63,13 @@ def _table(b: Any, data: Any, index: int, exponent: Any) -> Any:
 
 
 def _gather(b: Any, data: Any, index: int, lanes: Any) -> Any:
+    """Return data[index + lane's value] in each lane."""
     answer = ir.Constant(FLOATS, ir.Undefined)
     start = b.gep(data, [ir.Constant(I64, index)])
+    if WIDE:
+        every, four = ir.Constant(ir.VectorType(I1, 16), [1] * 16), ir.Constant(I32, 4)
+        place = b.bitcast(start, I8.as_pointer())
+        return _call(b, "llvm.x86.avx512.mask.gather.dps.512", FLOATS, answer, place, lanes, every, four)
     for lane in range(16):
         place = ir.Constant(I32, lane)
         value = b.load(b.gep(start, [b.sext(b.extract_element(lanes, place), I64)]))

@@ -166,7 +166,7 @@ def run_chains(
     weights, levels, draws, accepted, energy_of, solved_at, stopped
         State and records, row by row for each chain; written.
     """
-    n, blocks = orders.shape[1], len(valid)
+    n, proposals, blocks = weights.shape[1], orders.shape[1], len(valid)
     raw, threshold = np.empty(TILE, np.uint64), np.empty(TILE, np.int32)
     guarded = energies.shape[1] > (1 << 16) - 2 * EDGE
     first, width = allowed
@@ -179,14 +179,14 @@ def run_chains(
             witness = _violated(level, valid, 0, first, width)
             stopped[row] = solve and witness < 0
             count = 0
-            for p in range(0 if stopped[row] else n):
+            for p in range(0 if stopped[row] else proposals):
                 if p % TILE == 0:
                     if halt[0]:
                         return True
-                    ahead = min(TILE, n - p + (n & 1))
+                    ahead = min(TILE, proposals - p + (proposals & 1))
                     thresholds(key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[:ahead])
                 site = int64(orders[t, p])
-                following = int64(orders[t, p + 1 if p + 1 < n else p]) * blocks
+                following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * blocks
                 for k in range(0, blocks, 16):
                     prefetch(bits, following + k)
                 w = int64(weight[site])

@@ -111,7 +111,7 @@ def run_chains(
         As in `flips_integer.run_chains`.
     """
     rows, n = weights.shape
-    size = states.shape[1]
+    proposals, size = orders.shape[1], states.shape[1]
     raw, threshold = np.empty(TILE, np.uint64), np.empty((rows, TILE), np.int32)
     energy, witness = np.empty(rows, np.int64), np.zeros(rows, np.int64)
     first, last = allowed
@@ -119,28 +119,29 @@ def run_chains(
         _add(states[row], -margins[0])
     for t in range(len(kts)):
         form, mark, margin = forms[t], marks[t], margins[t]
-        for row in range(rows):
-            if t > 0 and margin != margins[t - 1]:
+        if t > 0 and margin != margins[t - 1]:
+            for row in range(rows):
                 _add(states[row], margins[t - 1] - margin)
+        beside = (size - m) * last_energy(load(states[0], size - 16), form, mark)
+        for row in range(rows):
             energy[row] = _here(states[row], 0, columns, form, mark)
             witness[row] = _violated(states[row], 0, first - margin, last - margin)
             if solve and witness[row] < 0 and not stopped[row]:
                 stopped[row] = True
-                energy_of[row, t] = energy[row]
+                energy_of[row, t] = energy[row] - beside
                 solved_at[row] = first_sweep + t
-        beside = (size - m) * last_energy(load(states[0], size - 16), form, mark)
-        for p in range(n):
+        for p in range(proposals):
             if p % TILE == 0:
                 if halt[0]:
                     return
-                ahead = min(TILE, n - p + (n & 1))
+                ahead = min(TILE, proposals - p + (proposals & 1))
                 for row in range(rows):
                     thresholds(
                         key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[row, :ahead]
                     )
             site = int64(orders[t, p])
             column = site * size
-            following = int64(orders[t, p + 1 if p + 1 < n else p]) * size
+            following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * size
             for row in range(rows):
                 for k in range(size * row // rows // 16 * 16, size * (row + 1) // rows, 16):
                     prefetch(columns, following + k)

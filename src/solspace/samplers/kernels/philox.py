@@ -47,6 +47,27 @@ def _philox(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> Any:
     return a, b, c, d
 
 
+@numba.njit(inline="always", error_model="numpy")
+def _threshold(bits: Any, kt: Any) -> Any:
+    """Return floor(-log(u) kt) for u = 1 - (the upper 52 of 64 bits)/2^52."""
+    u = 2.0 - float_of((bits >> uint64(12)) | _ONE)
+    # u = m 2^e with m in [sqrt(1/2), sqrt(2)): shifted by the bits of sqrt(1/2), the exponent field is e + 1023
+    shifted = bits_of(u) + (_ONE - _ROOT_HALF)
+    e = float64(int32(shifted >> uint64(52)) - int32(1023))
+    f = float_of((shifted & uint64(0x000FFFFFFFFFFFFF)) + _ROOT_HALF) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    odd = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
+    even = z * (
+        6.666666666666735130e-01
+        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
+    )
+    h = 0.5 * f * f
+    log = ((h - (s * (h + (even + odd)) + e * 1.90821492927058770002e-10)) - f) - e * 6.93147180369123816490e-01
+    return int32(log * kt)
+
+
 @numba.njit(error_model="numpy")
 def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, lazy: Any, raw: Any, out: Any) -> None:
     """Write the thresholds of proposals first .. first + len(out) - 1 of a sweep; `first` and len(out) are even.
@@ -59,23 +80,8 @@ def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, lazy: Any,
         raw[2 * i] = (b << uint64(32)) | a
         raw[2 * i + 1] = (d << uint64(32)) | c
     for i in range(2 * half):
-        u = 2.0 - float_of((raw[i] >> uint64(12)) | _ONE)
-        # u = m 2^e with m in [sqrt(1/2), sqrt(2)): shifted by the bits of sqrt(1/2), the exponent field is e + 1023
-        shifted = bits_of(u) + (_ONE - _ROOT_HALF)
-        e = float64(int32(shifted >> uint64(52)) - int32(1023))
-        f = float_of((shifted & uint64(0x000FFFFFFFFFFFFF)) + _ROOT_HALF) - 1.0
-        s = f / (2.0 + f)
-        z = s * s
-        w = z * z
-        odd = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
-        even = z * (
-            6.666666666666735130e-01
-            + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
-        )
-        h = 0.5 * f * f
-        log = ((h - (s * (h + (even + odd)) + e * 1.90821492927058770002e-10)) - f) - e * 6.93147180369123816490e-01
-        threshold = int32(log * kt)
-        out[i] = NEVER if lazy and (raw[i] & uint64(31)) == uint64(0) else threshold
+        skipped = lazy and (raw[i] & uint64(31)) == uint64(0)
+        out[i] = NEVER if skipped else _threshold(raw[i], kt)
 
 
 @njit(nogil=True)
@@ -114,7 +120,14 @@ def philox(counter: Any, key: Any) -> Any:
     return uint32(a), uint32(b), uint32(c), uint32(d)
 
 
-@njit()
+@njit(error_model="numpy")
 def sweep_thresholds(key: Any, chain: Any, sweep: Any, kt: Any, lazy: Any, out: Any) -> None:
     """Write the thresholds of a whole sweep into `out`, of even length."""
     thresholds(key, chain, sweep, 0, kt, lazy, np.empty(len(out), np.uint64), out)
+
+
+@njit(error_model="numpy")
+def thresholds_of(bits: Any, kt: Any, out: Any) -> None:
+    """Write the thresholds that random `bits` (uint64) stand for into `out`."""
+    for i in range(len(bits)):
+        out[i] = _threshold(bits[i], kt)
