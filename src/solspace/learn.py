@@ -188,7 +188,11 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
         from solspace.samplers.localize import localize
 
-        return localize(problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device)
+        with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors
+            warnings.simplefilter("ignore", UserWarning)
+            return localize(
+                problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device, progress=False
+            )
 
     def _complain(self, m: int) -> None:
         failed = int((self.violations_ > 0).sum())
