@@ -17,6 +17,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -180,12 +181,18 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             schedule=TauAnnealing() if self.sampler == "tau" else TemperatureAnnealing(start),
             rng=rng,
             device=self.device,
+            n_threads=effective_n_jobs(self.n_jobs),
+            progress=False,
         )
 
     def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
         from solspace.samplers.localize import localize
 
-        return localize(problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device)
+        with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors
+            warnings.simplefilter("ignore", UserWarning)
+            return localize(
+                problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device, progress=False
+            )
 
     def _complain(self, m: int) -> None:
         failed = int((self.violations_ > 0).sum())

@@ -37,6 +37,7 @@ KINDS = {
     "stabilities": ("solspace.experiments.predictions:stabilities", 1),
     "instability": ("solspace.experiments.predictions:instability", 1),
     "edge": ("solspace.experiments.predictions:edge", 1),
+    "images": ("solspace.experiments.images:solve", 1),
 }
 """Kind of task: (where its function is, version of its results)."""
 

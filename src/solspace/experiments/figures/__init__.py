@@ -23,6 +23,11 @@ FIGURES = (
     "temperature-annealing",
     "edge",
     "threshold-temperature",
+    "mnist",
+    "mnist-features",
+    "fashion",
+    "fashion-features",
+    "cifar10",
 )
 """Names on the command line, in the paper's order; the module of `tau-annealing` is `tau_annealing`."""
 
