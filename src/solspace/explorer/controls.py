@@ -130,7 +130,7 @@ class Choice:
         self._quiet = False
         self.layout = pn.widgets.Select(
             name=label, options=options, value=value, width=None, sizing_mode="stretch_width", stylesheets=[styles],
-            css_classes=[f"field-{name}"], margin=(4, 0, 0, 0),
+            css_classes=["chosen", f"field-{name}"], margin=(4, 0, 0, 0),
         )  # fmt: skip
         self.layout.param.watch(self._chosen, "value")
 

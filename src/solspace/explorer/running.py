@@ -46,12 +46,9 @@ class Running:
         self.upload = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
         self.forget = pn.widgets.Button(name="Back to random patterns", visible=False, **look)
         self.forget.on_click(lambda event: self.use_random())
-        pair = {"sizing_mode": "stretch_width", "margin": 0}
-        f = {name: field.layout for name, field in self.fields.items()}
         self.controls = pn.Column(
-            f["sampler"], pn.Row(f["n"], pn.Spacer(width=10), f["samples"], **pair),
-            pn.Row(f["sweeps"], **pair), pn.Row(f["patterns"], pn.Spacer(width=10), f["seed"], **pair),
-            pn.Row(self.start, self.stop, self.forget, margin=0), self.refused, margin=0, sizing_mode="stretch_width",
+            *(field.layout for field in self.fields.values()), pn.Row(self.start, self.stop, self.forget, margin=0),
+            self.refused, margin=0, sizing_mode="stretch_width",
         )  # fmt: skip
         self.settings_changed()
 
@@ -122,7 +119,7 @@ class Running:
         if kind == "done":
             self.page.charts.show_run(value)
             self.page.service.publish(self.page.token, value["files"])
-            self._tell(value["verdict"], value["lines"], value["files"])
+            self._tell(" ".join([value["verdict"], *value["notes"]]), value["lines"], value["files"])
         elif kind == "stopped":
             self._tell("Stopped. Unfinished samples are not fair, so nothing is kept.")
         else:
