@@ -22,14 +22,18 @@ def mixture_rows(x, factor, centres, bias, variance):  # type: ignore[no-untyped
     value, ratio = np.empty(LANES), np.empty(LANES)
     middle_value, middle_ratio, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     weight = np.empty(2 * HALF + 1)
+    steepest = 1e-300
+    for j in range(count - 1):
+        steepest = max(steepest, abs(bias[j + 1] - bias[j]))
+    half = max(1, min(HALF, int(300.0 / steepest)))  # e^±300 inside a block is safe
     for row in range(x.shape[0]):
         tau = variance[row]
         norm, shrink = 1 / math.sqrt(2 * math.pi * tau), math.exp(-step * step / tau)
         for first in range(0, x.shape[1], LANES):
             lanes = min(LANES, x.shape[1] - first)
             total[:lanes] = 0.0
-            for start in range(0, count, 2 * HALF + 1):
-                stop = min(start + 2 * HALF + 1, count)
+            for start in range(0, count, 2 * half + 1):
+                stop = min(start + 2 * half + 1, count)
                 middle = (start + stop) // 2
                 for j in range(start, stop):
                     weight[j - start] = math.exp(bias[j] - bias[middle])
@@ -38,7 +42,9 @@ def mixture_rows(x, factor, centres, bias, variance):  # type: ignore[no-untyped
                     middle_value[i] = math.exp(
                         bias[middle] + factor[row, first + i] - distance * distance / (2 * tau)
                     )
-                    middle_ratio[i] = math.exp(step * (distance - step / 2) / tau)
+                    # where nothing is left there is nothing to carry on, and the ratio may overflow
+                    alive = middle_value[i] > 0.0
+                    middle_ratio[i] = math.exp(step * (distance - step / 2) / tau) if alive else 1.0
                     value[i], ratio[i] = middle_value[i], middle_ratio[i]
                     total[i] += middle_value[i]
                 for j in range(middle + 1, stop):

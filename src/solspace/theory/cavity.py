@@ -32,7 +32,7 @@ TAIL = 9.0
 """Gaussian laws are cut at this many standard deviations."""
 NEAR = 0.3
 """Largest (q - r)/(1 - q) at which the field given ω₀ counts as almost Gaussian."""
-CLOSE = 0.995
+CLOSE = 0.997
 """Reference overlap above which every ω₀ gets its own panels."""
 NARROW = 0.02
 """Largest r/(1 - r) at which the reference field counts as narrow."""

@@ -102,9 +102,7 @@ def _exponent(target: Target, at: float, side: int) -> float:
 
 
 def _log_weight(target: Target, offset: float, step: float) -> float:
-    from solspace.measure.potential import scaled_log_weight
-
-    return float(scaled_log_weight(target.potential, offset + step, target.beta))
+    return float(target.replace(margin=0.0).log_weight(offset + step))
 
 
 def _finite(target: Target, at: float, below: float, above: float) -> Wall:
@@ -119,7 +117,7 @@ def _finite(target: Target, at: float, below: float, above: float) -> Wall:
         if near > 0 and far > 0:
             exponent = np.log(far / near) / np.log(100.0)
             if exponent < 0.5 + 1e-3:
-                return Wall(at, direction, "cusp", round(float(exponent), 4), 0.0)
+                return Wall(at, direction, "cusp", min(round(float(exponent), 3), 0.5), 0.0)
     return Wall(at, side, "smooth", 1.0, 0.0)
 
 
@@ -134,6 +132,7 @@ def divergence(target: Target) -> tuple[float, bool]:
             logarithmic |= abs(wall.exponent - 1) < 1e-6
         elif wall.kind == "cusp":
             gamma = max(gamma, 0.5 - wall.exponent)
+            logarithmic |= wall.exponent == 0.5
     return gamma, logarithmic and gamma == 0
 
 
@@ -142,8 +141,8 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
     growth = equilibrium.target.prior.conjugate_growth
     gamma, logarithmic = divergence(equilibrium.target)
     if logarithmic and growth == 0:
-        # α E_q[g²] = α p log(1/ε)/2 against q̂ = 2 log(1/ε), with P(s) = p (s - b) at the wall
-        return equilibrium.alpha * _linear_rate(equilibrium) > 4
+        # α E_q[g²] = α p log(1/ε)/2 against q̂ = 2 log(1/ε)
+        return equilibrium.alpha * _logarithmic_rate(equilibrium) > 4
     return gamma > growth
 
 
@@ -158,7 +157,7 @@ def edge(equilibrium: Equilibrium) -> Edge:
     gamma, logarithmic = divergence(target)
     constant, limit = None, None
     if logarithmic:
-        constant = _linear_rate(equilibrium) / 4
+        constant = _logarithmic_rate(equilibrium) / 4
     elif gamma == 0.5:
         law = StabilityLaw(target, equilibrium.overlap, equilibrium.variance)
         constant = sum(
@@ -189,12 +188,19 @@ def _jump(contrast: float) -> float:
     return (1 - ratio) ** 2 * quad(integrand, -12, 12, limit=200, epsabs=1e-13, epsrel=1e-12)[0]
 
 
-def _linear_rate(equilibrium: Equilibrium) -> float:
-    # p in P(s) = p (s - b), summed over the walls with exponent one
+def _logarithmic_rate(equilibrium: Equilibrium) -> float:
+    # p in E_q[g²] = p log(1/ε)/2: from P(s) = p (s - b) at a wall, or log W = c + d (s - b)^½ at a cusp, p = P(b) d²/4
     law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
-    linear = [wall for wall in walls(equilibrium.target) if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6]
-    h = 1e-6
-    return sum(float(law.density(np.array([wall.at + wall.side * h]))[0]) / h for wall in linear)
+    total, h = 0.0, 1e-6
+    for wall in walls(equilibrium.target):
+        density = float(law.density(np.array([wall.at + wall.side * h]))[0])
+        if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6:
+            total += density / h
+        elif wall.kind == "cusp" and wall.exponent == 0.5:
+            offset = wall.at - equilibrium.target.margin
+            change = _log_weight(equilibrium.target, offset, wall.side * h) - _log_weight(equilibrium.target, offset, 0.0)
+            total += density * change**2 / h / 4
+    return total
 
 
 def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
@@ -229,11 +235,9 @@ def _limit(equilibrium: Equilibrium) -> float:
     points = np.array(kinks(equilibrium.target).at)
     distance = np.abs(s[..., None] - points).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
-    potential, margin, beta = equilibrium.target.potential, equilibrium.target.margin, equilibrium.target.beta
-    from solspace.measure.potential import scaled_log_weight
-
+    centred, s = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
     with np.errstate(invalid="ignore", divide="ignore"):
-        w = [scaled_log_weight(potential, s - margin + k * h, beta) for k in (-2, -1, 1, 2)]
+        w = [centred.log_weight(s + k * h) for k in (-2, -1, 1, 2)]
         slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
     return law.average(np.where(np.isfinite(slope), slope, 0.0) ** 2) / 2
 

@@ -29,6 +29,8 @@ DENSE = 32
 """Points in a panel at which its polynomial is read."""
 EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
 """Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
+DEEPEST = 300.0
+"""Depth beyond which no root is looked for: q = 1 to 130 digits."""
 
 
 class Window(NamedTuple):
@@ -178,12 +180,11 @@ class Landscape:
         knots, values = self._knots(branch)
         if time > values[-1]:
             low, stop = float(knots[-1]), float(knots[-1])
-            for _ in range(60):
-                stop = min(1.3 * stop + 2, stop + 40)
+            while stop < DEEPEST:
+                low, stop = stop, min(1.3 * stop + 2, stop + 40, DEEPEST)
                 if self.curve.at_depth([stop]).time[0] > time:
-                    break
-                low = stop
-            return low, stop, (low + stop) / 2
+                    return low, stop, (low + stop) / 2
+            return stop, stop, stop
         slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
         guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
         # the knots are interpolated: leave room for the root on either side
