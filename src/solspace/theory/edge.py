@@ -102,7 +102,7 @@ def _exponent(target: Target, at: float, side: int) -> float:
 
 
 def _log_weight(target: Target, offset: float, step: float) -> float:
-    from solspace.measure.potentials import scaled_log_weight
+    from solspace.measure.potential import scaled_log_weight
 
     return float(scaled_log_weight(target.potential, offset + step, target.beta))
 
@@ -230,7 +230,7 @@ def _limit(equilibrium: Equilibrium) -> float:
     distance = np.abs(s[..., None] - points).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
     potential, margin, beta = equilibrium.target.potential, equilibrium.target.margin, equilibrium.target.beta
-    from solspace.measure.potentials import scaled_log_weight
+    from solspace.measure.potential import scaled_log_weight
 
     with np.errstate(invalid="ignore", divide="ignore"):
         w = [scaled_log_weight(potential, s - margin + k * h, beta) for k in (-2, -1, 1, 2)]
