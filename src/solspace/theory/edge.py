@@ -102,7 +102,9 @@ def _exponent(target: Target, at: float, side: int) -> float:
 
 
 def _log_weight(target: Target, offset: float, step: float) -> float:
-    return float(target.replace(margin=0.0).log_weight(offset + step))
+    from solspace.measure.potential import scaled_log_weight
+
+    return float(scaled_log_weight(target.potential, offset + step, target.beta))
 
 
 def _finite(target: Target, at: float, below: float, above: float) -> Wall:
@@ -235,7 +237,9 @@ def _limit(equilibrium: Equilibrium) -> float:
     points = np.array(kinks(equilibrium.target).at)
     distance = np.abs(s[..., None] - points).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
-    centred, s = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
+    potential, margin, beta = equilibrium.target.potential, equilibrium.target.margin, equilibrium.target.beta
+    from solspace.measure.potential import scaled_log_weight
+
     with np.errstate(invalid="ignore", divide="ignore"):
         w = [centred.log_weight(s + k * h) for k in (-2, -1, 1, 2)]
         slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
