@@ -84,12 +84,13 @@ class IntegerWalker:
         from solspace.samplers.kernels.flips_integer import run_chains
 
         field, table = aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16)
+        halves = aligned(1024, np.uint8)
         energies = np.full((rows.stop - rows.start, len(work.lazy)), _NOT_DONE)
         rounded = work.potentials
         inside = run_chains(
             self.bits, self.valid, self.problem.m, rounded.energies, rounded.kt, work.orders, work.lazy, work.draw_at,
             self.allowed, self.key, np.arange(rows.start, rows.stop), work.sweeps.start, work.solve, halt, field, table,
-            chains.weights[rows], self.levels[rows], chains.draws[rows], chains.accepted[rows, work.sweeps], energies,
+            halves, chains.weights[rows], self.levels[rows], chains.draws[rows], chains.accepted[rows, work.sweeps], energies,
             chains.solved_at[rows], chains.stopped[rows],
         )  # fmt: skip
         if not inside:
