@@ -28,8 +28,23 @@ from numba import int16, int64, uint8, uint32
 from solspace.numerics.compiled import njit
 from solspace.samplers.kernels.philox import thresholds
 from solspace.samplers.kernels.vector import (
-    PAGES, WIDE, add, add_selected, add_words, beyond, either_beyond, get, keep, load, look_up, prefetch, put, shift,
-    store, total, zeros,
+    PAGES,
+    WIDE,
+    add,
+    add_selected,
+    add_words,
+    beyond,
+    either_beyond,
+    get,
+    keep,
+    load,
+    look_up,
+    prefetch,
+    put,
+    shift,
+    store,
+    total,
+    zeros,
 )  # fmt: skip
 
 TILE = 256

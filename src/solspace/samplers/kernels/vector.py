@@ -230,6 +230,16 @@ def shift(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
 
 
 @intrinsic
+def add_where(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
+    """Return the words plus `by` where `mask` selects."""
+
+    def emit(b: Any, v: Any, chosen: Any, step: Any) -> Any:
+        return b.add(v, b.select(_lanes(b, chosen, 32), _splat(b, b.trunc(step, I16), WORDS), _same(WORDS, 0)))
+
+    return _function(words, (words, types.uint32, types.int64), emit)
+
+
+@intrinsic
 def beyond(typing: Any, vector: Any, first: Any, width: Any) -> Any:
     """Return the selection of words outside first .. first + width - 1, all counted modulo 2^16."""
 
@@ -258,8 +268,8 @@ def either_beyond(typing: Any, left: Any, right: Any, first: Any, width: Any) ->
 def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: Any, right: Any, side: Any) -> Any:
     """Return table[left] (side 0) or table[right] (side 1), by permuting registers; only where `WIDE`.
 
-    Words lie in first .. first + 128 `pages` - 1 with `first` a multiple of 32; others come back undefined. `halves` holds
-    the low bytes of the table's entries from `first` on, and PAGES · 128 further on their high bytes.
+    Words lie in first .. first + 128 `pages` - 1 with `first` a multiple of 32; others come back undefined. `halves`
+    holds the low bytes of the table's entries from `first` on, and 128 PAGES further on their high bytes.
     """
     count = pages.literal_value
 
@@ -277,23 +287,16 @@ def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: 
         pack = "llvm.x86.avx512.packuswb.512"
         index = _call(b, pack, OCTETS, *(b.and_(place, _same(WORDS, 0xFF)) for place in places))
         page = _call(b, pack, OCTETS, *(b.lshr(place, _same(WORDS, 7)) for place in places))
-        low, high = (
-            _permuted(
-                b,
-                "llvm.x86.avx512.vpermi2var.qi.512",
-                [
-                    [_at(b, data, ir.Constant(I64, part + 128 * k + half), OCTETS) for half in (0, 64)]
-                    for k in range(count)
-                ],
-                index,
-                page,
-            )
-            for part in (0, 128 * PAGES)
-        )
+
+        def permuted(part: int) -> Any:
+            starts = [part + 128 * number for number in range(count)]
+            pairs = [[_at(b, data, ir.Constant(I64, at + half), OCTETS) for half in (0, 64)] for at in starts]
+            return _permuted(b, "llvm.x86.avx512.vpermi2var.qi.512", pairs, index, page)
+
         # packing took eight words of each vector in turn: interleaving low and high bytes undoes it
         order = [16 * lane + 8 * side.literal_value + i for lane in range(4) for i in range(8)]
-        mixed = [place for i in order for place in (i, 64 + i)]
-        return b.bitcast(b.shuffle_vector(low, high, ir.Constant(ir.VectorType(I32, 64), mixed)), WORDS)
+        mixed = ir.Constant(ir.VectorType(I32, 64), [place for i in order for place in (i, 64 + i)])
+        return b.bitcast(b.shuffle_vector(permuted(0), permuted(128 * PAGES), mixed), WORDS)
 
     arguments = (table, halves, types.int64, pages, words, words, side)
     return _function(words, arguments, from_bytes if BYTES else from_words)
