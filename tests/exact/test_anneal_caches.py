@@ -46,9 +46,9 @@ def test_levels_and_energy_of_binary_patterns(n, m, correlated, schedule, seed):
     patterns = rng.choice([-1, 1], p=(0.05, 0.95) if correlated else (0.5, 0.5), size=(m, n))
     problem = ss.Perceptron(patterns)
     walker, work, chains = walk(problem, schedule, 7, 3)
-    levels = walker.levels[:, :m].copy()
-    walker.place(chains)
-    assert (levels == walker.levels[:, :m]).all()
+    levels = walker.levels[:, :m].astype(np.int64)
+    products = chains.weights.astype(np.int64) @ patterns.T
+    assert (2 * (levels + walker.lattice.base) - n - 2 == products).all()
     table = work.potentials.energies[-1].astype(np.int64)
     expected = table[levels].sum(axis=1) * work.potentials.unit[-1] + m * work.potentials.floor[-1]
     np.testing.assert_allclose(chains.energy[:, -1], expected, rtol=1e-12)
@@ -67,9 +67,9 @@ def test_stabilities_of_real_patterns(n, m, scale, schedule, seed):
     patterns = np.random.default_rng(seed).normal(0.3, scale, size=(m, n))
     problem = ss.Perceptron(patterns, target=ss.Target(margin=0.1))
     walker, _, chains = walk(problem, schedule, 7, 3)
-    states = walker.states.copy()
-    walker.place(chains)
-    assert (states == walker.states).all()
+    states = walker.states
+    rounded = np.rint(patterns * 2.0**walker.fixed.bits).astype(np.int64)
+    assert (states[:, :m] == chains.weights.astype(np.int64) @ rounded.T).all()
     exact = problem.stabilities(chains.weights)
     np.testing.assert_allclose(states[:, :m] * walker.fixed.unit, exact, atol=n * walker.fixed.unit)
     # finer than single precision would keep the sums
