@@ -79,4 +79,4 @@ def test_one_tau_solution_generalises_better_than_one_of_simulated_annealing(mni
 
 def test_localization_damps_itself_on_images(mnist: ss.data.Images) -> None:
     problem = ss.Perceptron.from_data(*mnist, 0.3, rng=0)
-    assert ss.localize(problem, n_samples=4, damping="auto", rng=0, progress=False).solved.sum() >= 3
+    assert ss.localize(problem, n_samples=2, damping="auto", rng=0, progress=False).solved.all()
