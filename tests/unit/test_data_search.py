@@ -195,6 +195,25 @@ def command() -> Callable[..., object]:
     return lambda *words: CliRunner().invoke(app, ["data", *words])
 
 
+def test_command_prepares_what_is_missing(tmp_path: Path, command: Callable[..., object]) -> None:
+    idx(tmp_path / "MNIST/raw")
+    result = command("prepare", "mnist", "digits", "--folder", str(tmp_path), "--json")
+    rows = json.loads(result.stdout)  # type: ignore[attr-defined]
+    assert [row["downloaded"] for row in rows] == [False, True]
+    assert "train-images-idx3-ubyte" in rows[0]["files"][0]
+    assert command("prepare", "minst").exit_code == 2  # type: ignore[attr-defined]
+
+
+def test_images_for_the_verbs_that_sample(tmp_path: Path) -> None:
+    from solspace.cli.data import image_problem
+
+    idx(tmp_path / "MNIST/raw")
+    problem = image_problem("mnist", "3,8", 0.01, ss.Target(), folder=tmp_path, rng=0)
+    assert (problem.n, problem.m) == (784, 8)
+    with pytest.raises(ValueError, match="two numbers such as 3,8"):
+        image_problem("mnist", "3-8", 0.01, ss.Target(), folder=tmp_path)
+
+
 def test_command_shows_what_was_found(tmp_path: Path, command: Callable[..., object]) -> None:
     idx(tmp_path / "MNIST/raw")
     batches(tmp_path / "cifar-10-batches-py")

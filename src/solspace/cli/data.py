@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, fail, show_json, verb
+from solspace.measure import Target
+from solspace.numerics.streams import RNG
+from solspace.problem import Perceptron
 
 Folder = Annotated[Path | None, typer.Option(help="Look in this folder instead of SOLSPACE_DATA and the usual places.")]
 
@@ -63,6 +66,36 @@ def prepare(
     problems = [row["problem"] for row in report if "problem" in row]
     if problems:
         fail("\nsolspace: ".join(problems), code=1)
+
+
+def image_problem(
+    name: str,
+    classes: str | None,
+    alpha: float,
+    target: Target,
+    *,
+    features: int | None = None,
+    preprocess: str = "centred",
+    folder: Path | None = None,
+    rng: RNG = None,
+) -> Perceptron:
+    """Return a random instance of a data set, for verbs that sample: `--data mnist --classes 3,8 --alpha 0.4`."""
+    from solspace.data import load
+
+    X, y = load(name, None if classes is None else two(classes), preprocess, folder=folder)
+    return Perceptron.from_data(X, y, alpha, features, target=target, rng=rng)
+
+
+def two(text: str) -> tuple[int, int]:
+    """Return the two classes in `text`.
+
+    >>> two("3,8")
+    (3, 8)
+    """
+    words = text.replace(",", " ").split()
+    if len(words) != 2 or not all(word.isdecimal() for word in words):
+        raise ValueError(f"--classes must be two numbers such as 3,8; got {text!r}.")
+    return int(words[0]), int(words[1])
 
 
 def _found(name: str, folder: Path | None) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solspace.experiments.figures.images import pixels, steps
 
 SIZES = {
-    "quick": {100: (steps(0.05, 0.2, 0.05), 6), 300: (steps(0.05, 0.25, 0.1), 4)},
+    "quick": {100: (steps(0.05, 0.2, 0.05), 4), 300: (steps(0.1, 0.2, 0.1), 3)},
     "paper": {1000: (steps(0.05, 0.5, 0.025), 100), 3000: (steps(0.05, 0.5, 0.025), 100)},
 }
 FIGURE = pixels("cifar10", "cifar10", SIZES)

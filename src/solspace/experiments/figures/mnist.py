@@ -5,7 +5,7 @@ from __future__ import annotations
 from solspace.experiments.figures.images import pixels, steps
 
 SIZES = {
-    "quick": {100: (steps(0.2, 0.8, 0.1), 12), 784: (steps(0.3, 0.9, 0.2), 6)},
+    "quick": {100: (steps(0.2, 0.8, 0.1), 10), 784: (steps(0.3, 0.7, 0.2), 4)},
     "paper": {100: (steps(0.1, 1.0, 0.05), 100), 784: (steps(0.1, 1.0, 0.05), 100)},
 }
 FIGURE = pixels("mnist", "mnist", SIZES)

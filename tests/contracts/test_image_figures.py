@@ -1,0 +1,65 @@
+"""The figures on images: their grids, their tasks, their pictures; on scikit-learn's digits, which are always there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from solspace.experiments import figures
+from solspace.experiments.figures.images import pixels, projected, steps
+from solspace.experiments.images import ImageSpec
+from solspace.experiments.results import Results
+from solspace.experiments.runner import run_tasks
+from solspace.experiments.tasks import Task, run
+
+NAMES = ("mnist", "mnist-features", "fashion", "fashion-features", "cifar10")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_have_the_papers_panels(name: str) -> None:
+    figure = figures.find(name)
+    points = [point for spec in figure.specs("paper") for point in spec.points()]
+    assert figure.count("quick") < figure.count("paper") == 100 * len(points)
+    assert {point["method"] for point in points} == {"tau", "errors", "hinge"}
+    assert {point["preprocess"] for point in points} == {"centred", "raw"}
+    panels = {(point["n"], point["options"]["n_sweeps"]) for point in points}
+    if "features" in name:
+        assert panels == {(32, 32), (64, 64), (1024, 1024), (2048, 2048)}
+    else:
+        assert panels == ({(3072, 1000), (3072, 3000)} if name == "cifar10" else {(784, 100), (784, 784)})
+    assert {tuple(point["classes"]) for point in points} == {(5, 7) if "fashion" in name else (3, 8)}
+
+
+@pytest.mark.parametrize("kind", [pixels, projected])
+def test_a_figure_from_tasks_to_picture(tmp_path: Path, kind: object) -> None:
+    sizes = {"quick": {20: (steps(0.2, 0.6, 0.2), 3), 30: (steps(0.2, 0.6, 0.4), 2)}}
+    figure = kind("digits", "digits", sizes)  # type: ignore[operator]
+    store = tmp_path / "figures.db"
+    outcome = run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False)
+    assert (outcome.computed, outcome.failed) == (figure.count("quick"), 0) == (6 * (9 + 4), 0)
+    assert run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False).computed == 0
+    picture = figure.draw(Results(lambda: figure.tasks("quick"), store), "quick")
+    assert len(picture.drawing.axes) == 4
+    assert len(picture.table) == 6 * 5
+    assert all(0 <= point["low"] <= point["mean"] <= point["high"] <= 1 for point in picture.table)
+    easy = [p["mean"] for p in picture.table if p["alpha"] == 0.2 and p["method"] == "tau" and p["n_sweeps"] == 30]
+    assert min(easy) == 1
+
+
+def test_methods_and_preprocessings_share_their_images() -> None:
+    spec = ImageSpec("digits", (0.4,), (10,), preprocess=("centred", "raw"), instances=2)
+    seeds = [task.seed_from("seed", "data", "features", "alpha", "instance") for task in spec.tasks()]
+    assert len(spec) == len(seeds) == 12
+    assert len(set(seeds[:6])) == len(set(seeds[6:])) == 1
+    assert seeds[0] != seeds[6]
+
+
+def test_results_repeat_and_tell_the_accuracy_on_unseen_images() -> None:
+    task = next(ImageSpec("digits", (0.5,), (60,), methods=("tau",)).tasks())
+    first, second = run(task), run(Task(dict(task.values)))
+    assert first.status == "done", first.error
+    assert first.values == second.values
+    assert first.values["accuracy"] > 0.75
+    gpu = next(ImageSpec("digits", (0.5,), (60,), methods=("tau",)).with_options(device="cpu").tasks())
+    assert gpu.values["options"] == {"n_sweeps": 60, "device": "cpu"}
