@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure.quadrature import quadrature_channel
-from solspace.numerics.power import power_moments
+from solspace.numerics.power import gaussian_power, gaussian_power_derivatives, log_power_moment
 
 Array = NDArray[np.floating[Any]]
 Channel = tuple[Array, Array, Array]
@@ -44,12 +44,7 @@ def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     >>> round(float(g), 12)
     2.825037003824
     """
-    omega, variance, finish = _prepare(omega, variance)
-    x = omega / np.sqrt(variance)
-    log_i, rho, curvature = power_moments(x.ravel(), float(beta))
-    return finish(
-        log_i.reshape(x.shape) + 0.5 * beta * np.log(variance), rho.reshape(x.shape), curvature.reshape(x.shape)
-    )
+    return gaussian_power(omega, variance, beta)
 
 
 def power_derivatives(
@@ -63,11 +58,7 @@ def power_derivatives(
     >>> g.shape, g.dtype
     ((2, 3), dtype('float32'))
     """
-    _, g, dg = power_channel(omega, np.asarray(variance, dtype=omega.dtype), beta)
-    if out is None:
-        return g, dg
-    out[0][...], out[1][...] = g, dg
-    return out
+    return gaussian_power_derivatives(omega, variance, beta, out)
 
 
 def log_quadratic_channel(
@@ -95,7 +86,7 @@ def log_quadratic_channel(
         )
     sigma = np.sqrt(variance)
     x = (omega + a * variance) / (sigma * np.sqrt(widening))
-    log_i, rho, curvature = (v.reshape(x.shape) for v in power_moments(x.ravel(), float(beta), scaled=True))
+    log_i, rho, curvature = gaussian_power(x, 1.0, beta, scaled=True)
     exponent = np.where(
         x < 0, -0.5 * omega**2 / variance, (omega * (a - b * omega) + 0.5 * a * a * variance) / widening
     )
@@ -122,8 +113,8 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
         return power_channel(omega, variance, 0.0)
     omega, variance, finish = _prepare(omega, variance)
     x = omega / np.sqrt(variance)
-    log_right, rho, curvature = (v.reshape(x.shape) for v in power_moments(x.ravel(), 0.0))
-    log_wrong = power_moments(-x.ravel(), 0.0)[0].reshape(x.shape)
+    log_right, rho, curvature = log_power_moment(x, 0.0)
+    log_wrong = log_power_moment(-x, 0.0)[0]
     step = -np.expm1(-beta)
     with np.errstate(all="ignore"):
         lost = step * np.exp(log_wrong)
@@ -155,8 +146,8 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     tilt = beta * np.sqrt(variance)
     x = omega / np.sqrt(variance)
     y = x + tilt
-    right = [v.reshape(x.shape) for v in power_moments(x.ravel(), 0.0)]
-    wrong = [v.reshape(x.shape) for v in power_moments(-y.ravel(), 0.0)]
+    right = log_power_moment(x, 0.0)
+    wrong = log_power_moment(-y, 0.0)
     total = right[1] + wrong[1]
     p, q = right[1] / total, wrong[1] / total
     with np.errstate(divide="ignore"):
@@ -196,8 +187,8 @@ def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel
 
 
 def _band_inside(c: Array, d: Array) -> Channel:
-    log_upper, _, _ = power_moments(c - d, 0.0)
-    log_lower, _, _ = power_moments(-c - d, 0.0)
+    log_upper, _, _ = log_power_moment(c - d, 0.0)
+    log_lower, _, _ = log_power_moment(-c - d, 0.0)
     outside = np.exp(log_upper) + np.exp(log_lower)
     z = 1.0 - outside
     near, far = _density(d - c) / z, _density(d + c) / z
@@ -207,8 +198,8 @@ def _band_inside(c: Array, d: Array) -> Channel:
 
 def _band_tail(c: Array, d: Array) -> Channel:
     """One-sided tail at h = c - d, corrected by the far edge; e = exp(-2 c d) <= exp(-6)."""
-    log_tail, near, near_curvature = power_moments(d - c, 0.0)
-    _, far, _ = power_moments(-c - d, 0.0)
+    log_tail, near, near_curvature = log_power_moment(d - c, 0.0)
+    _, far, _ = log_power_moment(-c - d, 0.0)
     excess = -near_curvature / near  # near - h, accurately
     e = np.exp(-2.0 * c * d)
     r = e * near / far

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 LogWeight = Callable[[Array], ArrayLike]
 
-BLOCK = 1 << 11  # elements at a time
-ELEMENTS = 1 << 18  # numbers in a temporary array, at most about
+BLOCK = 1 << 9  # elements at a time
+ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
 DROP = 42.0  # the integrand is followed down to exp(-42) of its peak
 TOLERANCE = 1e-10  # of the last doubling; the error left behind is about its square
 LARGEST = 1 << 15
@@ -173,10 +173,10 @@ class _Range:
 def _scan_points(piece: _Piece) -> Array:
     """Sorted t at which h is first looked at: both exponential ends, the Gaussian's neighbourhood, and far beyond."""
     centre = -piece.sign * piece.start
-    tail = np.arange(1.5, 92.0, 1.5)
-    steps = np.linspace(0.0, 1.0, 17)
+    tail = np.arange(3.0, 93.0, 3.0)
+    steps = np.linspace(0.0, 1.0, 9)
     far = 2.0 ** np.arange(5.0, 14.0)
-    around = np.concatenate([-far[::-1], np.arange(-16.0, 16.25, 0.5), far])
+    around = np.concatenate([-far[::-1], np.arange(-15.0, 15.5), far])
     if piece.linear:
         return np.broadcast_to(around, (centre.size, around.size))
     columns = [
@@ -248,6 +248,8 @@ def _edges(piece: _Piece, t: Array, above: NDArray[np.bool_], peak: Array, floor
     inner_low = np.where(any_above, np.minimum(t[rows, np.minimum(first, last)], peak), peak)
     inner_high = np.where(any_above, np.maximum(t[rows, np.maximum(final, 0)], peak), peak)
     outer_low, outer_high = t[rows, np.maximum(first - 1, 0)], t[rows, np.minimum(final + 1, last)]
+    nowhere = np.isneginf(floor)
+    outer_low[nowhere], outer_high[nowhere] = inner_low[nowhere], inner_high[nowhere]
     for _ in range(40):
         slack = np.maximum(inner_low - outer_low, outer_high - inner_high)
         if not (slack > 0.1 * (inner_high - inner_low)).any():

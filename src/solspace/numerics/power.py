@@ -3,24 +3,27 @@
     I_b(x) = int_0^inf u^b phi(u - x) du = Gamma(b + 1) / sqrt(2 pi) exp(-x^2 / 4) D_{-b-1}(-x)
 
 for every real b >= 0 and every x. With rho = (log I_b)' the mean of u under the weight is K = rho + x and
-(log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions
-that do not. At b = 0 (the normal distribution function) rho falls like exp(-x^2 / 2) on the positive side: there
-the table gives the Mills ratio and the exponential is taken apart.
+(log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions that do
+not: by compiled loops where Numba is installed, by NumPy elsewhere.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.power_table import LOG_SQRT_TWO_PI, PowerTable, power_table
+from solspace.numerics.compiled import has_numba
+from solspace.numerics.power_table import evaluate, power_table
+from solspace.numerics.threads import share
 
-Array = NDArray[np.float64]
-Moments = tuple[Array, Array, Array]
-BLOCK = 1 << 14
+Array = NDArray[np.floating[Any]]
+
+TILE = 1024
 
 
-def log_power_moment(x: ArrayLike, beta: float) -> Moments:
+def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
     """Return log I_b(x) and its first two derivatives for real `beta` >= 0, elementwise.
 
     Relative accuracy is near rounding from x = -infinity to +infinity; float32 in, float32 out.
@@ -31,68 +34,125 @@ def log_power_moment(x: ArrayLike, beta: float) -> Moments:
     >>> rho
     array([1.00000100e+03, 7.97884561e-01])
     """
-    dtype = np.float32 if np.result_type(x) == np.float32 else np.float64
-    values = np.asarray(x, dtype=np.float64)
-    flat = np.ascontiguousarray(values).reshape(-1)
-    results = power_moments(flat, float(beta))
-    log_i, rho, curvature = (r.reshape(values.shape).astype(dtype, copy=False)[()] for r in results)
-    return log_i, rho, curvature
+    return gaussian_power(x, np.ones((), dtype=np.result_type(x)), beta)
 
 
-def power_moments(x: Array, beta: float, scaled: bool = False) -> Moments:
-    """Return (log I, rho, curvature) of a flat float64 array; `scaled` leaves out the -x^2/2 of log I at x < 0."""
+def gaussian_power(
+    omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bool = False
+) -> tuple[Array, Array, Array]:
+    """Return log E[s^beta; s > 0] of s ~ N(omega, variance) and its first two derivatives in omega, elementwise.
+
+    `scaled` leaves out the -omega^2 / (2 variance) of the logarithm at omega < 0.
+
+    Examples
+    --------
+    >>> log_z, g, dg = gaussian_power(0.3, 0.2, 2.0)
+    >>> round(float(g), 12)
+    2.825037003824
+    """
+    if not beta >= 0.0:
+        raise ValueError(f"the exponent beta must be at least 0; got {beta!r}.")
+    dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
+    shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
+    field = np.ascontiguousarray(np.broadcast_to(np.asarray(omega, dtype=dtype), shape)).reshape(-1)
+    spread = _tile(np.asarray(variance, dtype=np.float64), shape)
+    results = _moments(field, spread, float(beta), scaled, True)
+    log_z, g, dg = (r.reshape(shape)[()] for r in results)
+    return log_z, g, dg
+
+
+def gaussian_power_derivatives(
+    omega: Array, variance: ArrayLike, beta: float, out: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
+    """Return the two derivatives of `gaussian_power` alone, fast, in the precision of `omega`; written into `out` if given.
+
+    `omega` (m, k) must be C-contiguous if `out` is given; `variance` is a scalar, (k,) or (m, k).
+
+    Examples
+    --------
+    >>> g, dg = gaussian_power_derivatives(np.zeros((2, 3), dtype=np.float32), 1.0, 2.0)
+    >>> g.shape, g.dtype
+    ((2, 3), dtype('float32'))
+    """
+    dtype = np.float32 if omega.dtype == np.float32 else np.float64
+    field = np.ascontiguousarray(omega, dtype=dtype)
+    g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
+    for result in (g, dg):
+        if result.shape != field.shape or result.dtype != dtype or not result.flags.c_contiguous:
+            raise ValueError(
+                f"out must hold two C-contiguous arrays of shape {field.shape} and type {np.dtype(dtype)}."
+            )
+    spread = _tile(np.asarray(variance, dtype=np.float64), field.shape)
+    flat = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
+    if dtype == np.float32 and has_numba():
+        _single(*flat, spread, float(beta))
+    else:
+        _moments(flat[0], spread, float(beta), False, False, flat[1:])
+    return g, dg
+
+
+def _tile(variance: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the variance as long as the flat field, or as a tile that repeats along it."""
+    if variance.size == 1:
+        return np.full(TILE, variance.reshape(-1)[0])
+    if variance.shape == shape[-1:]:
+        return np.tile(variance, -(-TILE // variance.size))
+    return np.ascontiguousarray(np.broadcast_to(variance, shape)).reshape(-1)
+
+
+def _moments(
+    field: Array,
+    spread: NDArray[np.float64],
+    beta: float,
+    scaled: bool,
+    want_log: bool,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return (log Z, g, dg) of a flat field by way of double precision; log Z is empty unless wanted."""
     table = power_table(beta)
-    return _in_blocks(x, table, scaled)
+    g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
+    log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
+    inverse, shift = 1.0 / np.sqrt(spread), 0.5 * beta * np.log(spread)
+    if not has_numba():
+        inverse, shift = (np.resize(v, field.size) for v in (inverse, shift))
+        log_i, rho, curvature = evaluate(field * inverse, table, scaled)
+        if want_log:
+            log_z[...] = log_i + shift
+        g[...], dg[...] = rho * inverse, curvature * inverse * inverse
+        return log_z, g, dg
+
+    from solspace.numerics.power_kernels import moments
+
+    def task(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        own = part if inverse.size == field.size else slice(None)
+        settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
+        moments(field[part], inverse[own], shift[own], *settings, log_z[part], g[part], dg[part])
+
+    share(task, field.size, inverse.size if inverse.size != field.size else TILE)
+    return log_z, g, dg
 
 
-def _in_blocks(x: Array, table: PowerTable, scaled: bool) -> Moments:
-    out = np.empty((3, x.size))
-    for start in range(0, x.size, BLOCK):
-        block = x[start : start + BLOCK]
-        evaluate = _normal if table.beta == 0.0 else _power
-        out[:, start : start + BLOCK] = evaluate(block, table, scaled)
-    return out[0], out[1], out[2]
+def _single(field: Array, g: Array, dg: Array, spread: NDArray[np.float64], beta: float) -> None:
+    """Fill (g, dg) of a flat float32 field by the vectorised loops."""
+    from solspace.numerics import power_kernels as kernels
+    from solspace.numerics.power_single import normal_mean, power_nodes
 
+    full = spread.size == field.size
+    block = TILE if full else spread.size
+    inverse = 1.0 / np.sqrt(spread)
+    if beta > 0.0:
+        nodes = power_nodes(beta)
+        inverse = inverse.astype(np.float32)
+        settings: tuple[Any, ...] = (nodes.packed, np.float32(nodes.reach), nodes.far)
+        loop = kernels.derivatives_single
+    else:
+        scale, mean = normal_mean()
+        settings = (mean, np.float32(scale))
+        loop = kernels.normal_derivatives_single
 
-def _power(x: Array, table: PowerTable, scaled: bool) -> Moments:
-    """Unpack the table for b > 0, by NumPy alone."""
-    s = table.scale + np.abs(x)
-    log_s = np.log(s)
-    negative = x < 0
-    first, second, third = _polynomials(s, negative, table)
-    reciprocal = 1.0 / s
-    first *= reciprocal
-    rho = np.where(negative, first - x, first)
-    curvature = np.where(negative, third, third * reciprocal * reciprocal)
-    below = second - (table.beta + 1.0) * log_s
-    if not scaled:
-        below -= 0.5 * x * x
-    return np.where(negative, below, second + table.beta * log_s), rho, curvature
+    def task(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        loop(field[part], inverse[part] if full else inverse, block, *settings, g[part], dg[part])
 
-
-def _normal(x: Array, table: PowerTable, scaled: bool) -> Moments:
-    """Unpack the table for b = 0: log Phi, phi / Phi and its derivative."""
-    size = np.abs(x)
-    s = table.scale + size
-    first, _, third = _polynomials(s, np.ones(x.shape, dtype=bool), table)
-    mills = 1.0 / (first / s + size)  # Phi(-|x|) / phi(x)
-    with np.errstate(under="ignore"):
-        density = np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)
-        upper = density * mills
-        rho = np.where(x < 0, 1.0 / mills, density / (1.0 - upper))
-        curvature = np.where(x < 0, third, -rho * (rho + x))
-    below = np.log(mills) - LOG_SQRT_TWO_PI
-    if not scaled:
-        below -= 0.5 * x * x
-    return np.where(x < 0, below, np.log1p(-upper)), rho, curvature
-
-
-def _polynomials(s: Array, negative: NDArray[np.bool_], table: PowerTable) -> Array:
-    position = table.cells * table.scale / s
-    cell = np.minimum(position.astype(np.int64), table.cells - 1)
-    y = position - (cell + 0.5)
-    coefficients = table.coefficients[cell + table.cells * negative]
-    value = coefficients[:, :, -1]
-    for k in range(coefficients.shape[2] - 2, -1, -1):
-        value = value * y[:, None] + coefficients[:, :, k]
-    return np.ascontiguousarray(value.T)
+    share(task, field.size, block)

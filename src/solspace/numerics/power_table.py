@@ -1,4 +1,4 @@
-"""Tables of the power moments I_b(x) = int_0^inf u^b phi(u - x) du, one per exponent.
+"""Tables of the power moments I_b(x) = int_0^inf u^b phi(u - x) du, one per exponent, in double precision.
 
 Every quantity is stored as a function of t = c / (c + |x|), which maps each half line onto (0, 1] and both
 asymptotic expansions onto a neighbourhood of t = 0, so one set of cells is right from x = 0 to infinity.
@@ -11,10 +11,8 @@ x >= 0   rho s               log I - b log s                     (log I)'' s^2
 x < 0    K s, K = rho + x    log I + x^2/2 + (b + 1) log s       (log I)''
 =======  ==================  ==================================  ================
 
-The values come from integrals with positive integrands only: K = E[u], rho = b E[1/u] and
-(log I)'' = -(b / K) E[(u - K)^2 / u] under the weight u^b phi(u - x). None of them cancels, neither in the
-far tails nor where rho is small beside x. The trapezoidal rule in y with u = a log(1 + exp(y - exp(-y)))
-takes the algebraic end at u = 0 and the Gaussian end at once.
+At b = 0 (the normal distribution function) rho falls like exp(-x^2 / 2) on the positive side: there the negative side's
+cells give the Mills ratio and the exponential is taken apart.
 """
 
 from __future__ import annotations
@@ -26,14 +24,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI, negative_moments, positive_moments
+
 Array = NDArray[np.float64]
 
 DEGREE = 7
-LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-FAR = 20.0  # beyond it the end at u = 0 weighs less than exp(-200): a plain Gaussian window is enough
-STEP = 0.15
-TAIL = 45.0  # integrands are dropped below exp(-45) of their peak
 TOLERANCE = 2e-14
+MOST_CELLS = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +43,12 @@ class PowerTable:
         The exponent b.
     scale
         The constant c of t = c / (c + |x|).
-    cells
-        Number of cells on each side.
     coefficients
-        Shape (2 * cells, 3, DEGREE + 1), monomials in the cell's own coordinate in [-1/2, 1/2], constant first.
+        Shape (2 cells, 3, DEGREE + 1), monomials in the cell's own coordinate in [-1/2, 1/2], constant first.
     """
 
     beta: float
     scale: float
-    cells: int
     coefficients: Array
 
 
@@ -64,94 +58,97 @@ def power_table(beta: float) -> PowerTable:
 
     Examples
     --------
-    >>> power_table(2.0).coefficients.shape[1:]
-    (3, 8)
+    >>> power_table(2.0).coefficients.shape
+    (256, 3, 8)
     """
     scale = 4.0 + math.sqrt(beta)
-    cells = 128
+    cells = 128 if beta == 0.0 or beta > 0.3 else 256
     while True:
-        coefficients = np.concatenate([_fit(beta, scale, cells, sign) for sign in (1.0, -1.0)])
-        table = PowerTable(beta, scale, cells, np.ascontiguousarray(coefficients))
-        if cells >= 2048 or _tail(table) < TOLERANCE:
-            return table
+        sides = [_fit(beta, scale, cells, sign) for sign in (1.0, -1.0)]
+        if cells >= MOST_CELLS or max(map(_last_share, sides)) < TOLERANCE:
+            return PowerTable(beta, scale, np.ascontiguousarray(np.concatenate(sides)))
         cells *= 2
 
 
 def _fit(beta: float, scale: float, cells: int, sign: float) -> Array:
     """Coefficients of one side by interpolation in Chebyshev points of every cell, shape (cells, 3, DEGREE + 1)."""
     nodes = 0.5 * np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
-    t = (np.arange(cells)[:, None] + 0.5 + nodes) / cells
-    s = scale / t.ravel()
+    s = cells * scale / (np.arange(cells)[:, None] + 0.5 + nodes).ravel()
     x = sign * (s - scale)
-    columns = _positive_side(x, s, beta) if sign > 0 else _negative_side(x, s, beta)
+    if sign < 0:
+        log_scaled, mean, curvature = negative_moments(x, beta)
+        columns = [mean * s, log_scaled + (beta + 1.0) * np.log(s), curvature]
+    elif beta > 0.0:
+        log_i, rho, curvature = positive_moments(x, beta)
+        columns = [rho * s, log_i - beta * np.log(s), curvature * s * s]
+    else:
+        columns = [np.zeros_like(x)] * 3
     values = np.stack(columns).reshape(3, cells, DEGREE + 1)
     inverse = np.linalg.inv(np.vander(nodes, increasing=True))
     return np.einsum("kj,qcj->cqk", inverse, values)
 
 
-def _tail(table: PowerTable) -> float:
-    """Largest share of the last coefficient in any stored value: the size of the interpolation error."""
-    coefficients = table.coefficients
-    if table.beta == 0.0:
-        coefficients = coefficients[table.cells :, ::2]
-    weight = np.array([1.0, 1.0 + table.beta, 1.0])[:: 2 if table.beta == 0.0 else 1]
-    size = np.maximum(np.abs(coefficients[:, :, 0]), 1e-300)
-    size[:, 1:-1] = np.maximum(size[:, 1:-1], weight[1:-1])
-    return float(np.max(np.abs(coefficients[:, :, -1]) / size)) * 0.5**DEGREE / 2.0**DEGREE
+def _last_share(side: Array) -> float:
+    """Largest share of the last coefficient in the first and third value of any cell: their interpolation error."""
+    size = np.maximum(np.abs(side[:, ::2, 0]), 1e-300)
+    return float(np.max(np.abs(side[:, ::2, -1]) / size)) * 0.25**DEGREE
 
 
-def _positive_side(x: Array, s: Array, beta: float) -> tuple[Array, Array, Array]:
-    if beta == 0.0:
-        return np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    log_i, rho, curvature = np.empty_like(x), np.empty_like(x), np.empty_like(x)
-    near = x < FAR + 2.0 * math.sqrt(beta)
-    log_i[near], _, rho[near], curvature[near] = _near_moments(x[near], np.ones(near.sum()), beta)
-    log_i[~near], rho[~near], curvature[~near] = _far_moments(x[~near], beta)
-    return rho * s, log_i - beta * np.log(s), curvature * s * s
+def evaluate(x: Array, table: PowerTable, scaled: bool = False) -> tuple[Array, Array, Array]:
+    """Return (log I, rho, curvature) of a flat array, by NumPy alone; `scaled` leaves out -x^2/2 of log I at x < 0.
+
+    Examples
+    --------
+    >>> log_i, rho, curvature = evaluate(np.array([0.0]), power_table(0.0))
+    >>> round(float(rho[0]), 12) == round((2 / np.pi) ** 0.5, 12)
+    True
+    """
+    out = np.empty((3, x.size))
+    unpack = _normal if table.beta == 0.0 else _power
+    for start in range(0, x.size, 1 << 14):
+        block = slice(start, start + (1 << 14))
+        out[:, block] = unpack(x[block], table, scaled)
+    return out[0], out[1], out[2]
 
 
-def _negative_side(x: Array, s: Array, beta: float) -> tuple[Array, Array, Array]:
-    log_scaled, mean, _, curvature = _near_moments(x, 1.0 / (1.0 - x), beta)
-    return mean * s, log_scaled + (beta + 1.0) * np.log(s), curvature
+def _power(x: Array, table: PowerTable, scaled: bool) -> tuple[Array, Array, Array]:
+    s = table.scale + np.abs(x)
+    log_s = np.log(s)
+    negative = x < 0
+    first, second, third = _polynomials(s, negative, table)
+    reciprocal = 1.0 / s
+    first *= reciprocal
+    rho = np.where(negative, first - x, first)
+    curvature = np.where(negative, third, third * reciprocal * reciprocal)
+    below = second - (table.beta + 1.0) * log_s
+    if not scaled:
+        below -= 0.5 * x * x
+    return np.where(negative, below, second + table.beta * log_s), rho, curvature
 
 
-def _near_moments(x: Array, unit: Array, beta: float) -> tuple[Array, Array, Array, Array]:
-    """Values (log I, K, rho, curvature) by the trapezoidal rule; log I without its -x^2/2 when x < 0."""
-    start = math.log(max(beta, 1e-12) / TAIL) if beta > 0 else -math.log(TAIL)
-    reach = x + math.sqrt(beta) + 10.0 if x[0] >= 0 else beta + TAIL + 10.0 * math.sqrt(beta)
-    y = np.arange(start, np.max(reach), STEP)
-    z = y - np.exp(-y)
-    v = np.logaddexp(0.0, z)
-    log_v = np.where(z < -30.0, z, np.log(np.maximum(v, 1e-300)))
-    log_jacobian = (-np.logaddexp(0.0, -z) - log_v) + np.log1p(np.exp(-y))  # of dv / v
-    u = unit[:, None] * v
-    shifted = -0.5 * u * u + x[:, None] * u
-    peak = (beta * log_v + shifted).max(axis=1)
-    inverse = np.exp(shifted + (beta * log_v + log_jacobian) - peak[:, None])  # u^(b-1), up to units
-    weight = inverse * v
-    total = weight.sum(axis=1)
-    mean = (weight @ v) / total * unit
-    log_i = peak + np.log(total * STEP) + (beta + 1.0) * np.log(unit) - LOG_SQRT_TWO_PI
-    log_i -= np.where(x > 0, 0.5 * x * x, 0.0)
-    deviation = u - mean[:, None]
-    if beta == 0.0:
-        variance = np.einsum("ij,ij->i", weight, deviation * deviation) / total
-        return log_i, mean, mean - x, variance - 1.0
-    rho = np.where(x > 0, beta * inverse.sum(axis=1) / total / unit, mean - x)
-    spread = np.einsum("ij,ij->i", inverse, deviation * deviation) / total / unit
-    return log_i, mean, rho, -beta * spread / mean
+def _normal(x: Array, table: PowerTable, scaled: bool) -> tuple[Array, Array, Array]:
+    size = np.abs(x)
+    s = table.scale + size
+    first, _, third = _polynomials(s, np.ones(x.shape, dtype=bool), table)
+    mills = 1.0 / (first / s + size)  # Phi(-|x|) / phi(x)
+    with np.errstate(under="ignore"):
+        density = np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)
+        upper = density * mills
+        rho = np.where(x < 0, 1.0 / mills, density / (1.0 - upper))
+        curvature = np.where(x < 0, third, -rho * (rho + x))
+    below = np.log(mills) - LOG_SQRT_TWO_PI
+    if not scaled:
+        below -= 0.5 * x * x
+    return np.where(x < 0, below, np.log1p(-upper)), rho, curvature
 
 
-def _far_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
-    """Values (log I, rho, curvature) at large positive x, where the weight is a Gaussian times a slow power."""
-    mode = 0.5 * (x + np.sqrt(x * x + 4.0 * beta))
-    offset = np.arange(-9.5, 9.6, 0.25)
-    u = mode[:, None] + offset
-    shift = beta / mode  # of the mode from x
-    weight = np.exp(beta * np.log1p(offset / mode[:, None]) - offset * (0.5 * offset + shift[:, None]))
-    total = weight.sum(axis=1)
-    mean = mode + (weight @ offset) / total
-    log_i = beta * np.log(mode) - 0.5 * shift * shift + np.log(total * 0.25) - LOG_SQRT_TWO_PI
-    rho = beta * (weight / u).sum(axis=1) / total
-    spread = (weight * (u - mean[:, None]) ** 2 / u).sum(axis=1) / total
-    return log_i, rho, -beta * spread / mean
+def _polynomials(s: Array, negative: NDArray[np.bool_], table: PowerTable) -> Array:
+    cells = table.coefficients.shape[0] // 2
+    position = cells * (table.scale / s)
+    cell = np.minimum(np.where(position >= 1.0, position, 0.0).astype(np.int64), cells - 1)  # 0 for NaN
+    y = position - (cell + 0.5)
+    coefficients = table.coefficients[cell + cells * negative]
+    value = coefficients[:, :, -1]
+    for k in range(DEGREE - 1, -1, -1):
+        value = value * y[:, None] + coefficients[:, :, k]
+    return np.ascontiguousarray(value.T)

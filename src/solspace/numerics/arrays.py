@@ -1,0 +1,23 @@
+"""Arrays that start on a cache line, as vector loads and stores want them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LINE = 64
+"""Bytes of a cache line, and of the widest vector register."""
+
+
+def aligned(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Return zeros at an address that is a multiple of 64 bytes.
+
+    >>> aligned((2, 32), np.int16).ctypes.data % 64
+    0
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + size].view(dtype).reshape(shape)

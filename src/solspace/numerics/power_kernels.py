@@ -1,0 +1,194 @@
+"""Compiled loops over the power tables; imported at first use, because Numba is.
+
+Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is repeated
+along it: one loop serves a scalar, a column-wise and an elementwise variance.
+
+The double precision loop reads one cell of the table per element. The single precision loops are written so that the
+compiler turns them into vector code: no branch but selects, and table look-ups in a loop of their own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from solspace.numerics.compiled import njit
+from solspace.numerics.power_single import SPACING
+from solspace.numerics.power_table import DEGREE
+
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+INVERSE_SQRT_TWO_PI = 1.0 / math.sqrt(2.0 * math.pi)
+
+_f = np.float32
+
+
+@njit(**FAST)
+def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, log_z, g, dg):
+    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V; `gauss` is 1/2, or 0 to leave out -x^2/2 at x < 0."""
+    cells = coefficients.shape[0] // 2
+    tile = inverse.size
+    for start in range(0, omega.size, tile):
+        part = omega[start : start + tile]
+        log_part = log_z[start if want_log else 0 :]
+        g_part, dg_part = g[start : start + tile], dg[start : start + tile]
+        for i in range(part.size):
+            x = part[i] * inverse[i]
+            size = abs(x)
+            s = scale + size
+            reciprocal = 1.0 / s
+            position = cells * (scale * reciprocal)
+            cell = 0
+            if position >= 1.0:  # false for NaN, which must not become an index
+                cell = min(int(position), cells - 1)
+            y = position - (cell + 0.5)
+            if x < 0.0 or beta == 0.0:
+                cell += cells
+            row = coefficients[np.uint64(cell)]
+            first, second, third = row[0, DEGREE], row[1, DEGREE], row[2, DEGREE]
+            for k in range(DEGREE - 1, -1, -1):
+                first = first * y + row[0, k]
+                second = second * y + row[1, k]
+                third = third * y + row[2, k]
+            first *= reciprocal
+            log_i = 0.0
+            if x < 0.0:
+                rho = first + size
+                if want_log:
+                    log_i = second - (beta + 1.0) * math.log(s) - gauss * x * x
+            elif beta > 0.0:
+                rho = first
+                third *= reciprocal * reciprocal
+                if want_log:
+                    log_i = second + beta * math.log(s)
+            else:
+                density = math.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI
+                upper = density / (first + size)
+                rho = density / (1.0 - upper)
+                third = -rho * (rho + x)
+                if want_log:
+                    log_i = math.log1p(-upper)
+            if want_log:
+                log_part[i] = log_i + shift[i]
+            g_part[i] = rho * inverse[i]
+            dg_part[i] = third * inverse[i] * inverse[i]
+
+
+@njit(**FAST)
+def derivatives_single(omega, inverse, block, nodes, reach, far, g, dg):
+    """Fill g and dg in single precision, b > 0: Taylor's series about a node within `reach`, powers of 1/x^2 beyond.
+
+    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from the
+    Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
+    """
+    index = np.empty(block, np.int32)
+    packed = np.empty(block, np.uint64)
+    pairs = packed.view(np.float32)
+    full = inverse.size == omega.size
+    for start in range(0, omega.size, block):
+        x = omega[start : start + block]
+        scale = inverse[start : start + x.size] if full else inverse[: x.size]
+        beyond = _index(x, scale, reach, index)
+        for i in range(x.size):
+            packed[i] = nodes[np.uint32(index[i])]
+        _taylor(x, scale, reach, index, pairs, g[start : start + block], dg[start : start + block])
+        if beyond:
+            _asymptotic(x, scale, reach, far, g[start : start + block], dg[start : start + block])
+
+
+@njit(**FAST)
+def _index(omega, inverse, reach, index):
+    beyond = 0
+    for i in range(omega.size):
+        x = omega[i] * inverse[i]
+        near = x if x > -reach else -reach  # also for NaN
+        near = near if near < reach else reach
+        beyond |= x != near
+        index[i] = np.int32((near + reach) * _f(1.0 / SPACING) + _f(0.5))
+    return beyond
+
+
+@njit(**FAST)
+def _taylor(omega, inverse, reach, index, pairs, g, dg):
+    for i in range(omega.size):
+        scale = inverse[i]
+        node = _f(index[i]) * _f(SPACING) - reach
+        h = omega[i] * scale - node
+        r, c1 = pairs[2 * i], pairs[2 * i + 1]
+        q = _f(2.0) * r + node
+        c2 = -(c1 * q + r)
+        c3 = -(c2 * q + _f(2.0) * c1 * (c1 + _f(1.0)))
+        c4 = -(c3 * q + _f(3.0) * c2 * (_f(2.0) * c1 + _f(1.0)))
+        g[i] = scale * (r + h * (c1 + h * (_f(0.5) * c2 + h * (_f(1.0 / 6.0) * c3))))
+        dg[i] = scale * scale * (c1 + h * (c2 + h * (_f(0.5) * c3 + h * (_f(1.0 / 6.0) * c4))))
+
+
+@njit(**FAST)
+def _asymptotic(omega, inverse, reach, far, g, dg):
+    p0, p1, p2, p3, p4, p5 = far[0, 0], far[0, 1], far[0, 2], far[0, 3], far[0, 4], far[0, 5]
+    q0, q1, q2, q3, q4, q5 = far[1, 0], far[1, 1], far[1, 2], far[1, 3], far[1, 4], far[1, 5]
+    n0, n1, n2, n3, n4, n5 = far[2, 0], far[2, 1], far[2, 2], far[2, 3], far[2, 4], far[2, 5]
+    m0, m1, m2, m3, m4, m5 = far[3, 0], far[3, 1], far[3, 2], far[3, 3], far[3, 4], far[3, 5]
+    for i in range(omega.size):
+        scale = inverse[i]
+        x = omega[i] * scale
+        size = abs(x)
+        reciprocal = _f(1.0) / size
+        y = (reach * reciprocal) * (reach * reciprocal)
+        right = (p0 + y * (p1 + y * (p2 + y * (p3 + y * (p4 + y * p5))))) * reciprocal
+        left = (n0 + y * (n1 + y * (n2 + y * (n3 + y * (n4 + y * n5))))) * reciprocal + size
+        right_curvature = (q0 + y * (q1 + y * (q2 + y * (q3 + y * (q4 + y * q5))))) * reciprocal * reciprocal
+        left_curvature = m0 + y * (m1 + y * (m2 + y * (m3 + y * (m4 + y * m5))))
+        g[i] = (scale * (left if x < _f(0.0) else right)) if size > reach else g[i]
+        dg[i] = (scale * scale * (left_curvature if x < _f(0.0) else right_curvature)) if size > reach else dg[i]
+
+
+@njit(**FAST)
+def _exponential(rest, power):
+    """Return exp(rest) 2^power in single precision, abs(rest) <= 0.35 and power > -126."""
+    value = _f(1.0) + rest * (
+        _f(1.0)
+        + rest
+        * (
+            _f(0.5)
+            + rest * (_f(1.0 / 6.0) + rest * (_f(1.0 / 24.0) + rest * (_f(1.0 / 120.0) + rest * _f(1.0 / 720.0))))
+        )
+    )
+    return value * np.int32((power + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@njit(**FAST)
+def normal_derivatives_single(omega, inverse, block, mean, scale, g, dg):
+    """Fill g and dg in single precision, b = 0; `mean` holds the polynomial of K s in 2 t - 1, highest power first.
+
+    The exponent x^2 / 2 is formed and reduced in double precision: at x = 13 its rounding in single precision alone would
+    cost a relative 1e-5 of rho = phi / Phi.
+    """
+    a, b, c, d, e, f = mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]
+    h, k, n, p, q, r, s0 = mean[6], mean[7], mean[8], mean[9], mean[10], mean[11], mean[12]
+    full = inverse.size == omega.size
+    for start in range(0, omega.size, block):
+        x_part = omega[start : start + block]
+        inverse_part = inverse[start : start + x_part.size] if full else inverse[: x_part.size]
+        g_part, dg_part = g[start : start + block], dg[start : start + block]
+        for i in range(x_part.size):
+            x = x_part[i] * inverse_part[i]
+            size = _f(abs(x))
+            reciprocal = _f(1.0) / (scale + size)
+            y = _f(2.0) * scale * reciprocal - _f(1.0)
+            value = ((((((a * y + b) * y + c) * y + d) * y + e) * y + f) * y + h) * y + k
+            value = ((((value * y + n) * y + p) * y + q) * y + r) * y + s0
+            mean_distance = value * reciprocal
+            hazard = mean_distance + size
+            exponent = -0.5 * x * x
+            exponent = exponent if exponent > -87.0 else -87.0
+            power = np.int32(exponent * 1.4426950408889634 - 0.5)  # negative: towards zero is upwards
+            rest = _f(exponent - power * 0.6931471805599453)
+            density = _exponential(rest, power) * _f(INVERSE_SQRT_TWO_PI)
+            density = density if exponent > -87.0 else _f(0.0)
+            right = density * hazard / (hazard - density)
+            rho = hazard if x < 0.0 else right
+            mean_distance = mean_distance if x < 0.0 else rho + size
+            inverse_single = _f(inverse_part[i])
+            g_part[i] = rho * inverse_single
+            dg_part[i] = -(rho * inverse_single) * (mean_distance * inverse_single)

@@ -1,0 +1,57 @@
+"""Share an elementwise task among threads, in pieces whose bounds do not depend on how many threads there are.
+
+The compiled loops release the interpreter's lock, so plain threads do. Numba's own parallel regions are avoided: their
+default thread pool neither survives a fork nor allows calls from several threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+PIECE = 1 << 16
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+
+
+def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
+    """Call `task(start, stop)` for pieces of range(`size`), on as many threads as Numba is allowed.
+
+    Pieces start at multiples of `grain`. What `task` writes must not depend on where pieces begin.
+
+    Examples
+    --------
+    >>> done = []
+    >>> share(lambda start, stop: done.append((start, stop)), 10)
+    >>> done
+    [(0, 10)]
+    """
+    piece = grain * -(-PIECE // grain)
+    if size <= 2 * piece:
+        task(0, size)
+        return
+    starts = range(0, size, piece)
+    workers = min(_allowed(), len(starts))
+
+    def run(worker: int) -> None:
+        for start in starts[worker::workers]:
+            task(start, min(start + piece, size))
+
+    others = [_pool(workers - 1).submit(run, worker) for worker in range(1, workers)]
+    run(0)
+    for other in others:
+        other.result()
+
+
+def _allowed() -> int:
+    import numba
+
+    return numba.get_num_threads()
+
+
+def _pool(workers: int) -> ThreadPoolExecutor:
+    key = (os.getpid(), workers)  # a forked child has no threads left in its parent's pool
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(workers, thread_name_prefix="solspace")
+    return _pools[key]

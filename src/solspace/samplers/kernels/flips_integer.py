@@ -1,0 +1,226 @@
+"""Single flips of ±1 weights on ±1 patterns, in integers.
+
+A flip moves every stability one step up or down its lattice. With E(j) the integer energy of level j, each constraint
+keeps C = E(j+1) - E(j-1), its *field*, and the chain keeps the sum of P = E(j+1) - E(j). Flipping weight i takes the
+set D = {x_i w_i > 0} one level down and the others one up, so
+
+    change = Σ P - Σ_D C,
+
+a sum of cached 16-bit integers selected by the packed bits of column i: the potential is never evaluated at a
+proposal. On acceptance levels move, C is read anew from its table, and P needs no table at all, for E(j+1) - E(j) +
+E(j) - E(j-1) is the field at the upper of the two levels: Σ P' = Σ_D C + Σ_U C' - Σ P, with U the constraints that
+moved up.
+
+Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain.
+With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are (`look_up`);
+others are mended one by one. Levels are unsigned 16-bit numbers: for n > 65,000 only the middle 2^16 levels can be
+told apart, and a chain that comes near their edge stops the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import int16, int64, uint32
+
+from solspace.numerics.compiled import njit
+from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.vector import (
+    WIDE,
+    add,
+    add_selected,
+    add_words,
+    beyond,
+    get,
+    keep,
+    load,
+    look_up,
+    lowest,
+    prefetch,
+    put,
+    shift,
+    store,
+    total,
+    zeros,
+)  # fmt: skip
+
+TILE = 256
+"""Proposals whose thresholds are drawn together."""
+GROUP = 4
+"""Blocks of 32 constraints that are summed side by side; columns are padded to whole groups."""
+EDGE = 64
+"""Levels this close to either end of 2^16 are an overflow about to happen."""
+
+
+@numba.njit(inline="always")
+def _selected(bits: Any, column: Any, blocks: Any, field: Any) -> Any:
+    """Return the sum of the field over constraints whose pattern is +1 in this column."""
+    a, b, c, d = zeros(), zeros(), zeros(), zeros()
+    for k in range(0, blocks, GROUP):
+        a = add_selected(a, get(bits, column + k), load(field, 32 * k))
+        b = add_selected(b, get(bits, column + k + 1), load(field, 32 * k + 32))
+        c = add_selected(c, get(bits, column + k + 2), load(field, 32 * k + 64))
+        d = add_selected(d, get(bits, column + k + 3), load(field, 32 * k + 96))
+    return total(add(add(a, b), add(c, d)))
+
+
+def _mover(pages: int) -> Any:
+    """Return the function that carries out a flip, with a register window of 64 `pages` levels."""
+
+    @numba.njit
+    def move(bits, column, blocks, valid, weight, level, field, table, low):
+        plus, everything = zeros(), zeros()
+        for k in range(blocks):
+            mask = get(bits, column + k)
+            place = shift(load(level, 32 * k), mask, weight)
+            store(level, 32 * k, place)
+            if WIDE:
+                found = look_up(table, low, pages, place)
+                outside = beyond(place, low, 64 * pages)
+                if outside != uint32(0):
+                    store(field, 32 * k, found)
+                    while outside != uint32(0):
+                        lane = 32 * k + lowest(outside)
+                        put(field, lane, get(table, int64(get(level, lane))))
+                        outside &= outside - uint32(1)
+                    found = load(field, 32 * k)
+            else:
+                for lane in range(32 * k, 32 * k + 32):
+                    put(field, lane, get(table, int64(get(level, lane))))
+                found = load(field, 32 * k)
+            found = keep(get(valid, k), found)
+            store(field, 32 * k, found)
+            plus = add_selected(plus, mask, found)
+            everything = add_words(everything, found)
+        return total(plus), total(everything)
+
+    return move
+
+
+_move_2, _move_4, _move_6, _move_8 = (_mover(pages) for pages in (2, 4, 6, 8))
+
+
+@numba.njit
+def _violated(level: Any, valid: Any, block: Any, first: Any, width: Any) -> Any:
+    """Return the first block from `block` on, cyclically, with a level not allowed; -1 if there is none."""
+    blocks = len(valid)
+    for step in range(blocks):
+        k = block + step if block + step < blocks else block + step - blocks
+        if beyond(load(level, 32 * k), first, width) & get(valid, k) != uint32(0):
+            return k
+    return -1
+
+
+@numba.njit
+def _refresh(energy: Any, level: Any, field: Any, table: Any, m: Any) -> Any:
+    """Build the field's table for new energies, read the field; return Σ C, Σ P, Σ E, and a window (low, pages)."""
+    size = len(energy)
+    for j in range(1, size - 1):
+        table[j] = int16(energy[j + 1] - energy[j - 1])
+    fields, ups, energies, mean, square = 0, 0, 0, 0.0, 0.0
+    for mu in range(m, len(field)):
+        put(field, mu, int16(0))
+    for mu in range(m):
+        j = int64(get(level, mu))
+        value = get(table, j)
+        put(field, mu, value)
+        fields += value
+        here = int64(get(energy, j))
+        ups += get(energy, j + 1) - here
+        energies += here
+        mean += j
+        square += float(j) * j
+    mean /= m
+    spread = np.sqrt(max(square / m - mean * mean, 0.0))
+    pages = min(8, 2 * int64(np.ceil(6.5 * spread / 128.0 + 0.01)))
+    low = int64(mean + 0.25 * spread) - 32 * pages
+    low = max(0, min(low, len(table) - 64 * pages)) // 32 * 32
+    return fields, ups, energies, low, pages
+
+
+@njit(nogil=True, error_model="numpy")
+def run_chains(
+    bits: Any, valid: Any, m: Any, energies: Any, kts: Any, orders: Any, lazy: Any, draw_at: Any, allowed: Any,
+    key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, field: Any, table: Any, weights: Any, levels: Any,
+    draws: Any, accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
+) -> Any:  # fmt: skip
+    """Run some chains through the sweeps of `energies`; return False if a level came near the end of its 16 bits.
+
+    Parameters
+    ----------
+    bits, valid
+        (n · blocks,) uint32 packed columns one after another, +1 as set bits; (blocks,) the bits that are constraints.
+        blocks is a multiple of 4.
+    energies, kts, orders, lazy, draw_at
+        What each sweep uses: (sweeps, levels) int32 energy of each level, kT in its units, (sweeps, n) sites in order,
+        whether one proposal in 32 is left out, the number of the draw that its end makes or -1.
+    allowed
+        First level and number of levels at which a constraint is met.
+    key, chains, first_sweep, solve, halt
+        The call's key, the numbers of these chains, the number of the first sweep, whether to stop a chain at a
+        solution, and a flag that others may set to end the run at once, in the middle of a sweep.
+    field, table
+        Scratch: (32 blocks,) int16, and int16 for the levels and 512 more, both at multiples of 64 bytes.
+    weights, levels, draws, accepted, energy_of, solved_at, stopped
+        State and records, row by row for each chain; written.
+    """
+    n, proposals, blocks = weights.shape[1], orders.shape[1], len(valid)
+    raw, threshold = np.empty(TILE, np.uint64), np.empty(TILE, np.int32)
+    guarded = energies.shape[1] > (1 << 16) - 2 * EDGE
+    first, width = allowed
+    for row in range(len(chains)):
+        weight, level = weights[row], levels[row]
+        for t in range(len(kts)):
+            if stopped[row]:
+                break
+            fields, ups, energy, low, pages = _refresh(energies[t], level, field, table, m)
+            witness = _violated(level, valid, 0, first, width)
+            stopped[row] = solve and witness < 0
+            count = 0
+            for p in range(0 if stopped[row] else proposals):
+                if p % TILE == 0:
+                    if halt[0]:
+                        return True
+                    ahead = min(TILE, proposals - p + (proposals & 1))
+                    thresholds(key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[:ahead])
+                site = int64(orders[t, p])
+                following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * blocks
+                for k in range(0, blocks, 16):
+                    prefetch(bits, following + k)
+                w = int64(weight[site])
+                column = site * blocks
+                down = _selected(bits, column, blocks, field)
+                if w < 0:
+                    down = fields - down
+                change = ups - down
+                if change > threshold[p % TILE]:
+                    continue
+                if pages == 2:
+                    plus, fields = _move_2(bits, column, blocks, valid, w, level, field, table, low)
+                elif pages == 4:
+                    plus, fields = _move_4(bits, column, blocks, valid, w, level, field, table, low)
+                elif pages == 6:
+                    plus, fields = _move_6(bits, column, blocks, valid, w, level, field, table, low)
+                else:
+                    plus, fields = _move_8(bits, column, blocks, valid, w, level, field, table, low)
+                ups = (fields - plus if w > 0 else plus) + down - ups
+                energy += change
+                weight[site] = -w
+                count += 1
+                if guarded and _violated(level, valid, 0, EDGE, (1 << 16) - 2 * EDGE) >= 0:
+                    return False
+                if solve:
+                    witness = _violated(level, valid, witness, first, width)
+                    if witness < 0:
+                        stopped[row] = True
+                        break
+            accepted[row, t] = count
+            energy_of[row, t] = energy
+            if solved_at[row] < 0 and _violated(level, valid, 0, first, width) < 0:
+                solved_at[row] = first_sweep + t
+            if draw_at[t] >= 0:
+                for i in range(n):
+                    draws[row, draw_at[t], i] = weight[i]
+    return True

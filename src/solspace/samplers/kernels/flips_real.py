@@ -1,0 +1,177 @@
+"""Single flips of ±1 weights on patterns of any values, in fixed point.
+
+Patterns are rounded once to multiples of 2^-q, with q so large that no stability can overflow 32 bits (finer than
+float32 would keep the sums). From there on the chain is exact: a flip adds a column of integers, nothing drifts
+however long the run, and the integer energy of a stability is a fixed function of it (`kernels.energies`), so that
+sums do not depend on their order.
+
+A proposal evaluates the potential at every constraint; there is no lattice on which to cache differences. Columns are
+long, so the chains of a group take each site together: a column is read from memory once for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import int64
+
+from solspace.numerics.compiled import njit
+from solspace.samplers.kernels.energies import energies, last_energy
+from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.vector import (
+    add,
+    ints_beyond,
+    load,
+    no_longs,
+    prefetch,
+    store,
+    subtract,
+    total_longs,
+    widen,
+    zeros,
+)  # fmt: skip
+
+TILE = 64
+"""Proposals whose thresholds are drawn together."""
+STRIDE = 8
+"""Vectors of energies whose sum must fit 32 bits; columns are padded to whole strides of 128 constraints."""
+
+
+def _energy_after(sign: int) -> Any:
+    """Return the function that sums the energies of all stabilities less `sign` times a column."""
+
+    @numba.njit
+    def energy_after(state, column, columns, form, marks):
+        sums = no_longs()
+        for first in range(0, len(state), 16 * STRIDE):
+            part = zeros()
+            for k in range(first, first + 16 * STRIDE, 16):
+                t = load(state, k)
+                if sign > 0:
+                    t = subtract(t, load(columns, column + k))
+                elif sign < 0:
+                    t = add(t, load(columns, column + k))
+                part = add(part, energies(t, form, marks))
+            sums = widen(sums, part)
+        return total_longs(sums)
+
+    return energy_after
+
+
+@numba.njit
+def _move(state: Any, column: Any, columns: Any, weight: Any) -> None:
+    for k in range(0, len(state), 16):
+        step = load(columns, column + k)
+        store(state, k, subtract(load(state, k), step) if weight > 0 else add(load(state, k), step))
+
+
+@numba.njit
+def _add(state: Any, value: Any) -> None:
+    for k in range(len(state)):
+        state[k] += value
+
+
+@numba.njit
+def _violated(state: Any, start: Any, first: Any, last: Any) -> Any:
+    """Return the first place from `start` on, cyclically, with a stability not allowed; -1 if there is none."""
+    size = len(state)
+    for step in range(0, size, 16):
+        k = start + step if start + step < size else start + step - size
+        if ints_beyond(load(state, k), first, last):
+            return k
+    return -1
+
+
+_here, _down, _up = (_energy_after(sign) for sign in (0, 1, -1))
+
+
+@njit(nogil=True, error_model="numpy")
+def run_chains(
+    columns: Any, m: Any, forms: Any, marks: Any, margins: Any, kts: Any, orders: Any, lazy: Any, draw_at: Any,
+    allowed: Any, key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, weights: Any, states: Any, draws: Any,
+    accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
+) -> None:  # fmt: skip
+    """Run some chains, side by side, through the sweeps of `forms`.
+
+    Parameters
+    ----------
+    columns
+        (n · size,) int32, twice the patterns' columns one after another; size is a multiple of 128.
+    forms, marks, margins, kts, orders, lazy, draw_at
+        What each sweep uses: the potential's coefficients and marks (`kernels.energies`), its margin, kT in its units,
+        (sweeps, n) sites in order, whether one proposal in 32 is left out, the number of the draw that its end makes
+        or -1.
+    allowed
+        First and last Σ x w at which a constraint is met.
+    states
+        (chains, size) int32: Σ x w; written.
+    others
+        As in `flips_integer.run_chains`.
+    """
+    rows, n = weights.shape
+    proposals, size = orders.shape[1], states.shape[1]
+    raw, threshold = np.empty(TILE, np.uint64), np.empty((rows, TILE), np.int32)
+    energy, witness = np.empty(rows, np.int64), np.zeros(rows, np.int64)
+    first, last = allowed
+    for row in range(rows):
+        _add(states[row], -margins[0])
+    for t in range(len(kts)):
+        form, mark, margin = forms[t], marks[t], margins[t]
+        if t > 0 and margin != margins[t - 1]:
+            for row in range(rows):
+                _add(states[row], margins[t - 1] - margin)
+        beside = (size - m) * last_energy(load(states[0], size - 16), form, mark)
+        for row in range(rows):
+            energy[row] = _here(states[row], 0, columns, form, mark)
+            witness[row] = _violated(states[row], 0, first - margin, last - margin)
+            if solve and witness[row] < 0 and not stopped[row]:
+                stopped[row] = True
+                energy_of[row, t] = energy[row] - beside
+                solved_at[row] = first_sweep + t
+        for p in range(proposals):
+            if p % TILE == 0:
+                if halt[0]:
+                    return
+                ahead = min(TILE, proposals - p + (proposals & 1))
+                for row in range(rows):
+                    thresholds(
+                        key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[row, :ahead]
+                    )
+            site = int64(orders[t, p])
+            column = site * size
+            following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * size
+            for row in range(rows):
+                for k in range(size * row // rows // 16 * 16, size * (row + 1) // rows, 16):
+                    prefetch(columns, following + k)
+                if stopped[row]:
+                    continue
+                state, w = states[row], weights[row, site]
+                if w > 0:
+                    after = _down(state, column, columns, form, mark)
+                else:
+                    after = _up(state, column, columns, form, mark)
+                if after - energy[row] > threshold[row, p % TILE]:
+                    continue
+                _move(state, column, columns, w)
+                weights[row, site] = -w
+                energy[row] = after
+                accepted[row, t] += 1
+                if solve:
+                    witness[row] = _violated(state, witness[row], first - margin, last - margin)
+                    if witness[row] < 0:
+                        stopped[row] = True
+                        energy_of[row, t] = after - beside
+                        solved_at[row] = first_sweep + t
+        for row in range(rows):
+            if stopped[row]:
+                continue
+            energy_of[row, t] = energy[row] - beside
+            if solved_at[row] < 0 and _violated(states[row], 0, first - margin, last - margin) < 0:
+                solved_at[row] = first_sweep + t
+            if draw_at[t] >= 0:
+                for i in range(n):
+                    draws[row, draw_at[t], i] = weights[row, i]
+    for row in range(rows):
+        _add(states[row], margins[-1])

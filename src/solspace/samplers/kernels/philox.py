@@ -1,0 +1,133 @@
+"""The random numbers of the flip kernels: Philox4x32-10, a function of a counter, the same on every processor.
+
+A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b,
+t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights. Nothing is carried from one
+block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after whatever
+interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
+
+A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, with
+threshold = floor(-log(u) kt) and u = k/2^52, k uniform in 1 .. 2^52: the chance is exp(-d/kt) to 2^-52. The logarithm
+(fdlibm's) is written out in float64 operations that IEEE 754 rounds in one way only, with no fused multiply-add, so
+that another machine, or a GPU, finds the same integers.
+
+Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (2011).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import float64, int32, int64, uint32, uint64
+
+from solspace.numerics.compiled import njit
+from solspace.samplers.kernels.vector import bits_of, float_of
+
+ACCEPTANCE, ORDER, START = 0, 1, 2
+"""The streams of a call."""
+_LOW = uint64(0xFFFFFFFF)
+_ONE = uint64(0x3FF0000000000000)
+_ROOT_HALF = uint64(0x3FE6A09E667F3BCD)
+"""Bits of 1.0 and of sqrt(1/2)."""
+NEVER = int32(-(2**31))
+"""A threshold that nothing passes."""
+
+
+@numba.njit(inline="always")
+def _philox(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> Any:
+    """Return the four 32-bit words of a counter, each as uint64."""
+    a, b, c, d = uint64(block) & _LOW, uint64(sweep), uint64(chain), uint64(stream)
+    k, l = key & _LOW, key >> uint64(32)  # noqa: E741
+    for _ in range(10):
+        p, q = uint64(0xD2511F53) * a, uint64(0xCD9E8D57) * c
+        a, b = (q >> uint64(32)) ^ b ^ k, q & _LOW
+        c, d = (p >> uint64(32)) ^ d ^ l, p & _LOW
+        k, l = (k + uint64(0x9E3779B9)) & _LOW, (l + uint64(0xBB67AE85)) & _LOW  # noqa: E741
+    return a, b, c, d
+
+
+@numba.njit(inline="always", error_model="numpy")
+def _threshold(bits: Any, kt: Any) -> Any:
+    """Return floor(-log(u) kt) for u = 1 - (the upper 52 of 64 bits)/2^52."""
+    u = 2.0 - float_of((bits >> uint64(12)) | _ONE)
+    # u = m 2^e with m in [sqrt(1/2), sqrt(2)): shifted by the bits of sqrt(1/2), the exponent field is e + 1023
+    shifted = bits_of(u) + (_ONE - _ROOT_HALF)
+    e = float64(int32(shifted >> uint64(52)) - int32(1023))
+    f = float_of((shifted & uint64(0x000FFFFFFFFFFFFF)) + _ROOT_HALF) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    odd = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
+    even = z * (
+        6.666666666666735130e-01
+        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
+    )
+    h = 0.5 * f * f
+    log = ((h - (s * (h + (even + odd)) + e * 1.90821492927058770002e-10)) - f) - e * 6.93147180369123816490e-01
+    return int32(log * kt)
+
+
+@numba.njit(error_model="numpy")
+def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, lazy: Any, raw: Any, out: Any) -> None:
+    """Write the thresholds of proposals first .. first + len(out) - 1 of a sweep; `first` and len(out) are even.
+
+    With `lazy`, one proposal in 32 is never accepted, whatever its energy; `raw` is scratch of the same length.
+    """
+    half = len(out) // 2
+    for i in range(half):
+        a, b, c, d = _philox(first // 2 + i, sweep, chain, ACCEPTANCE, key)
+        raw[2 * i] = (b << uint64(32)) | a
+        raw[2 * i + 1] = (d << uint64(32)) | c
+    for i in range(2 * half):
+        skipped = lazy and (raw[i] & uint64(31)) == uint64(0)
+        out[i] = NEVER if skipped else _threshold(raw[i], kt)
+
+
+@njit(nogil=True)
+def site_orders(key: Any, first: Any, out: Any) -> None:
+    """Fill `out` (sweeps, n) with a fresh permutation of the sites for each sweep from `first` on (Fisher-Yates)."""
+    n = out.shape[1]
+    draws = np.empty(n + 3, np.uint64)
+    for t in range(out.shape[0]):
+        for i in range((n + 3) // 4):
+            draws[4 * i], draws[4 * i + 1], draws[4 * i + 2], draws[4 * i + 3] = _philox(i, first + t, 0, ORDER, key)
+        for i in range(n):
+            out[t, i] = i
+        for i in range(n - 1, 0, -1):
+            j = int64((draws[i] * uint64(i + 1)) >> uint64(32))
+            out[t, i], out[t, j] = out[t, j], out[t, i]
+
+
+@njit(nogil=True)
+def first_weights(key: Any, first_chain: Any, out: Any) -> None:
+    """Fill `out` (chains, n) with independent fair signs, chain numbers counted from `first_chain`."""
+    chains, n = out.shape
+    for c in range(chains):
+        for i in range((n + 127) // 128):
+            block = _philox(i, 0, first_chain + c, START, key)
+            for word in range(4):
+                for bit in range(32):
+                    site = 128 * i + 32 * word + bit
+                    if site < n:
+                        out[c, site] = 2 * int64((block[word] >> uint64(bit)) & uint64(1)) - 1
+
+
+@njit()
+def philox(counter: Any, key: Any) -> Any:
+    """Return the image of a counter of four words under a 64-bit key, for tests against the published values."""
+    a, b, c, d = _philox(counter[0], counter[1], counter[2], counter[3], key)
+    return uint32(a), uint32(b), uint32(c), uint32(d)
+
+
+@njit(error_model="numpy")
+def sweep_thresholds(key: Any, chain: Any, sweep: Any, kt: Any, lazy: Any, out: Any) -> None:
+    """Write the thresholds of a whole sweep into `out`, of even length."""
+    thresholds(key, chain, sweep, 0, kt, lazy, np.empty(len(out), np.uint64), out)
+
+
+@njit(error_model="numpy")
+def thresholds_of(bits: Any, kt: Any, out: Any) -> None:
+    """Write the thresholds that random `bits` (uint64) stand for into `out`."""
+    for i in range(len(bits)):
+        out[i] = _threshold(bits[i], kt)

@@ -1,0 +1,150 @@
+"""Schedules: the measures that an annealed chain passes through, one for each sweep.
+
+τ-annealing lowers τ linearly from 1 to 0 at the target's temperature: U_τ is finite on the wrong side of the margin
+for every τ > 0 and becomes -log s at τ = 0. The last sweep *is* τ = 0, the log potential itself, so that the chain
+ends in (and further sweeps stay in) the measure the theory describes; the wall that the log potential then has is
+clamped on the wrong side, see `samplers.landscape`. Temperature annealing lowers T linearly from 1 to 0 on a soft
+potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
+
+A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.measure import Target
+from solspace.measure.potential import Potential, scaled_log_weight
+from solspace.measure.potentials import Errors, Hinge, Log, Tau, as_potential
+from solspace.numerics.names import unknown
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one sweep samples: a potential, a temperature (zero is allowed here) and a margin."""
+
+    potential: Potential
+    temperature: float
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature of a stage must not be negative; got {self.temperature!r}.")
+        if self.temperature == 0 and self.potential.hard:
+            raise ValueError(
+                f"at temperature 0 the potential must be finite everywhere (hinge, errors, tau); got {self.potential}."
+            )
+
+    @classmethod
+    def of(cls, target: Target | Stage) -> Stage:
+        """Return the stage at which a chain samples `target`."""
+        return cls(target.potential, target.temperature, target.margin)
+
+    def energies(self, stabilities: Array) -> Array:
+        """Return U/T at `stabilities`, infinite where forbidden; U itself at T = 0."""
+        beta = 1.0 if self.temperature == 0 else 1 / self.temperature
+        return -scaled_log_weight(self.potential, stabilities - self.margin, beta)
+
+    @property
+    def target(self) -> Target:
+        """The law that the stage leaves invariant; at T = 0 all solutions count the same."""
+        if self.temperature == 0:
+            return Target(potential="uniform", margin=self.margin)
+        return Target(potential=self.potential, temperature=self.temperature, margin=self.margin)
+
+
+class Schedule(Protocol):
+    """What `anneal` asks of a schedule."""
+
+    def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
+        """Return one stage for each sweep, the last being what is sampled."""
+        ...
+
+
+@dataclass(frozen=True)
+class TauAnnealing:
+    """τ from `start` to 0, linearly, at the target's temperature.
+
+    >>> stages = TauAnnealing().stages(Target(temperature=0.5), 3)
+    >>> [str(stage.potential) for stage in stages]
+    ['tau(1)', 'tau(0.5)', 'log']
+    """
+
+    start: float = 1.0
+    name = "tau"
+
+    def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
+        """Return τ = start, ..., 0."""
+        if not isinstance(target.potential, (Log, Tau)):
+            raise ValueError(
+                f"schedule 'tau' ends in the log potential, but the target's is {target.potential}; "
+                "use Target(potential='log'), or give a sequence of targets as the schedule."
+            )
+        taus = np.linspace(self.start, 0.0, n_sweeps) if n_sweeps > 1 else np.zeros(n_sweeps)
+        return [Stage(Tau(float(tau)) if tau > 0 else Log(), target.temperature, target.margin) for tau in taus]
+
+
+@dataclass(frozen=True)
+class TemperatureAnnealing:
+    """T from `start` to exactly 0, linearly, on a soft potential: the target's if it is one, else `potential`.
+
+    >>> [stage.temperature for stage in TemperatureAnnealing().stages(Target(), 3)]
+    [1.0, 0.5, 0.0]
+    """
+
+    start: float = 1.0
+    potential: Any = "hinge"
+    name = "temperature"
+
+    def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
+        """Return T = start, ..., 0."""
+        own = isinstance(target.potential, (Hinge, Errors))
+        potential = target.potential if own else as_potential(self.potential)
+        heats = np.linspace(self.start, 0.0, n_sweeps) if n_sweeps > 1 else np.zeros(n_sweeps)
+        return [Stage(potential, float(heat), target.margin) for heat in heats]
+
+
+REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnnealing, TemperatureAnnealing)}
+DEFAULT_SWEEPS = 1001
+
+
+def register(cls: type) -> type:
+    """Let the schedule class `cls` be given by its class attribute `name`; use as a decorator."""
+    REGISTRY[getattr(cls, "name", "") or cls.__name__] = cls
+    return cls
+
+
+def stages_of(schedule: Any, target: Target, n_sweeps: int | None) -> tuple[str, list[Stage]]:
+    """Return a schedule's name and its stages, from a name, an object with `stages`, or a sequence of targets.
+
+    >>> name, stages = stages_of([Target(temperature=1.0), Target(temperature=0.5)], Target(), None)
+    >>> name, len(stages)
+    ('own', 2)
+    """
+    if isinstance(schedule, str):
+        if schedule not in REGISTRY:
+            raise unknown("schedule", schedule, REGISTRY)
+        schedule = REGISTRY[schedule]()
+    if hasattr(schedule, "stages"):
+        n_sweeps = DEFAULT_SWEEPS if n_sweeps is None else n_sweeps
+        return getattr(schedule, "name", type(schedule).__name__), list(schedule.stages(target, n_sweeps))
+    try:
+        stages = [Stage.of(item) for item in schedule]
+    except (TypeError, AttributeError):
+        raise ValueError(
+            f"schedule must be one of {', '.join(REGISTRY)}, an object with stages(target, n_sweeps), or a sequence of "
+            f"targets; got {schedule!r}."
+        ) from None
+    if not stages:
+        raise ValueError("schedule must have at least one target; got an empty sequence.")
+    if n_sweeps not in (None, len(stages)):
+        raise ValueError(f"n_sweeps is {n_sweeps}, but the schedule has {len(stages)} targets; leave n_sweeps out.")
+    return "own", stages

@@ -1,0 +1,140 @@
+"""Whatever the kernels cache equals what is computed from the weights, after any number of moves, on any processor."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solspace as ss
+from solspace.samplers.anneal import anneal
+from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.kernels.philox import first_weights, philox, site_orders, thresholds_of
+from solspace.samplers.schedules import stages_of
+from solspace.samplers.walkers import walker_for
+
+
+def walk(problem, schedule, n_sweeps, n_chains, key=7):
+    """Return a walker and its chains after the whole schedule."""
+    plan = Plan.of(stages_of(schedule, problem.target, n_sweeps)[1], 0, 1, solve=False)
+    walker = walker_for(problem, plan, key)
+    weights = np.empty((n_chains, problem.n), np.int8)
+    first_weights(np.uint64(key), 0, weights)
+    chains = Chains.start(weights, plan)
+    walker.place(chains)
+    work = walker.prepare(slice(0, n_sweeps))
+    walker.walk(work, chains, slice(0, n_chains), np.zeros(1, np.bool_))
+    return walker, work, chains
+
+
+@settings(max_examples=25)
+@given(
+    n=st.integers(1, 300),
+    m=st.integers(1, 300),
+    correlated=st.booleans(),
+    schedule=st.sampled_from(["tau", "temperature"]),
+    seed=st.integers(0, 2**32),
+)
+def test_levels_and_energy_of_binary_patterns(n, m, correlated, schedule, seed):
+    """Correlated patterns carry levels far outside the window that is permuted in registers."""
+    rng = np.random.default_rng(seed)
+    patterns = rng.choice([-1, 1], p=(0.05, 0.95) if correlated else (0.5, 0.5), size=(m, n))
+    problem = ss.Perceptron(patterns)
+    walker, work, chains = walk(problem, schedule, 7, 3)
+    levels = walker.levels[:, :m].copy()
+    walker.place(chains)
+    assert (levels == walker.levels[:, :m]).all()
+    table = work.potentials.energies[-1].astype(np.int64)
+    expected = table[levels].sum(axis=1) * work.potentials.unit[-1] + m * work.potentials.floor[-1]
+    np.testing.assert_allclose(chains.energy[:, -1], expected, rtol=1e-12)
+    assert chains.accepted.max() <= n
+
+
+@settings(max_examples=25)
+@given(
+    n=st.integers(1, 200),
+    m=st.integers(1, 300),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    schedule=st.sampled_from(["tau", "temperature"]),
+    seed=st.integers(0, 2**32),
+)
+def test_stabilities_of_real_patterns(n, m, scale, schedule, seed):
+    patterns = np.random.default_rng(seed).normal(0.3, scale, size=(m, n))
+    problem = ss.Perceptron(patterns, target=ss.Target(margin=0.1))
+    walker, _, chains = walk(problem, schedule, 7, 3)
+    states = walker.states.copy()
+    walker.place(chains)
+    assert (states == walker.states).all()
+    exact = problem.stabilities(chains.weights)
+    np.testing.assert_allclose(states[:, :m] * walker.fixed.unit, exact, atol=n * walker.fixed.unit)
+    # finer than single precision would keep the sums
+    assert n * walker.fixed.unit < 1e-6 * np.sqrt(n) * np.abs(patterns).sum(axis=1).max()
+
+
+def test_energy_of_real_patterns_is_the_potential():
+    """The recorded energy is ΣU of the weights, within the rounding that `fixedpoint` promises."""
+    problem = ss.Perceptron.random(301, 0.4, patterns="gaussian", rng=3)
+    samples = anneal(problem, n_chains=4, n_sweeps=60, rng=1)
+    assert samples.solved.all()
+    np.testing.assert_allclose(samples.info["energy"][:, -1], -np.log(samples.stabilities).sum(axis=1), atol=2e-3)
+
+
+def test_portable_code_makes_the_same_chains():
+    """The plainest processor that Numba can compile for, without vectors to speak of, walks the same way."""
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import test_anneal_caches as t; print(t.fingerprint())"
+    environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_OPT": "1"}
+    plain = subprocess.run(
+        [sys.executable, "-c", script, os.path.dirname(__file__)], env=environment, capture_output=True, text=True
+    )
+    assert plain.stdout.strip() == fingerprint(), plain.stderr
+
+
+def fingerprint() -> str:
+    digest = hashlib.sha256()
+    for patterns in ("binary", "gaussian"):
+        problem = ss.Perceptron.random(257, 0.5, patterns=patterns, rng=2)
+        samples = anneal(problem, n_chains=3, n_sweeps=25, rng=4, n_extra=4, thin=2)
+        digest.update(samples.weights.tobytes() + samples.info["acceptance"].tobytes())
+    return digest.hexdigest()
+
+
+def test_philox_is_the_published_one():
+    """Known answers of Random123 (kat_vectors, philox4x32 with 10 rounds)."""
+    ones = 0xFFFFFFFF
+    cases = {
+        (0, 0, 0, 0, 0, 0): (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8),
+        (ones, ones, ones, ones, ones, ones): (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0): (
+            0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1,
+        ),
+    }  # fmt: skip
+    for (*counter, low, high), words in cases.items():
+        assert philox(np.array(counter, np.uint64), np.uint64((high << 32) | low)) == words
+
+
+def test_thresholds_are_logarithms():
+    bits = np.random.default_rng(0).integers(0, 2**64, 10_000, dtype=np.uint64)
+    bits[:3] = 0, 2**64 - 1, 2**63
+    out = np.empty(len(bits), np.int32)
+    thresholds_of(bits, 2.0**20, out)
+    u = ((1 << 52) - (bits >> np.uint64(12)).astype(np.int64)) / 2.0**52
+    exact = -np.log(u) * 2**20
+    assert (np.abs(out + 0.5 - exact) <= 0.5 + 1e-8).all()
+    assert out[0] == 0
+
+
+def test_orders_are_permutations():
+    orders = np.empty((200, 37), np.int32)
+    site_orders(np.uint64(5), 11, orders)
+    assert (np.sort(orders, axis=1) == np.arange(37)).all()
+    # each site is as likely at each place: 200 sweeps, 37 places
+    counts = np.bincount(orders[:, 0], minlength=37)
+    assert ((counts - 200 / 37) ** 2 / (200 / 37)).sum() < 80
+    again = np.empty((1, 37), np.int32)
+    site_orders(np.uint64(5), 110, again)
+    assert (again[0] == orders[99]).all()

@@ -1,0 +1,194 @@
+"""Small n: what the flip kernels do to every one of the 2^n weights leaves the enumerated law where it is, to 1e-12.
+
+Energies come out of the kernels themselves: all 2^n weights are chains, and a sweep of one proposal that cannot be
+refused gives the energy after each flip. The chance of acceptance comes from the kernels' own threshold, by bisection
+over its random bits; that decisions follow "change <= threshold" is checked on its own. The law is that of the rounded
+potential, and how far it is from the given one is bounded separately.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import solspace as ss
+from solspace.enumeration import decode
+from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.kernels.philox import sweep_thresholds, thresholds_of
+from solspace.samplers.schedules import Stage
+from solspace.samplers.walkers import walker_for
+
+KEY = 20250216
+HOT = 5e7
+"""kT in units, so large that few flips of these problems are refused."""
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """A potential of a user: soft, with a jump and a kink."""
+
+    breakpoints = (0.0, 0.5)
+
+    def log_weight(self, s):
+        return -np.where(s < 0.5, 1.0 + 0.3 * (0.5 - s), 0.0) - 0.1 * s**2
+
+
+POTENTIALS = [
+    "uniform",
+    "log",
+    "hinge",
+    "errors",
+    "tau(0.3)",
+    "tau(0.01)",
+    "band(1.2)",
+    "log_quadratic(1, 0.5)",
+    Ramp(),
+]
+CASES = [("binary", 9, 0.0), ("binary", 8, 0.3), ("gaussian", 8, 0.0), ("gaussian", 7, -0.4)]
+
+
+class Kernel:
+    """A problem's walker, with every weight a chain."""
+
+    def __init__(self, problem: ss.Perceptron, stage: Stage) -> None:
+        self.plan = Plan.of([stage], 0, 1, solve=False)
+        self.walker = walker_for(problem, self.plan, KEY)
+        self.problem, self.n = problem, problem.n
+
+    def walk(self, sites: list[int], kt: float | None = None) -> Chains:
+        chains = Chains.start(decode(np.arange(1 << self.n), self.n), self.plan)
+        self.walker.place(chains)
+        work = self.walker.prepare(slice(0, 1))
+        if kt is not None:
+            work = replace(work, potentials=replace(work.potentials, kt=np.array([kt])))
+        work = replace(work, orders=np.array([sites], np.int32).reshape(1, -1))
+        self.walker.walk(work, chains, slice(0, 1 << self.n), np.zeros(1, np.bool_))
+        self.potentials = work.potentials
+        return chains
+
+    def integers(self, chains: Chains) -> np.ndarray:
+        """Return the integer energies that the kernel recorded."""
+        floor = self.problem.m * getattr(self.potentials, "floor", np.zeros(1))[0]
+        return np.rint((chains.energy[:, 0] - floor) / self.potentials.unit[0]).astype(np.int64)
+
+    def energies(self) -> np.ndarray:
+        """Return the integer energies of all weights."""
+        return self.integers(self.walk([]))
+
+    def changes(self, site: int) -> np.ndarray:
+        """Return the changes of energy of all weights when `site` flips, checked against what the kernel makes."""
+        start, codes = self.energies(), np.arange(1 << self.n)
+        flipped = start[codes ^ (1 << site)]
+        chains = self.walk([site], HOT)
+        moved = chains.accepted[:, 0] == 1
+        assert moved.mean() > 0.8
+        assert (self.integers(chains) == np.where(moved, flipped, start)).all(), (
+            "cached energy is not the recomputed one"
+        )
+        return flipped - start
+
+    @property
+    def kt(self) -> float:
+        return float(self.walker.prepare(slice(0, 1)).potentials.kt[0])
+
+
+def chance(change: np.ndarray, kt: float) -> np.ndarray:
+    """Return the exact probability that a change of energy passes the kernels' threshold."""
+    values, where = np.unique(change, return_inverse=True)
+    low, high = np.zeros(len(values), np.int64), np.full(len(values), 1 << 52)
+    threshold = np.empty(len(values), np.int32)
+    while (high - low > 1).any():
+        middle = (low + high + 1) // 2
+        thresholds_of((((1 << 52) - middle).astype(np.uint64) << np.uint64(12)), kt, threshold)
+        passes = threshold >= values
+        low, high = np.where(passes, middle, low), np.where(passes, high, middle)
+    return np.where(values <= 0, 1.0, low / 2.0**52)[where].reshape(change.shape)
+
+
+def residual(kernel: Kernel, law: np.ndarray, kt: float) -> float:
+    """Return how far the proposals of any site, accepted at `kt`, move the law."""
+    codes, worst = np.arange(1 << kernel.n), 0.0
+    for site in range(kernel.n):
+        flow = law * chance(kernel.changes(site), kt)
+        worst = max(worst, np.abs(flow[codes ^ (1 << site)] - flow).sum())
+    return worst
+
+
+def rounded_law(energies: np.ndarray, kt: float) -> np.ndarray:
+    return np.exp(-energies / kt - logsumexp(-energies / kt))
+
+
+@pytest.mark.parametrize(("patterns", "n", "margin"), CASES)
+@pytest.mark.parametrize("potential", POTENTIALS, ids=str)
+def test_law_is_invariant(potential, patterns, n, margin):
+    target = ss.Target(potential=potential, temperature=0.6, margin=margin)
+    problem = ss.Perceptron.random(n, 0.5, target, patterns, rng=6)
+    kernel = Kernel(problem, Stage.of(target))
+    law = rounded_law(kernel.energies(), kernel.kt)
+    assert residual(kernel, law, kernel.kt) < 1e-12
+    # the rounded law is the given one, up to what rounding the potential may do
+    exact = problem.enumerate().probabilities
+    assert np.abs(law - exact).sum() < (2e-3 if patterns == "binary" else 5e-5)
+
+
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+def test_planted_bugs_are_caught(patterns):
+    target = ss.Target(potential="tau(0.3)", temperature=0.6)
+    problem = ss.Perceptron.random(8, 0.6, target, patterns, rng=5)
+    kernel = Kernel(problem, Stage.of(target))
+    energies = kernel.energies()
+    law = rounded_law(energies, kernel.kt)
+    assert residual(kernel, law, 1.1 * kernel.kt) > 1e-3  # temperature off by a tenth
+    assert residual(kernel, rounded_law(-energies, kernel.kt), kernel.kt) > 1e-3  # sign
+    other = Kernel(problem.with_target(target.replace(margin=0.1)), Stage.of(target.replace(margin=0.1)))
+    assert residual(other, law, kernel.kt) > 1e-3  # margin forgotten
+    # differences rounded instead of the potential: balance is lost in the fourth digit, far above what is demanded
+    s = problem.stabilities(decode(np.arange(256), 8))
+    exact = -np.stack([target.log_weight(s[np.arange(256) ^ (1 << i)]) - target.log_weight(s) for i in range(8)])
+    change = np.rint(exact * 10).sum(axis=2)
+    flow = np.exp(-np.maximum(change, 0) / 10) * law
+    assert max(np.abs(flow[i, np.arange(256) ^ (1 << i)] - flow[i]).sum() for i in range(8)) > 1e-4
+
+
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+def test_decisions_follow_the_threshold(patterns):
+    target = ss.Target(potential="tau(0.3)", temperature=0.6)
+    problem = ss.Perceptron.random(9, 0.6, target, patterns, rng=5)
+    kernel = Kernel(problem, Stage.of(target))
+    first = decode(np.arange(512), 9)
+    threshold = np.empty((512, 2), np.int32)
+    for chain in range(512):
+        sweep_thresholds(np.uint64(KEY), chain, 0, kernel.kt, False, threshold[chain])
+    for site in range(9):
+        moved = (kernel.walk([site]).weights != first).any(axis=1)
+        assert (moved == (kernel.changes(site) <= threshold[:, 0])).all()
+        assert 0.2 < moved.mean() < 1
+
+
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+@pytest.mark.parametrize("potential", ["hinge", "errors"])
+def test_zero_temperature_never_climbs(potential, patterns):
+    target = ss.Target(potential=potential)
+    problem = ss.Perceptron.random(9, 0.9, target, patterns, rng=6)
+    kernel = Kernel(problem, Stage(target.potential, 0.0))
+    assert kernel.kt == 0
+    for site in range(9):
+        change = kernel.changes(site)
+        moved = (kernel.walk([site]).weights != decode(np.arange(512), 9)).any(axis=1)
+        assert (moved == (change <= 0)).all()
+        assert 0 < moved.mean() < 1
+
+
+def test_lazy_sweeps_leave_out_one_proposal_in_32():
+    """All else equal, a lazy threshold is either the same or one that nothing passes."""
+    plain, lazy = np.empty(1 << 16, np.int32), np.empty(1 << 16, np.int32)
+    sweep_thresholds(np.uint64(KEY), 3, 5, 100.0, False, plain)
+    sweep_thresholds(np.uint64(KEY), 3, 5, 100.0, True, lazy)
+    left_out = lazy == np.iinfo(np.int32).min
+    assert (lazy[~left_out] == plain[~left_out]).all()
+    assert left_out.mean() == pytest.approx(1 / 32, abs=0.003)
+    # independent of the threshold itself, or balance would be lost
+    assert np.corrcoef(left_out, plain)[0, 1] == pytest.approx(0, abs=0.02)
