@@ -95,6 +95,51 @@ class Perceptron:
         problem._keep(matrix, Target() if target is None else target)
         return problem
 
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        alpha: float | None = None,
+        features: int | None = None,
+        preprocess: str | None = None,
+        target: Target | None = None,
+        rng: RNG = None,
+        balanced: bool = False,
+    ) -> Perceptron:
+        """Return a problem of m = round(alpha n) images drawn at random from a pool, as patterns with labels ±1.
+
+        Parameters
+        ----------
+        X
+            (k, d) pool of images; a (k, height, width) stack is flattened.
+        y
+            (k,) labels of two classes; the smaller becomes -1.
+        alpha
+            Load m/n; None takes every image.
+        features
+            Number n of random linear features F x with F ~ N(0, 1), drawn anew for every problem; None: n = d.
+        preprocess
+            `"centred"`, `"raw"` or `"binarised"`, see `solspace.data.load`; means are taken over the whole pool. None:
+            bytes are centred, other numbers taken as they are (features of rows of norm √d are rescaled to norm √n).
+        target
+            What is sampled, as in `Perceptron`.
+        balanced
+            Whether to draw both classes equally often.
+
+        >>> X = np.array([[0, 9, 3], [7, 1, 3], [2, 8, 5], [9, 0, 1]], dtype=np.uint8)
+        >>> problem = Perceptron.from_data(X, [3, 8, 3, 8], alpha=1.0, rng=0)
+        >>> problem.m, float((problem.patterns[0] ** 2).sum().round(4))
+        (3, 3.0)
+        """
+        from solspace.data.instances import instance
+
+        pool = _matrix(X.reshape(len(X), -1) if isinstance(X, np.ndarray) and X.ndim > 2 else X)
+        patterns, labels = instance(
+            pool, y, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng
+        )
+        return cls(patterns, labels, target=target)
+
     @property
     def n(self) -> int:
         """Number of weights."""
@@ -153,6 +198,28 @@ class Perceptron:
         """Return whether `weights` (n,) or (k, n) meet every constraint and the prior: a bool or (k,) bools."""
         solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
         return bool(solved) if solved.ndim == 0 else solved
+
+    def looks_random(self) -> bool:
+        """Return whether theory for independent entries of unit variance can be expected to hold for these patterns.
+
+        Three signs of structure are looked for: rows of uneven or wrong length, columns with a mean, and a direction in
+        which the patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
+        """
+        lengths, sums = np.empty(self.m), np.zeros(self.n)
+        for rows, block in self.blocks():
+            lengths[rows] = (block**2).mean(axis=1)
+            sums += block.sum(axis=0)
+        slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
+        if abs(lengths.mean() - 1) > slack or lengths.std() > slack:
+            return False
+        if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
+            return False
+        direction = generator(0).standard_normal(self.n)
+        for _ in range(12):
+            direction /= np.linalg.norm(direction)
+            image = sum(block.T @ (block @ direction) for _, block in self.blocks())
+            direction = np.asarray(image)
+        return bool(np.linalg.norm(direction) / self.n < (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3)))
 
     def enumerate(self) -> Enumeration:
         """Return the exact law of all 2^n weights (±1 weights, n <= 20)."""

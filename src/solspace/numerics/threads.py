@@ -44,6 +44,28 @@ def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
         other.result()
 
 
+def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
+    """Call `task(start, stop)` for equal parts of range(`size`), one for each thread that Numba is allowed.
+
+    Parts start at multiples of `grain`. For tasks with a cost of their own at every call; what `task` writes must not
+    depend on where parts begin.
+
+    Examples
+    --------
+    >>> done = []
+    >>> split(lambda start, stop: done.append(stop - start), 10, grain=16)
+    >>> done
+    [10]
+    """
+    pieces = -(-size // grain)
+    workers = min(_allowed(), pieces)
+    bounds = [min(size, grain * (pieces * worker // workers)) for worker in range(workers + 1)]
+    others = [_pool(workers - 1).submit(task, bounds[i], bounds[i + 1]) for i in range(1, workers)]
+    task(bounds[0], bounds[1])
+    for other in others:
+        other.result()
+
+
 def _allowed() -> int:
     import numba
 

@@ -1,0 +1,93 @@
+"""Measure what a sweep costs beyond its tasks: overhead a task, rows stored and read back, memory against tasks.
+
+Run with `python benchmarks/store.py`; prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import solspace as ss
+from solspace.experiments.executors import EXECUTORS
+from solspace.store import Result, Store
+
+_SWEEP = """
+import resource, sys, time
+import solspace as ss
+start = time.perf_counter()
+ss.sweep(ss.Spec(n=3, alpha=0.4, sampler="exact", instances=int(sys.argv[2])), sys.argv[1], executor="serial")
+print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def overhead(executor: str, folder: Path, count: int = 1000) -> float:
+    """Milliseconds of wall time a task beyond the task itself, start of the workers left out."""
+    spec = ss.Spec(n=3, alpha=0.4, sampler="exact", instances=count)
+    path = folder / f"{executor}.db"
+    stamps, work = [], 0.0
+    stream = EXECUTORS[executor](spec.tasks(), n_workers=1)
+    with Store(path, write=True) as store:
+        for result in stream:
+            store.add(result)
+            stamps.append(time.perf_counter())
+            work += result.seconds
+    wall = stamps[-1] - stamps[count // 10]
+    return 1e3 * max(0.0, wall / (0.9 * count) - work / count)
+
+
+def store_rows(folder: Path, count: int = 100_000) -> tuple[float, float, float, float]:
+    """Seconds to add, to read with a filter, to read all; megabytes on disk."""
+    path = folder / "rows.db"
+    task = {
+        "kind": "sample",
+        "n": 1001,
+        "patterns": "binary",
+        "target": {"prior": "binary", "margin": 0.0},
+        "options": {},
+    }
+    start = time.perf_counter()
+    with Store(path, write=True) as store:
+        for i in range(count):
+            values = {"solved": i % 5, "overlap": i / count}
+            store.add(Result(f"{i:032x}", {**task, "alpha": (i % 50) / 100, "instance": i // 50}, values=values))
+    added = time.perf_counter() - start
+    with Store(path) as store:
+        start = time.perf_counter()
+        assert sum(1 for _ in store.rows(alpha=(0.2, 0.29), solved=3)) == count // 25
+        filtered = time.perf_counter() - start
+        start = time.perf_counter()
+        assert sum(1 for _ in store.rows()) == count
+        read = time.perf_counter() - start
+    return added, filtered, read, path.stat().st_size / 1e6
+
+
+def memory(folder: Path, count: int) -> float:
+    """Peak resident megabytes of a serial sweep of `count` tasks, in a process of its own."""
+    command = [sys.executable, "-c", _SWEEP, str(folder / f"memory{count}.db"), str(count)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[1]) / 1e3
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print("| what | measured | wanted |\n|---|---|---|")
+        for executor in EXECUTORS:
+            times = [overhead(executor, folder, 4000) for _ in range(1 if executor == "dask" else 3)]
+            print(f"| overhead a task, {executor} | {statistics.median(times):.2f} ms | < 5 ms |", flush=True)
+        added, filtered, read, size = store_rows(folder)
+        print(f"| 100,000 rows added | {added:.1f} s, {size:.0f} MB | seconds |")
+        print(f"| read back with a filter (4,000 rows) | {filtered:.2f} s | seconds |")
+        print(f"| read back whole | {read:.1f} s | seconds |")
+        few, many = memory(folder, 1000), memory(folder, 20_000)
+        print(f"| peak memory, 1,000 and 20,000 tasks | {few:.0f} and {many:.0f} MB | flat |")
+    print(f"\nPeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB.")
+
+
+if __name__ == "__main__":
+    main()

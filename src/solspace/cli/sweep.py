@@ -1,0 +1,140 @@
+"""`solspace sweep`: a grid of problems and samplers into a store; the same command again goes on where it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `app`."""
+    app.command("sweep")(verb(sweep))
+
+
+Store = Annotated[Path, typer.Option(help="The SQLite file of results; made when it is not there.")]
+Executor = Annotated[str, typer.Option(help="serial, processes or dask.", rich_help_panel="Where it runs")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler; a local cluster without.", rich_help_panel="Where it runs"),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of processes; all cores unless given.", rich_help_panel="Where it runs"),
+]
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(help="The grid, as TOML.", metavar="SPEC.toml")],
+    store: Store = Path("runs.db"),
+    executor: Executor = "processes",
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try tasks again that failed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the grid and an estimate of its cost.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show how far the sweep is, also while it runs.")] = False,
+    export: Annotated[Path | None, typer.Option(help="Write the rows there, as .csv or .parquet; run nothing.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Run a grid of random problems and samplers into a store.
+
+    Stop it whenever you like, by Ctrl-C or by pulling the plug: the same command goes on where it stopped and ends
+    with the rows of an uninterrupted run.
+    """
+    from solspace.experiments import runner
+    from solspace.experiments.results import Results
+    from solspace.experiments.spec import Spec
+
+    specs = [Spec.from_toml(spec)]
+    results = Results(lambda: runner.tasks_of(specs), store)
+    if dry_run:
+        _show_plan(specs, workers, as_json)
+    elif export is not None:
+        _export(results, export, as_json)
+    elif status:
+        _show_status(specs[0], results, as_json)
+    else:
+        try:
+            runner.sweep(specs, store, executor, scheduler=scheduler, n_workers=workers, retry=retry)
+        except KeyboardInterrupt:
+            fail(f"stopped; {_counts(results)} in {store}. The same command goes on.", code=130)
+        _finish(results, as_json)
+
+
+def _counts(results: Any) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in results.status().items() if count or name == "done")
+
+
+def _show_plan(specs: list[Any], workers: int | None, as_json: bool) -> None:
+    from solspace.experiments.estimate import estimate, spoken
+    from solspace.experiments.executors import cores
+
+    cost = estimate(specs)
+    count = workers or cores()
+    timed = [
+        {"n": point["n"], "alpha": point["alpha"], "sampler": point["sampler"], **point["options"], "seconds": seconds}
+        for point, seconds in cost.timed
+    ]
+    axes = specs[0].axes
+    if as_json:
+        report = {"name": specs[0].name, "axes": axes, "points": cost.tasks // specs[0].instances, "tasks": cost.tasks}
+        show_json({**report, "core_seconds": cost.seconds, "seconds": cost.seconds / count, "timed": timed})
+        return
+    rows = [(name, str(len(values)), _listed(values)) for name, values in axes.items()]
+    show_table(specs[0].name, [*rows, ("instances", str(specs[0].instances), "")], ("axis", "", "values"))
+    print(
+        f"\n{cost.tasks:,} tasks, about {spoken(cost.seconds)} on one core, {spoken(cost.seconds / count)} on {count}."
+    )
+    for row in timed:
+        about = ", ".join(f"{name} {value}" for name, value in row.items() if name != "seconds")
+        print(f"  timed: {about}: {spoken(row['seconds'])}")
+
+
+def _listed(values: tuple[Any, ...], most: int = 6) -> str:
+    shown = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in values]
+    return ", ".join(shown if len(shown) <= most else [*shown[: most - 2], "...", shown[-1]])
+
+
+def _export(results: Any, path: Path, as_json: bool) -> None:
+    if path.suffix == ".csv":
+        results.to_csv(path)
+    elif path.suffix == ".parquet":
+        results.to_parquet(path)
+    else:
+        raise ValueError(f"--export writes .csv or .parquet; got {path}.")
+    if as_json:
+        show_json({"file": path, **results.status()})
+    else:
+        print(f"{_counts(results)}; wrote {path}")
+
+
+def _show_status(spec: Any, results: Any, as_json: bool) -> None:
+    counts = results.status()
+    failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in results.rows(status="failed")]
+    if as_json:
+        show_json({"name": spec.name, "tasks": len(spec), **counts, "failures": failures})
+        return
+    print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
+    for error in dict.fromkeys(failure["error"] for failure in failures):
+        print(f"  failed: {error}")
+
+
+def _finish(results: Any, as_json: bool) -> None:
+    counts = results.status()
+    by = ["sampler", "n", "alpha"]
+    points = results.mean("solved_fraction", by=by)
+    if as_json:
+        show_json({**counts, "store": str(results.path), "solved_fraction": points})
+    else:
+        rows = [
+            (p["sampler"], str(p["n"]), f"{p['alpha']:g}", str(p["instances"]), f"{p['mean']:.3f} ± {p['error']:.3f}")
+            for p in points
+        ]
+        if rows:
+            show_table("fraction solved", rows, ("sampler", "n", "alpha", "instances", "solved"))
+        say(f"{_counts(results)}, in {results.path}")
+    if counts["failed"]:
+        fail(f"{counts['failed']} tasks failed; --status shows why, --retry tries them again.", code=1)

@@ -1,0 +1,140 @@
+"""Image data sets and random features as perceptron problems.
+
+`load` finds a data set where the user already has it (torchvision's, Keras', CIFAR's, Debian's folders, or one named
+by `SOLSPACE_DATA`), else downloads it once; `Perceptron.from_data` draws a random instance from it.
+
+>>> import solspace as ss
+>>> X, y = ss.data.load("digits", classes=(3, 8))
+>>> ss.Perceptron.from_data(X, y, alpha=0.5, rng=0)
+Perceptron(n=64, m=32, patterns float32, binary weights, log potential, T = 0.5, margin 0)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.data.catalogue import CATALOGUE, DataSet, data_set
+from solspace.data.fetch import advice, fetch
+from solspace.data.instances import subset
+from solspace.data.preprocess import PREPROCESSING, Preprocessing, random_features
+from solspace.data.search import SPLITS, Source, download_folder, find
+from solspace.numerics.names import unknown
+
+__all__ = [
+    "CATALOGUE",
+    "PREPROCESSING",
+    "Images",
+    "Preprocessing",
+    "Source",
+    "download_folder",
+    "fetch",
+    "find",
+    "load",
+    "random_features",
+    "subset",
+]
+
+Array = NDArray[Any]
+
+
+class Images(NamedTuple):
+    """Images `X` (k, d) and their labels `y` (k,)."""
+
+    X: Array
+    y: Array
+
+
+def load(
+    name: str,
+    classes: tuple[int, int] | str | None = None,
+    preprocess: str = "centred",
+    *,
+    split: str = "train",
+    folder: str | os.PathLike[str] | None = None,
+    download: bool = True,
+) -> Images:
+    """Return images X (k, d) and labels y (k,), in the order of the original.
+
+    Parameters
+    ----------
+    name
+        `"mnist"`, `"fashion"`, `"cifar10"` or `"digits"` (scikit-learn's, always there).
+    classes
+        The two classes to keep, labelled -1 and +1 in the order given; the paper's two unless given: (3, 8), for
+        `"fashion"` (5, 7). `"all"` keeps every class and its own number as label.
+    preprocess
+        `"centred"`: pixels/255 minus their mean over these images, rows rescaled to norm √d. `"raw"`: pixels/255.
+        `"binarised"`: ±1, the sign of the centred pixel.
+    split
+        `"train"` or `"test"`.
+    folder
+        Where to look, instead of `SOLSPACE_DATA` and the usual places.
+    download
+        Whether to download what is not found; never into a `folder` that was given.
+
+    >>> X, y = load("digits", classes=(3, 8), preprocess="raw")
+    >>> X.shape, float(X.max()), np.unique(y)
+    ((357, 64), 1.0, array([-1,  1], dtype=int8))
+    """
+    data = data_set(name)
+    if preprocess not in PREPROCESSING:
+        raise unknown("preprocess", preprocess, PREPROCESSING)
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    wanted = _wanted(data, classes)
+    images, labels = _digits(split) if data.name == "digits" else _read(data, wanted, split, folder, download)
+    if wanted is None:
+        kept, y = images, labels.astype(np.int64)
+    else:
+        chosen = np.isin(labels, wanted)
+        kept, y = images[chosen], np.where(labels[chosen] == wanted[1], np.int8(1), np.int8(-1))
+    return Images(Preprocessing.learn(preprocess, kept)(kept), y)
+
+
+def _wanted(data: DataSet, classes: tuple[int, int] | str | None) -> tuple[int, int] | None:
+    if classes is None:
+        return data.classes
+    if isinstance(classes, str):
+        if classes == "all":
+            return None
+        raise ValueError(f"classes must be two numbers, 'all' or None; got {classes!r}.")
+    try:
+        first, second = (int(each) for each in classes)
+    except (TypeError, ValueError):
+        raise ValueError(f"classes must be two numbers, 'all' or None; got {classes!r}.") from None
+    if first == second or not (0 <= first <= 9 and 0 <= second <= 9):
+        raise ValueError(f"classes must be two different numbers from 0 to 9; got {classes!r}.")
+    return first, second
+
+
+def _read(
+    data: DataSet, wanted: tuple[int, int] | None, split: str, folder: str | os.PathLike[str] | None, download: bool
+) -> tuple[Array, Array]:
+    sources = find(data.name, folder, split)
+    partial = []
+    for source in sources:
+        images, labels = source.read()
+        there = set(np.unique(labels).tolist())
+        if set(range(10) if wanted is None else wanted) <= there:
+            return images, labels
+        partial.append(f"{source} has only the classes {', '.join(map(str, sorted(there)))}")
+    if folder is None and download:
+        fetch(data.name, split=split)
+        return _read(data, wanted, split, download_folder(), False)
+    place = download_folder() if folder is None else Path(folder).expanduser()
+    missing = "; ".join(partial) or f"{data.name} ({split}) was not found" + (f" in {folder}" if folder else "")
+    raise FileNotFoundError(f"{missing}: {advice(data, split, place / data.folder)}.")
+
+
+def _digits(split: str) -> tuple[Array, Array]:
+    if split != "train":
+        raise ValueError("digits has no test split; hold out a part of it.")
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    return (images / 16).astype(np.float32), labels

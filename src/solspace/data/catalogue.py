@@ -1,0 +1,148 @@
+"""The image data sets that solspace knows by name: what they hold, who made them, where their files are published.
+
+Checksums are those of the original files: of what is downloaded, and of the uncompressed idx files, by which images
+of unknown origin are recognised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from solspace.numerics.names import unknown
+
+
+@dataclass(frozen=True)
+class Download:
+    """One published file: its name, its checksum, and the addresses to try in turn."""
+
+    file: str
+    checksum: str
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set with ten classes, and the two of them that the paper separates."""
+
+    name: str
+    title: str
+    classes: tuple[int, int]
+    pixels: int
+    count: int
+    licence: str
+    folder: str = ""
+    """Where its files go inside a data folder."""
+    downloads: dict[str, tuple[Download, ...]] = field(default_factory=dict)
+    """Files to download, by split."""
+    images_sha256: str = ""
+    labels_sha256: str = ""
+    """Checksums of the uncompressed idx files of the training split."""
+
+    @property
+    def limit(self) -> int:
+        """Bytes of images above which a file that claims to hold this data set is refused."""
+        return 2 * self.count * self.pixels
+
+
+def _idx(bases: tuple[str, ...], checksums: dict[str, str]) -> dict[str, tuple[Download, ...]]:
+    def files(split: str) -> tuple[Download, ...]:
+        names = (f"{split}-images-idx3-ubyte.gz", f"{split}-labels-idx1-ubyte.gz")
+        return tuple(Download(name, "md5:" + checksums[name], tuple(base + name for base in bases)) for name in names)
+
+    return {"train": files("train"), "test": files("t10k")}
+
+
+MNIST = DataSet(
+    name="mnist",
+    title="MNIST, handwritten digits",
+    classes=(3, 8),
+    pixels=784,
+    count=70_000,
+    licence="CC BY-SA 3.0 (LeCun, Cortes)",
+    folder="mnist",
+    downloads=_idx(
+        (
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        ),
+        {
+            "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+            "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+            "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+        },
+    ),
+    images_sha256="ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    labels_sha256="65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+)
+
+FASHION = DataSet(
+    name="fashion",
+    title="FashionMNIST, pictures of clothes",
+    classes=(5, 7),
+    pixels=784,
+    count=70_000,
+    licence="MIT (Zalando SE)",
+    folder="fashion-mnist",
+    downloads=_idx(
+        (
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        ),
+        {
+            "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+            "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+            "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+        },
+    ),
+    images_sha256="c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    labels_sha256="bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+)
+
+_CIFAR_FILES = (
+    Download(
+        "cifar-10-python.tar.gz",
+        "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+        (
+            "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+            "https://storage.googleapis.com/tensorflow/tf-keras-datasets/cifar-10-python.tar.gz",
+        ),
+    ),
+)
+
+CIFAR10 = DataSet(
+    name="cifar10",
+    title="CIFAR-10, small colour photographs",
+    classes=(3, 8),
+    pixels=3072,
+    count=60_000,
+    licence="none stated; cite Krizhevsky 2009",
+    folder="",
+    downloads={"train": _CIFAR_FILES, "test": _CIFAR_FILES},
+)
+
+DIGITS = DataSet(
+    name="digits",
+    title="scikit-learn's digits, always there",
+    classes=(3, 8),
+    pixels=64,
+    count=1797,
+    licence="CC BY 4.0 (Alpaydin, Kaynak 1998)",
+)
+
+CATALOGUE = {each.name: each for each in (MNIST, FASHION, CIFAR10, DIGITS)}
+_ALIASES = {"fashionmnist": "fashion", "cifar": "cifar10"}
+
+
+def data_set(name: str) -> DataSet:
+    """Return the data set called `name`.
+
+    >>> data_set("fashion").classes
+    (5, 7)
+    """
+    key = str(name).lower().replace("-", "").replace("_", "")
+    key = _ALIASES.get(key, key)
+    if key not in CATALOGUE:
+        raise unknown("data set", name, CATALOGUE)
+    return CATALOGUE[key]

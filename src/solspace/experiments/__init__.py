@@ -1,0 +1,1 @@
+"""Sweeps: a typed spec becomes tasks, tasks run anywhere, results land in a store and survive the run."""

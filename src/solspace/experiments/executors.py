@@ -1,0 +1,179 @@
+"""Who runs the tasks: this process, processes on this machine, or a Dask cluster.
+
+An executor is a generator: it takes tasks one by one, only as many as it can keep busy, and yields their results as
+they come, in any order. It never keeps the list of tasks, so memory does not grow with their number. Each task runs
+on one thread, here as elsewhere, since threads change the rounding of a matrix product. A worker that dies costs its
+task another try; a task that has cost three workers is a failed result.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from solspace.experiments.tasks import Task, finished, run
+from solspace.experiments.worker import Worker, WorkerDied
+from solspace.numerics.names import unknown
+from solspace.store import Result
+
+DEATHS = 3
+"""Workers a task may cost before it counts as failed."""
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_limited = 0
+
+
+def keep_to_one_thread() -> None:
+    """Keep BLAS and Numba to one thread in this process; cheap when nothing was imported since the last call."""
+    global _limited
+    if len(sys.modules) == _limited:
+        return
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    if "numba" in sys.modules:
+        sys.modules["numba"].set_num_threads(1)
+    _limited = len(sys.modules)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Undo `keep_to_one_thread` when the block ends."""
+    global _limited
+    from threadpoolctl import threadpool_limits
+
+    numba = sys.modules.get("numba")
+    before = numba.get_num_threads() if numba else None
+    with threadpool_limits(1):
+        try:
+            yield
+        finally:
+            _limited = 0
+            if numba := sys.modules.get("numba"):
+                numba.set_num_threads(before or numba.config.NUMBA_NUM_THREADS)
+
+
+def run_on_one_thread(task: Task) -> Result:
+    """Return the task's result, computed on one thread of this process."""
+    keep_to_one_thread()
+    return run(task)
+
+
+def serial(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
+    """Yield results computed in this process, in the order of the tasks."""
+    with one_thread():
+        yield from map(run_on_one_thread, tasks)
+
+
+def processes(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
+    """Yield results from worker processes, one for each core unless `n_workers` says otherwise."""
+    count = n_workers or cores()
+    inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+    outbox: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
+    pool = [_Attendant(inbox, outbox) for _ in range(count)]
+    try:
+        yield from _window(tasks, 2 * count, inbox.put, outbox.get)
+    finally:
+        for _ in pool:
+            inbox.put(None)
+        for attendant in pool:
+            attendant.end()
+
+
+def _window(
+    tasks: Iterable[Task], width: int, submit: Callable[[Task], Any], receive: Callable[[], Any]
+) -> Iterator[Result]:
+    """Keep at most `width` tasks submitted and not yet received."""
+    waiting = 0
+    tasks = iter(tasks)
+    more = True
+    while more or waiting:
+        while more and waiting < width:
+            task = next(tasks, None)
+            more = task is not None
+            if task is not None:
+                submit(task)
+                waiting += 1
+        if waiting:
+            result = receive()
+            waiting -= 1
+            if isinstance(result, BaseException):
+                raise result
+            yield result
+
+
+class _Attendant:
+    """A thread that looks after one worker process: hands it tasks, starts another when it dies."""
+
+    def __init__(self, inbox: Any, outbox: Any) -> None:
+        self.inbox, self.outbox = inbox, outbox
+        self.worker: Worker | None = None
+        self.ending = False
+        self.thread = threading.Thread(target=self._attend, daemon=True)
+        self.thread.start()
+
+    def _attend(self) -> None:
+        try:
+            while (task := self.inbox.get()) is not None and not self.ending:
+                self.outbox.put(self._run(task))
+        except BaseException as error:
+            self.outbox.put(error)
+        finally:
+            if self.worker is not None:
+                self.worker.close()
+
+    def _run(self, task: Task) -> Result:
+        cause = "stopped"
+        for _ in range(DEATHS):
+            try:
+                if self.worker is None:
+                    self.worker = Worker()
+                if self.ending:
+                    break
+                return self.worker.run(task)
+            except WorkerDied as death:
+                cause = str(death)
+                if self.worker is not None:
+                    self.worker.close()
+                self.worker = None
+        return lost(task, cause)
+
+    def end(self) -> None:
+        """Stop at once: the task in hand is given up."""
+        self.ending = True
+        if (worker := self.worker) is not None:
+            worker.process.kill()
+        self.thread.join()
+
+
+def lost(task: Task, cause: str) -> Result:
+    """Return the failed result of a task that costs every worker its life."""
+    message = f"the task ended {DEATHS} worker processes ({cause}): out of memory, or killed by the system?"
+    return finished(task, {}, {}, error=message)
+
+
+def dask(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
+    """Yield results from a Dask cluster: the one at `scheduler`, or a local one."""
+    from solspace.experiments.cluster import dask_results
+
+    return dask_results(tasks, n_workers or cores(), scheduler)
+
+
+EXECUTORS: dict[str, Callable[..., Iterator[Result]]] = {"serial": serial, "processes": processes, "dask": dask}
+
+
+def find(name: str) -> Callable[..., Iterator[Result]]:
+    """Return the executor called `name`."""
+    if name not in EXECUTORS:
+        raise unknown("executor", name, EXECUTORS)
+    return EXECUTORS[name]

@@ -1,0 +1,101 @@
+"""What the figures on real images share: the fraction of instances solved against the load, for three methods.
+
+One row of panels for each preprocessing, since the paper does not say which was used: *centred* rows have stabilities
+of standard deviation 1, *raw* ones are pixels/255. A panel for each number of sweeps, or for each number of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from solspace.data.catalogue import data_set
+from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.images import ImageSpec
+from solspace.experiments.results import Results
+
+PREPROCESS = ("centred", "raw")
+LABELS = {
+    "tau": r"τ-annealing, $-\log s$, T = 0.5",
+    "errors": r"annealing $T$ on $\Theta(-s)$",
+    "hinge": r"annealing $T$ on $-s\,\Theta(-s)$",
+}
+Sizes = Mapping[str, Mapping[int, tuple[Sequence[float], int]]]
+BY = ("preprocess", "n_sweeps", "n", "method", "alpha")
+
+
+def steps(start: float, stop: float, step: float) -> tuple[float, ...]:
+    """Return start, start + step, ..., stop.
+
+    >>> steps(0.1, 0.3, 0.1)
+    (0.1, 0.2, 0.3)
+    """
+    return tuple(round(start + i * step, 6) for i in range(round((stop - start) / step) + 1))
+
+
+def pixels(name: str, data: str, sizes: Sizes) -> Figure:
+    """Return the figure of a data set's own pixels; `sizes` maps a size to sweeps: (loads, instances)."""
+    known = data_set(data)
+
+    def specs(size: str) -> list[ImageSpec]:
+        return [
+            ImageSpec(data, alphas, (sweeps,), preprocess=PREPROCESS, instances=instances)
+            for sweeps, (alphas, instances) in sizes[size].items()
+        ]
+
+    def draw(results: Results, size: str) -> Picture:
+        panels = [(f"{sweeps} sweeps", {"n_sweeps": sweeps}) for sweeps in sizes[size]]
+        return _picture(results, panels, f"{_title(data)}, N = {known.pixels}")
+
+    return _figure(name, f"{known.title}: instances solved", draw, specs)
+
+
+def projected(name: str, data: str, sizes: Sizes) -> Figure:
+    """Return the figure of random features with N sweeps; `sizes` maps a size to features: (loads, instances)."""
+
+    def specs(size: str) -> list[ImageSpec]:
+        return [
+            ImageSpec(data, alphas, ("n",), features=(n,), preprocess=PREPROCESS, instances=instances)
+            for n, (alphas, instances) in sizes[size].items()
+        ]
+
+    def draw(results: Results, size: str) -> Picture:
+        panels = [(f"N = {n} features, N sweeps", {"n": n}) for n in sizes[size]]
+        return _picture(results, panels, f"random linear features of {_title(data)}")
+
+    return _figure(name, f"{data_set(data).title}: instances of random features solved", draw, specs)
+
+
+def _figure(name: str, title: str, draw: Callable[..., Picture], specs: Callable[[str], Any]) -> Figure:
+    return Figure(name, title, "appendix", draw, specs)
+
+
+def _title(data: str) -> str:
+    known = data_set(data)
+    return f"{known.title.split(',')[0]} {known.classes[0]} against {known.classes[1]}"
+
+
+def _picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str) -> Picture:
+    from solspace.plots import style, sweeps
+
+    table = results.mean("solved_fraction", by=BY)
+    for point in table:
+        point["label"] = LABELS[point["method"]]
+    with style.style():
+        figure, axes = style.panels(
+            len(panels), width=4.4, height=3.4, rows=len(PREPROCESS), sharey=True, squeeze=False
+        )
+        for row, preprocess in zip(axes, PREPROCESS):
+            for ax, (title, common) in zip(row, panels):
+                chosen = {"preprocess": preprocess, **common}.items()
+                sweeps.success([p for p in table if chosen <= p.items()], ax, series="label", label="{}")
+                ax.set_title(f"{title}, {preprocess} pixels")
+        figure.suptitle(heading, fontsize=11)
+        counts = sorted({point["instances"] for point in table})
+        some = "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
+        sweeps.note(
+            figure,
+            f"{some} instances a point, one chain each, solved: no training error at the end of the schedule; "
+            "bars: one-sigma Wilson intervals over instances",
+        )
+    return Picture(figure, table)

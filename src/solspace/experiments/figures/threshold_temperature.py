@@ -1,0 +1,137 @@
+"""Ours: how far ASL reaches depends on the temperature of the log potential, and theory knows.
+
+Left: the predicted threshold against T; its largest value is near T = 0.70, above the paper's choice T = 0.5. What
+theory predicts is where message passing stops to converge: centre, its instability λ along the run against the
+overlap q, measured and predicted (λ = 1 is where F' = 0), and the fraction of calls that missed their tolerance,
+against the load. What does not follow is success: right, the samples that solve their instance at T = 0.5 and 0.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.predictions import instability_of, thresholds_of
+from solspace.experiments.results import Results
+from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import Task
+from solspace.measure import Target
+
+TEMPERATURES = (0.5, 0.7)
+SHOWN = 0.64
+"""The load at which the instability along the run is drawn."""
+
+
+def _target(temperature: float) -> Target:
+    return Target("binary", "log", temperature=temperature)
+
+
+def specs(size: str) -> Sequence[Spec]:
+    """Return a sweep over the load for success and convergence, at both temperatures."""
+    n, samples, instances = {"quick": (1001, 2, 10), "paper": (10001, 8, 20)}[size]
+    alphas = {"start": 0.56, "stop": 0.72, "step": 0.04 if size == "quick" else 0.02}
+    return [
+        Spec(name="threshold-temperature", n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES),
+             sampler={"name": "asl", "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
+    ]  # fmt: skip
+
+
+def theory(size: str) -> Sequence[Task]:
+    """Return thresholds against T, and λ(q) at the load shown."""
+    heats = np.round(np.linspace(0.3, 1.0, {"quick": 8, "paper": 36}[size]), 6)
+    tasks = [task for heat in heats for task in thresholds_of(_target(float(heat)))]
+    return tasks + [instability_of(_target(heat), SHOWN) for heat in TEMPERATURES]
+
+
+def draw(results: Results, size: str) -> Picture:
+    """Return three panels."""
+    from solspace.plots import style, sweeps
+
+    table: list[dict[str, Any]] = []
+    with style.style():
+        figure, (left, centre, right) = style.panels(3, width=4.4)
+        table += _draw_thresholds(results, left)
+        table += _draw_instability(results, centre)
+        table += _draw_success(results, right)
+        size_of = next(results.rows(kind="sample")).task
+        count = max(point.get("instances", 0) for point in table)
+        figure.suptitle(r"binary perceptron, $U = -\log s$, κ = 0", fontsize=11)
+        sweeps.note(
+            figure,
+            f"N = {size_of['n']}, {count} instances a point with {size_of['n_samples']} samples each, ±1 patterns, "
+            "method careful; bars: one-sigma intervals over instances",
+        )
+    return Picture(figure, table)
+
+
+def _draw_thresholds(results: Results, ax: Any) -> list[dict[str, Any]]:
+    from solspace.plots.style import BLUE, RED
+
+    rows = [row for row in results.rows(kind="thresholds") if row.values["asl"] is not None]
+    heats = np.array([row.task["target"]["temperature"] for row in rows])
+    loads = np.array([row.values["asl"] for row in rows])
+    ax.plot(heats, loads, color=RED, marker="o", ms=3)
+    for heat in TEMPERATURES:
+        ax.axvline(heat, color=BLUE, lw=0.9, ls="--")
+    ax.set(xlabel="temperature $T$", ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
+    return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
+
+
+def _draw_instability(results: Results, ax: Any) -> list[dict[str, Any]]:
+    from solspace.plots.style import GREY, SERIES
+
+    table = []
+    for colour, heat in zip(SERIES[::3], TEMPERATURES):
+        target = _target(heat).to_dict()
+        (line,) = (row for row in results.rows(arrays=True, kind="instability") if row.task["target"] == target)
+        ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
+        rows = results.rows(arrays=True, kind="sample")
+        runs = [r for r in rows if r.task["target"] == target and abs(r.task["alpha"] - SHOWN) < 1e-9]
+        measured = np.concatenate(
+            [[1 - r.arrays["path_overlap"].ravel(), r.arrays["path_instability"].ravel()] for r in runs], 1
+        )
+        table += _binned(measured, ax, colour, heat)
+    ax.axhline(1, color=GREY, lw=0.9, ls="--")
+    ax.set(xscale="log", xlabel="$1 - q$", ylabel=r"instability $\lambda$ of AMP", ylim=(0, 1.6), xlim=(0.5, 1e-4))
+    ax.set_title(f"along the run, α = {SHOWN:g}")
+    ax.legend()
+    return table
+
+
+def _binned(measured: Any, ax: Any, colour: str, heat: float) -> list[dict[str, Any]]:
+    """Draw the mean measured λ in bins of log(1 - q), with its spread over runs."""
+    variance, value = measured[:, np.isfinite(measured).all(axis=0) & (measured[0] > 1e-6)]
+    edges = np.logspace(-4, np.log10(0.5), 20)
+    slot = np.digitize(variance, edges)
+    table = []
+    for k in range(1, len(edges)):
+        inside = value[slot == k]
+        if len(inside) >= 5:
+            table.append({
+                "panel": "instability", "temperature": heat, "variance": float(np.sqrt(edges[k - 1] * edges[k])),
+                "mean": float(inside.mean()), "spread": float(inside.std()), "runs": len(inside),
+            })  # fmt: skip
+    x, y, bars = ([line[name] for line in table] for name in ("variance", "mean", "spread"))
+    ax.errorbar(x, y, yerr=bars, fmt="o", ms=3.5, color=colour, elinewidth=0.8, label=f"measured, T = {heat:g}")
+    return table
+
+
+def _draw_success(results: Results, ax: Any) -> list[dict[str, Any]]:
+    from solspace.plots import sweeps
+
+    by = ["temperature", "alpha"]
+    solved = results.mean("solved_fraction", by=by)
+    missed = results.mean("unconverged", by=by)
+    sweeps.success(solved, ax, series="temperature", label="solved, T = {}")
+    sweeps.curves(missed, ax, series="temperature", label="unconverged, T = {}", dashed=True)
+    ax.set(ylabel="fraction", title="success, and AMP calls that missed their tolerance")
+    ax.legend()
+    return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
+
+
+FIGURE = Figure(
+    "threshold-temperature", "ASL's threshold against T, AMP's convergence, and success", "ours", draw, specs, theory
+)

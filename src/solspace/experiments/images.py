@@ -1,0 +1,103 @@
+"""Sweeps on real images: which data set, which preprocessings and features, which loads, which samplers.
+
+A task draws its instance from the pool of a data set as `Perceptron.from_data` does. Which images and which features
+depends on the data set, the number of features, the load, the seed and the instance number: samplers and
+preprocessings are compared on the same images.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from solspace import data
+from solspace.data.catalogue import data_set
+from solspace.experiments.checks import sized
+from solspace.experiments.samplers import find
+from solspace.experiments.sampling import summary
+from solspace.experiments.tasks import Task
+from solspace.measure import Target
+from solspace.problem import Perceptron
+
+METHODS = {
+    "tau": ("tau", Target(potential="log", temperature=0.5)),
+    "errors": ("temperature", Target(potential="errors", temperature=1.0)),
+    "hinge": ("temperature", Target(potential="hinge", temperature=1.0)),
+}
+"""The paper's three: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
+
+
+@dataclass(frozen=True)
+class ImageSpec:
+    """A grid of image problems and methods; tasks in the order of `Spec.tasks`.
+
+    >>> spec = ImageSpec("digits", alphas=(0.3, 0.5), n_sweeps=(20, "n"), methods=("tau",), instances=3)
+    >>> len(spec), next(spec.points())["options"]
+    (12, {'n_sweeps': 20})
+    """
+
+    data: str
+    alphas: Sequence[float]
+    n_sweeps: Sequence[int | str]
+    features: Sequence[int | None] = (None,)
+    preprocess: Sequence[str] = ("centred",)
+    methods: Sequence[str] = tuple(METHODS)
+    instances: int = 1
+    seed: int = 0
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Yield the points of the grid, as a task's values without the instance."""
+        known = data_set(self.data)
+        grid = itertools.product(self.preprocess, self.features, self.n_sweeps, self.alphas, self.methods)
+        for preprocess, features, sweeps, alpha, method in grid:
+            sampler, target = METHODS[method]
+            n = known.pixels if features is None else features
+            options = {"n_sweeps": sized(sweeps, n), **dict(self.options)}
+            yield {
+                "kind": "images", "data": known.name, "classes": list(known.classes), "preprocess": preprocess,
+                "features": features, "n": n, "alpha": alpha, "method": method, "sampler": sampler, "options": options,
+                "target": target.to_dict(), "n_samples": 1, "seed": self.seed,
+            }  # fmt: skip
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield all tasks, once the images are on this machine: the first instance of every point, then the second."""
+        if not data.find(self.data):
+            data.fetch(self.data)
+        points = list(self.points())
+        for instance in range(self.instances):
+            for point in points:
+                yield Task({**point, "instance": instance})
+
+    def with_options(self, **options: Any) -> ImageSpec:
+        """Return the spec with options set for its samplers."""
+        return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.points()) * self.instances
+
+
+def solve(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what `sampling.summary` says of one instance, and the accuracy on the images that it did not see."""
+    values = task.values
+    X, y = _pool(values["data"], tuple(values["classes"]), values["preprocess"])
+    seed = task.seed_from("seed", "data", "features", "alpha", "instance")
+    target = Target.from_dict(values["target"])
+    problem = Perceptron.from_data(X, y, values["alpha"], values["features"], target=target, rng=seed)
+    samples = find(values["sampler"]).draw(problem, values["n_samples"], task.seed, values["options"])
+    numbers = summary(problem, samples)
+    if values["features"] is None and problem.m < len(y):
+        unseen = np.setdiff1d(np.arange(len(y)), data.subset(y, problem.m, rng=seed))
+        sides = np.sign(X[unseen] @ samples.weights[0].astype(np.float32))
+        numbers["accuracy"] = float(np.mean(sides == y[unseen]))
+    return numbers, {}
+
+
+@lru_cache(maxsize=2)
+def _pool(name: str, classes: tuple[int, int], preprocess: str) -> data.Images:
+    return data.load(name, classes, preprocess)

@@ -1,0 +1,139 @@
+"""Run tasks into a store: skip what is there, compute the rest anywhere, add each result as it comes.
+
+Nothing about a run is kept but its results. So there is no state to lose: to go on after Ctrl-C, a kill or a restart
+is to run the same thing again, and at most the tasks that were running are computed twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from solspace.experiments import executors
+from solspace.experiments.results import Results
+from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import Task
+from solspace.numerics.progress import progress
+from solspace.store import Result, Store
+
+_CHUNK = 200
+
+
+@dataclass
+class Outcome:
+    """What a run did."""
+
+    computed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+def sweep(
+    spec: Spec | Iterable[Spec] | str | os.PathLike[str],
+    store: str | os.PathLike[str] = "runs.db",
+    executor: str = "processes",
+    *,
+    scheduler: str | None = None,
+    n_workers: int | None = None,
+    retry: bool = False,
+    show_progress: bool | None = None,
+) -> Results:
+    """Run all tasks of a spec that the store does not hold yet, and return the spec's results.
+
+    Parameters
+    ----------
+    spec
+        A `Spec`, several, or the path of a TOML file.
+    store
+        The SQLite file of results; made when it is not there.
+    executor
+        `"serial"`, `"processes"` (all cores, one thread each) or `"dask"`.
+    scheduler
+        Address of a running Dask scheduler, for example `"tcp://10.0.0.1:8786"`; a local cluster without.
+    n_workers
+        Number of processes; all cores unless given.
+    retry
+        Whether tasks that failed are tried again.
+    show_progress
+        True, False, or None: only on a terminal.
+
+    >>> import pathlib, tempfile
+    >>> spec = Spec(n=9, alpha=[0.3, 0.5], sampler="exact", instances=3)
+    >>> results = sweep(spec, pathlib.Path(tempfile.mkdtemp()) / "runs.db", executor="serial")
+    >>> len(results), results.mean("solved_fraction", by=["alpha"])[0]["mean"]
+    (6, 1.0)
+    """
+    specs = as_specs(spec)
+    total = sum(len(one) for one in specs)
+    run_tasks(lambda: tasks_of(specs), store, executor, total=total, label=specs[0].name, scheduler=scheduler,
+              n_workers=n_workers, retry=retry, show_progress=show_progress)  # fmt: skip
+    return Results(lambda: tasks_of(specs), store)
+
+
+def as_specs(given: Any) -> list[Spec]:
+    """Return the list of specs that a spec, several of them or the path of a TOML file stand for."""
+    if isinstance(given, (str, os.PathLike)):
+        given = Spec.from_toml(given)
+    specs = [given] if isinstance(given, Spec) else list(given) if isinstance(given, Iterable) else []
+    if not specs or not all(isinstance(one, Spec) for one in specs):
+        raise ValueError(f"spec must be a Spec, a list of them or the path of a TOML file; got {given!r}.")
+    return specs
+
+
+def tasks_of(specs: Iterable[Spec]) -> Iterator[Task]:
+    """Yield the tasks of all specs."""
+    return itertools.chain.from_iterable(spec.tasks() for spec in specs)
+
+
+def run_tasks(
+    tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str], executor: str = "processes", *, total: int = 0,
+    label: str = "sweep", scheduler: str | None = None, n_workers: int | None = None, retry: bool = False,
+    show_progress: bool | None = None,
+) -> Outcome:  # fmt: skip
+    """Run those of `tasks()` that the store lacks; the engine behind `sweep` and the figures."""
+    if n_workers is not None and n_workers < 1:
+        raise ValueError(f"n_workers must be at least 1; got {n_workers}.")
+    if scheduler is not None and executor != "dask":
+        raise ValueError(f"scheduler belongs to executor 'dask'; got executor {executor!r}.")
+    execute = executors.find(executor)
+    outcome = Outcome()
+    with Store(store, write=True) as results, progress(total, label, show_progress) as bar:
+
+        def skip(count: int) -> None:
+            outcome.skipped += count
+            bar.advance(count)
+
+        missing = _missing(tasks(), results, retry, skip)
+        if (first := next(missing, None)) is None:
+            return outcome
+        stream = execute(itertools.chain([first], missing), n_workers=n_workers, scheduler=scheduler)
+        try:
+            for result in stream:
+                _same_code(result)
+                results.add(result)
+                outcome.computed += 1
+                outcome.failed += result.status == "failed"
+                bar.advance(1, note=f"{outcome.failed} failed" if outcome.failed else "")
+        finally:
+            getattr(stream, "close", lambda: None)()
+    return outcome
+
+
+def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], Any]) -> Iterator[Task]:
+    tasks = iter(tasks)
+    while chunk := list(itertools.islice(tasks, _CHUNK)):
+        there = store.statuses(task.key for task in chunk)
+        missing = [task for task in chunk if there.get(task.key) is None or (retry and there[task.key] == "failed")]
+        skip(len(chunk) - len(missing))
+        yield from missing
+
+
+def _same_code(result: Result) -> None:
+    if Task(result.task).key != result.key:
+        raise ChildProcessError(
+            f"the worker on {result.host} runs another version of solspace ({result.version}), whose results do "
+            "not belong into this store: install the same version everywhere."
+        )

@@ -1,0 +1,144 @@
+"""The samplers a sweep can name: each is one function (problem, n_samples, rng, options) -> Samples, with a version."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from solspace.experiments.checks import Check, number, one_of, sweeps, whole
+from solspace.numerics.names import unknown
+from solspace.numerics.streams import RNG
+from solspace.problem import Perceptron
+from solspace.samples import Samples
+
+DEVICES = ("cpu", "gpu", "auto")
+Draw = Callable[[Perceptron, int, RNG, Mapping[str, Any]], Samples]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A named sampler.
+
+    Attributes
+    ----------
+    draw
+        (problem, n_samples, rng, options) -> Samples.
+    version
+        Raised when the sampler's results change; old rows then stay in the store but no longer count.
+    options
+        Allowed options, each with a function (name, value) that returns the checked value or raises `ValueError`.
+    work
+        (n, m, n_samples, options) -> number of elementary operations, up to a constant: the shape of the cost.
+    check
+        Raises `ValueError` where the sampler cannot work on (n, target).
+    numbers
+        Samples -> numbers about the run to keep with each result.
+    path
+        Names in `samples.info` of what `keep = ["path"]` keeps.
+    """
+
+    draw: Draw
+    version: int
+    work: Callable[[int, int, int, Mapping[str, Any]], float]
+    options: Mapping[str, Check] = field(default_factory=dict)
+    check: Callable[[int, Any], None] = lambda n, target: None
+    numbers: Callable[[Samples], dict[str, float]] = lambda samples: {}
+    path: tuple[str, ...] = ()
+
+
+def _exact(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
+    return Samples.of(problem, problem.enumerate().sample(n_samples, rng), {"sampler": "exact"})
+
+
+def _check_exact(n: int, target: Any) -> None:
+    if n > 20 or target.prior.name != "binary":
+        raise ValueError(
+            f"sampler 'exact' needs binary weights and n <= 20, since it enumerates all of them; got n = {n}, "
+            f"{target.prior} weights."
+        )
+
+
+def _localize(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
+    from solspace.samplers.localize import localize
+
+    with warnings.catch_warnings():
+        # A sweep crosses thresholds on purpose: what did not converge is in the numbers.
+        warnings.simplefilter("ignore")
+        return localize(problem, n_samples, rng, progress=False, **options)
+
+
+def _localize_numbers(samples: Samples) -> dict[str, float]:
+    """Return AMP's iterations a sample, the fraction of its calls that missed their tolerance, and the largest λ."""
+    info = samples.info
+    ran = np.isfinite(info["instability"])
+    return {
+        "iterations": float(np.sum(info["iterations"]) / len(samples)),
+        "unconverged": float(np.mean(~np.asarray(info["converged"], bool)[ran])) if ran.any() else 1.0,
+        "instability": float(np.mean(np.nanmax(info["instability"], axis=0, initial=0.0))),
+    }
+
+
+def _annealer(schedule: str) -> Draw:
+    def draw(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
+        from solspace.samplers.anneal import anneal
+
+        return anneal(problem, n_samples, schedule=schedule, rng=rng, n_threads=1, progress=False, **options)
+
+    return draw
+
+
+def _annealing_numbers(samples: Samples) -> dict[str, float]:
+    return {"acceptance": float(np.nanmean(samples.info["acceptance"]))}
+
+
+def _annealing_work(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
+    return float(n) * m * k * (options.get("n_sweeps", _SWEEPS) + options.get("n_extra", 0))
+
+
+def _check_annealing(n: int, target: Any) -> None:
+    if target.prior.name != "binary":
+        raise ValueError(f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights.")
+
+
+_SWEEPS = 1001
+"""What `anneal` does when it is not told how many sweeps."""
+_ANNEALING = {"n_sweeps": sweeps, "mode": one_of("mode", ("sample", "solve")), "device": one_of("device", DEVICES)}
+_LOCALIZE = {
+    "method": one_of("method", ("auto", "fast", "careful")),
+    "integrator": one_of("integrator", ("auto", "heun", "posterior", "euler")),
+    "step": number(positive=True),
+    "longest_step": number(positive=True),
+    "final_time": number(positive=True),
+    "tolerance": number(positive=True),
+    "max_iterations": whole(1),
+    "damping": lambda name, value: value if value == "auto" else number()(name, value),
+    "variances": one_of("variances", ("auto", "scalar", "full")),
+    "precision": one_of("precision", ("float32", "float64")),
+    "device": one_of("device", DEVICES),
+}
+SAMPLERS: dict[str, Sampler] = {
+    "exact": Sampler(_exact, 1, work=lambda n, m, k, options: 2.0**n * m, check=_check_exact),
+    "asl": Sampler(
+        _localize, 1, work=lambda n, m, k, options: float(n) * m * k, numbers=_localize_numbers, options=_LOCALIZE,
+        path=("t", "overlap", "iterations", "converged", "instability"),
+    ),
+    "tau": Sampler(
+        _annealer("tau"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,
+        options={**_ANNEALING, "n_extra": whole(0), "thin": whole(1)}, path=("acceptance", "energy"),
+    ),
+    "temperature": Sampler(
+        _annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,
+        options=_ANNEALING, path=("acceptance", "energy"),
+    ),
+}  # fmt: skip
+
+
+def find(name: str) -> Sampler:
+    """Return the sampler called `name`."""
+    if name not in SAMPLERS:
+        raise unknown("sampler", name, SAMPLERS)
+    return SAMPLERS[name]

@@ -1,0 +1,65 @@
+"""The task behind every sweep: draw one random problem, sample it, keep what the figures need.
+
+Patterns depend on n, alpha, their ensemble, the spec's seed and the instance number only: samplers and targets are
+compared on the same problems. The sampler's own randomness depends on the whole task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from solspace.experiments.samplers import find
+from solspace.experiments.tasks import Task
+from solspace.measure import Target
+from solspace.problem import Perceptron
+from solspace.samples import Samples
+
+KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
+"""Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""
+
+
+def problem_of(task: Task) -> Perceptron:
+    """Return the random problem of a task, the same wherever and whenever it is asked for."""
+    values = task.values
+    seed = task.seed_from("seed", "n", "alpha", "patterns", "instance")
+    target = Target.from_dict(values["target"])
+    return Perceptron.random(values["n"], values["alpha"], target, values["patterns"], rng=seed)
+
+
+def sample(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the numbers and the arrays of one instance's samples."""
+    values = task.values
+    problem = problem_of(task)
+    sampler = find(values["sampler"])
+    samples = sampler.draw(problem, values["n_samples"], task.seed, values["options"])
+    arrays = {name: _array(samples, name) for name in values["keep"] if name != "path"}
+    if "path" in values["keep"]:
+        arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in sampler.path}
+    return {**summary(problem, samples), **sampler.numbers(samples)}, arrays
+
+
+def summary(problem: Perceptron, samples: Samples) -> dict[str, Any]:
+    """Return the numbers kept for every task."""
+    violated = problem.target.violated(samples.stabilities).sum(axis=1)
+    numbers: dict[str, Any] = {
+        "m": problem.m,
+        "solved": int(samples.solved.sum()),
+        "solved_fraction": float(samples.solved.mean()),
+        "violations": float(violated.mean()),
+        "mean_stability": float(samples.stabilities.mean()),
+    }
+    if len(samples) > 1:
+        numbers["overlap"] = float(samples.overlaps().mean())
+    return numbers
+
+
+def _array(samples: Samples, name: str) -> np.ndarray[Any, Any]:
+    if name == "overlaps":
+        return samples.overlaps()
+    if name == "violations":
+        return samples.target.violated(samples.stabilities).sum(axis=1)
+    if name == "stabilities":
+        return samples.stabilities.astype(np.float32)
+    return getattr(samples, name)

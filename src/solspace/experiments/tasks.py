@@ -1,0 +1,152 @@
+"""A task: plain values that say what to compute, a key that names its result, and the seeds that follow from it.
+
+Everything about a task's result follows from its JSON text alone. The key is the hash of that text and of the version
+of the code that matters for it; seeds are hashes of parts of it. So a result does not depend on the order of tasks,
+on who ran them or on what was interrupted, and two programs that state the same task share its result.
+
+A *kind* of task is a function of the task's values that returns numbers and arrays. `KINDS` lists them; each carries a
+version, to be raised when its results change.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import socket
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from solspace._version import __version__
+from solspace.numerics.names import unknown
+from solspace.store import Result
+
+KINDS = {
+    "sample": ("solspace.experiments.sampling:sample", 1),
+    "windows": ("solspace.experiments.predictions:windows", 1),
+    "thresholds": ("solspace.experiments.predictions:thresholds", 1),
+    "free-entropy": ("solspace.experiments.predictions:free_entropy", 1),
+    "stabilities": ("solspace.experiments.predictions:stabilities", 1),
+    "instability": ("solspace.experiments.predictions:instability", 1),
+    "edge": ("solspace.experiments.predictions:edge", 1),
+    "images": ("solspace.experiments.images:solve", 1),
+}
+"""Kind of task: (where its function is, version of its results)."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One unit of work.
+
+    >>> task = Task({"kind": "sample", "n": 9, "sampler": "exact"})
+    >>> task.key == Task({"sampler": "exact", "n": 9, "kind": "sample"}).key
+    True
+    """
+
+    values: Mapping[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        """The task as canonical JSON."""
+        return json.dumps(dict(self.values), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @cached_property
+    def key(self) -> str:
+        """128-bit name of the result."""
+        return _digest(f"{self.text}|{results_version(self.values)}")
+
+    @cached_property
+    def seed(self) -> int:
+        """128-bit seed of the task's own randomness."""
+        return int(_digest(f"seed|{self.text}"), 16)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the cached key: a worker finds its own, which differs from the driver's when its code does.
+        return Task, (dict(self.values),)
+
+    def seed_from(self, *names: str) -> int:
+        """Return a seed that depends on some of the task's values only: what tasks share that are to be compared."""
+        part = json.dumps({name: self.values[name] for name in names}, sort_keys=True, separators=(",", ":"))
+        return int(_digest(f"part|{part}"), 16)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def results_version(values: Mapping[str, Any]) -> str:
+    """Return the version of the results of a task: its kind's, and its sampler's where it has one."""
+    _, version = _kind(values["kind"])
+    if "sampler" not in values:
+        return str(version)
+    from solspace.experiments.samplers import find
+
+    return f"{version}.{find(values['sampler']).version}"
+
+
+def _kind(name: str) -> tuple[str, int]:
+    if name not in KINDS:
+        raise unknown("kind of task", name, KINDS)
+    return KINDS[name]
+
+
+@cache
+def _function(kind: str) -> Any:
+    module, name = _kind(kind)[0].split(":")
+    return getattr(import_module(module), name)
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import the user's own modules, which may register potentials."""
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise ValueError(f"modules: cannot import {name!r} ({error}).") from error
+
+
+def run(task: Task) -> Result:
+    """Return the task's result; an error becomes a result that says so."""
+    start = time.perf_counter()
+    values: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    error = ""
+    try:
+        import_modules(task.values.get("modules", ()))
+        values, arrays = _function(task.values["kind"])(task)
+        values = {name: _plain(value) for name, value in values.items()}
+    except Exception as problem:
+        trace = "".join(traceback.format_exception(problem, limit=-6)).strip()
+        error = f"{type(problem).__name__}: {problem}\n\n{trace}"
+    return finished(task, values, arrays, error, time.perf_counter() - start)
+
+
+def finished(
+    task: Task, values: dict[str, Any], arrays: dict[str, Any], error: str = "", seconds: float = 0.0
+) -> Result:
+    """Return a result with its provenance filled in."""
+    return Result(
+        key=task.key, task=dict(task.values), status="failed" if error else "done", values={} if error else values,
+        arrays={} if error else arrays, error=error, version=__version__, seed=str(task.seed),
+        host=socket.gethostname(), seconds=seconds,
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Return a number, string, list or None that JSON can say; what is not finite becomes None."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

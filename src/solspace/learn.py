@@ -1,0 +1,221 @@
+"""A perceptron with ±1 weights as a scikit-learn classifier.
+
+Training is sampling: the classifier draws weights that classify the training set without error from the measure that
+τ-annealing, localization or temperature annealing end in. One solution drawn so already generalises; several of them,
+drawn independently, form a committee whose votes are probabilities.
+
+>>> from sklearn.datasets import load_digits
+>>> X, y = load_digits(n_class=2, return_X_y=True)
+>>> model = BinaryPerceptronClassifier(random_state=0).fit(X[::2], y[::2])
+>>> bool(model.solved_), bool(model.score(X[1::2], y[1::2]) > 0.95)
+(True, True)
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from solspace.data.preprocess import PREPROCESSING, Preprocessing
+from solspace.measure import Target
+from solspace.numerics.names import unknown
+from solspace.problem import Perceptron
+
+Array = NDArray[Any]
+SAMPLERS = ("tau", "asl", "temperature")
+
+
+class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
+    """Two classes separated by ±1 weights, drawn fairly from those that make no training error.
+
+    Parameters
+    ----------
+    sampler
+        `"tau"`: τ-annealing, which finds solutions furthest. `"asl"`: stochastic localization with automatic damping.
+        `"temperature"`: simulated annealing on the size of the errors.
+    n_sweeps
+        Sweeps of annealing; as many as there are features, at least 100, unless given. Not used by `"asl"`.
+    temperature
+        That of the log potential for `"tau"` and `"asl"` (0.5 unless given); where annealing starts for
+        `"temperature"` (1 unless given).
+    n_solutions
+        Size of the committee.
+    preprocess
+        `"centred"`: the mean of each feature over the training set is subtracted and rows are rescaled. `"raw"`: rows
+        as they are. `"binarised"`: the sign of the centred features.
+    random_state
+        Seed, `RandomState` or None.
+    n_jobs
+        Solutions sought side by side; None is 1, -1 all cores. The result does not depend on it.
+    device
+        `"cpu"` or `"gpu"`.
+
+    Attributes
+    ----------
+    weights_
+        (n_solutions, n_features_in_) of ±1.
+    solved_
+        Whether every solution classifies the training set without error.
+    n_violations_
+        Training samples that the worst solution gets wrong; `violations_` (n_solutions,) has them all.
+    classes_, n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    There is no intercept: centre the data, or add a constant feature. More than two classes go through scikit-learn's
+    `OneVsRestClassifier` or `OneVsOneClassifier`. `predict_proba` is the fraction of the committee's votes; a
+    committee of one is always sure of itself, so take `n_solutions` > 1 for probabilities that mean something.
+    """
+
+    def __init__(
+        self,
+        sampler: str = "tau",
+        n_sweeps: int | None = None,
+        temperature: float | None = None,
+        n_solutions: int = 1,
+        preprocess: str = "centred",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.sampler = sampler
+        self.n_sweeps = n_sweeps
+        self.temperature = temperature
+        self.n_solutions = n_solutions
+        self.preprocess = preprocess
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> BinaryPerceptronClassifier:
+        """Draw `n_solutions` weights that classify X (m, n) without error, and return self.
+
+        When none are found the best effort is kept and a `ConvergenceWarning` says by how much it falls short.
+        """
+        self._check()
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold two classes; got one class: {self.classes_[0]!r}.")
+        self.preprocessing_ = Preprocessing.learn(self.preprocess, X)
+        rows = self.preprocessing_(X)
+        self.weights_ = self._draw(rows, 2 * codes - 1)
+        self.violations_ = ((self._fields(rows) > 0) != codes[:, None]).sum(axis=0)
+        self.n_violations_ = int(self.violations_.max())
+        self.solved_ = self.n_violations_ == 0
+        if not self.solved_:
+            self._complain(len(rows))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return (k,) the side and the confidence for X (k, n), positive for `classes_[1]`.
+
+        The stability of a single solution; the mean vote of a committee, refined by its mean stability.
+        """
+        return self._decide(self._fields_of(X))
+
+    def predict(self, X: Any) -> Array:
+        """Return (k,) classes for X (k, n)."""
+        sides = self.decision_function(X) > 0
+        return self.classes_[sides.astype(int)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return (k, 2) the fractions of the committee's votes; in a tie the mean stability has a quarter of a vote."""
+        fields = self._fields_of(X)
+        votes = (fields > 0).mean(axis=1)
+        casting = np.sign(self._decide(fields)) / (4 * fields.shape[1])
+        votes = np.where(votes == 0.5, votes + casting, votes)
+        return np.column_stack([1 - votes, votes])
+
+    def _check(self) -> None:
+        if self.sampler not in SAMPLERS:
+            raise unknown("sampler", self.sampler, SAMPLERS)
+        if self.preprocess not in PREPROCESSING:
+            raise unknown("preprocess", self.preprocess, PREPROCESSING)
+        for name in ("n_solutions", "n_sweeps"):
+            value = getattr(self, name)
+            if name == "n_sweeps" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+
+    def _draw(self, rows: Array, signs: Array) -> Array:
+        random = check_random_state(self.random_state)
+        rng = np.random.SeedSequence([int(word) for word in random.randint(0, 2**31 - 1, size=4)])
+        constraints = rows.any(axis=1)  # a row of zeros says nothing about the weights
+        if not constraints.any():
+            return np.random.default_rng(rng).choice(np.array([-1, 1], np.int8), (self.n_solutions, rows.shape[1]))
+        heat = 0.5 if self.temperature is None or self.sampler == "temperature" else self.temperature
+        problem = Perceptron(rows[constraints], signs[constraints], target=Target(temperature=heat))
+        samples = self._localize(problem, rng) if self.sampler == "asl" else self._anneal(problem, rng)
+        return np.asarray(samples.weights, dtype=np.int8)
+
+    def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+        from solspace.samplers.anneal import anneal
+        from solspace.samplers.schedules import TauAnnealing, TemperatureAnnealing
+
+        start = 1.0 if self.temperature is None else self.temperature
+        return anneal(
+            problem,
+            n_chains=self.n_solutions,
+            n_sweeps=max(100, problem.n) if self.n_sweeps is None else self.n_sweeps,
+            schedule=TauAnnealing() if self.sampler == "tau" else TemperatureAnnealing(start),
+            rng=rng,
+            device=self.device,
+            n_threads=effective_n_jobs(self.n_jobs),
+            progress=False,
+        )
+
+    def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+        from solspace.samplers.localize import localize
+
+        with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors
+            warnings.simplefilter("ignore", UserWarning)
+            return localize(
+                problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device, progress=False
+            )
+
+    def _complain(self, m: int) -> None:
+        failed = int((self.violations_ > 0).sum())
+        what = "the solution gets" if self.n_solutions == 1 else f"{failed} of {self.n_solutions} solutions get up to"
+        warnings.warn(
+            f"{what} {self.n_violations_} of {m} training samples wrong: more sweeps may help; "
+            "else the data cannot be separated by ±1 weights without more features.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _fields_of(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._fields(self.preprocessing_(validate_data(self, X, reset=False)))
+
+    def _fields(self, rows: Array) -> Array:
+        """Return the stabilities (k, n_solutions) of rows (k, n)."""
+        return rows.astype(np.float64) @ self.weights_.T.astype(np.float64) / np.sqrt(rows.shape[1])
+
+    @staticmethod
+    def _decide(fields: Array) -> Array:
+        size = fields.shape[1]
+        if size == 1:
+            return fields[:, 0]
+        votes = np.where(fields > 0, 1.0, -1.0).mean(axis=1)
+        return votes + np.tanh(fields.mean(axis=1)) / (2 * size)

@@ -1,0 +1,114 @@
+"""Pictures of theory from stored numbers: φ_t(q), the t–α diagram by its exact lines, the α–κ map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from solspace.plots.style import GREY, REGIMES
+
+Array = NDArray[Any]
+MEANING = {
+    "green": "one maximum",
+    "yellow": "a second maximum, lower",
+    "red": "a second maximum, higher",
+}
+LINES = {
+    "asl": ("ASL", "#1a1a1a", "-"),
+    "dat": ("dAT", "#7a5195", "--"),
+    "dynamical": ("dynamical 1RSB", "#1b4f8f", "-."),
+    "condensation": ("static 1RSB", "#2a9d8f", ":"),
+    "capacity": ("SAT/UNSAT", "#8c564b", "-"),
+}
+"""Label, colour and dash of the lines of thresholds."""
+
+
+def free_entropy(
+    q: Array, phi: Array, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r"
+) -> Axes:
+    """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
+
+    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a maximum.
+    """
+    colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
+    for k, time in enumerate(times):
+        zero = row["at_overlap"][k] if base == "r" else row["maxima"][k][-1][1]
+        ax.plot(q, phi[k] - zero, color=colours[k], lw=1.4, label=f"t = {time:.3g}")
+        for top, height in row["maxima"][k]:
+            ax.plot(top, height - zero, "o", ms=5.5, mfc=REGIMES[row["regimes"][k]], mec="0.2", mew=0.6, zorder=3)
+    ax.set(xlabel="overlap $q$", ylabel=rf"$\phi_t(q) - \phi_t({base})$")
+    ax.legend()
+    return ax
+
+
+def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float, legend: str = "upper left"
+) -> Axes:
+    """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
+
+    Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen.
+    """
+    ax.set_facecolor(REGIMES["green"])
+    most = max((len(windows) for _, windows in columns), default=0)
+    for k in range(most):
+        having = [(alpha, windows[k]) for alpha, windows in columns if len(windows) > k]
+        alphas = np.array([alpha for alpha, _ in having])
+        low, maxwell, high = (_line(alphas, [window[i] for _, window in having], -top) for i in range(3))
+        ax.fill_between(alphas, low, maxwell, color=REGIMES["yellow"], lw=0)
+        ax.fill_between(alphas, maxwell, high, color=REGIMES["red"], lw=0)
+        for line, dash in ((low, ":"), (maxwell, "--"), (high, "-")):
+            ax.plot(alphas, line, color="0.15", lw=0.8, ls=dash)
+    ax.grid(False)
+    ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top), xlim=(columns[0][0], columns[-1][0]))
+    patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
+    ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
+    return ax
+
+
+def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
+    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it should."""
+    line = np.array([np.nan if time is None else time for time in times])
+    known = np.flatnonzero(np.isfinite(line))
+    if len(known) < 2:
+        return np.nan_to_num(line, nan=floor)
+    a, b = known[-2:]
+    straight = line[b] + (alphas - alphas[b]) * (line[b] - line[a]) / (alphas[b] - alphas[a])
+    return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
+
+
+def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
+    """Mark the thresholds that lie inside the axes by vertical lines with their names and values."""
+    left, right = ax.get_xlim()
+    for name, load in loads.items():
+        if load is not None and left < load < right:
+            ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
+            ax.text(
+                load, height, f" {LINES[name][0]} {load:.5g}", rotation=90, va="bottom", ha="right", fontsize=7.5,
+                transform=ax.get_xaxis_transform(),
+            )  # fmt: skip
+    return ax
+
+
+def alpha_kappa(margins: Array, lines: Mapping[str, Array], ax: Axes, names: Sequence[str] = tuple(LINES)) -> Axes:
+    """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is none."""
+    ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
+    for name in names:
+        label, colour, dash = LINES[name]
+        ax.plot(lines[name], margins, color=colour, ls=dash, lw=1.5, label=label)
+    ax.set(xlabel=r"load $\alpha$", ylabel=r"margin $\kappa$")
+    return ax
+
+
+def edge(epsilon: Array, slope: Array, ax: Axes, label: str, colour: str, law: Array | None = None) -> Axes:
+    """Draw dφ/dq against ε = 1 - q, and its asymptotic law where there is one."""
+    ax.plot(epsilon, slope, color=colour, label=label)
+    if law is not None:
+        ax.plot(epsilon, law, color=colour, lw=1, ls=":")
+    ax.axhline(0, color=GREY, lw=0.8)
+    ax.set(xscale="log", xlabel=r"$\epsilon = 1 - q$", ylabel=r"$d\phi_t/dq$ at $t = 0$")
+    return ax

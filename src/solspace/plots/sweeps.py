@@ -1,0 +1,84 @@
+"""Pictures of sweeps: a number against the load for several sizes, and pooled stabilities on their theory line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES
+
+Array = NDArray[Any]
+Points = Iterable[Mapping[str, Any]]
+
+
+def curves(
+    points: Points, ax: Axes, series: str = "n", x: str = "alpha", label: str = "N = {}", dashed: bool = False
+) -> Axes:
+    """Draw mean against `x` with its interval, a line for each value of `series`.
+
+    `points` are those of `Results.mean`: mappings with `x`, `series`, `mean`, `low`, `high`.
+    """
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for point in points:
+        groups.setdefault(point[series], []).append(point)
+    for k, (value, group) in enumerate(sorted(groups.items())):
+        group.sort(key=lambda point: point[x])
+        mean = np.array([point["mean"] for point in group])
+        bars = [np.maximum(0, mean - [p["low"] for p in group]), np.maximum(0, [p["high"] for p in group] - mean)]
+        ax.errorbar(
+            [point[x] for point in group], mean, yerr=bars, color=SERIES[k % len(SERIES)], label=label.format(value),
+            marker=MARKERS[k % len(MARKERS)], ms=4, lw=1.3, elinewidth=0.9, capsize=1.5, ls="--" if dashed else "-",
+            mfc="w" if dashed else None,
+        )  # fmt: skip
+    return ax
+
+
+def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> Axes:
+    """Draw the fraction solved against the load."""
+    curves(points, ax, series, "alpha", label)
+    ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
+    ax.legend()
+    return ax
+
+
+def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
+    """Mark a load that theory predicts."""
+    ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
+    return ax
+
+
+def bins(values: Array, margin: float, lattice: float | None = None) -> Array:
+    """Return edges of bins for stabilities, none of which reaches across the margin.
+
+    `lattice` is the spacing of the values that stabilities of ±1 problems can take: a bin holds a whole number of
+    them, and its edges lie between them.
+    """
+    width = max(3.5 * values.std() / len(values) ** (1 / 3), (values.max() - values.min()) / 100)
+    if lattice is None:
+        low = margin + width * np.floor((values.min() - margin) / width)
+    else:
+        width = lattice * max(1, round(width / lattice))
+        low = values.min() - lattice / 2
+    return np.arange(low, values.max() + 1.01 * width, width)
+
+
+def stabilities(
+    values: Array, ax: Axes, grid: Array, density: Array, margin: float, label: str, lattice: float | None = None
+) -> Axes:
+    """Draw pooled stabilities as a histogram under the density P(s) that fair samples must show."""
+    ax.hist(values, bins=list(bins(values, margin, lattice)), density=True, color=BLUE, alpha=0.5, label=label)
+    ax.plot(grid, density, color=RED, lw=1.8, label="theory $P(s)$")
+    ax.axvline(margin, color=GREY, lw=1, ls="--")
+    ax.set(xlabel="stability $s$", ylabel="density", xlim=(grid[0], grid[-1]), ylim=(0, None))
+    ax.legend()
+    return ax
+
+
+def note(figure: Figure, text: str) -> None:
+    """Say under the picture what it was made of: sizes, instances, what the bars mean."""
+    figure.supxlabel(text, fontsize=7.5, color=GREY)

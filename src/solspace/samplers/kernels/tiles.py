@@ -1,0 +1,211 @@
+"""Matrix products of patterns with a few dozen columns, from the patterns' own type; imported at first use, as Numba is.
+
+BLAS is made for large square matrices: at 64 columns it spends half its time repacking the patterns, and it wants them in
+floating point. Here a tile of `rows` × (`vectors` · `lanes`) sums stays in registers while the depth runs by, the patterns
+are converted a few hundred at a time into a buffer that stays in the first cache, and the columns are packed once for all
+rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a column's result does
+not depend, in its last bit, on the batch it is in nor on the number of threads.
+
+Arrays of columns are C-contiguous with a width that `padded` gives; columns beyond the wanted ones are computed and ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic as _intrinsic
+
+from solspace.numerics.compiled import njit
+
+intrinsic: Any = _intrinsic
+FEATURES = frozenset(cpu_target.target_context.codegen().magic_tuple()[2].split(","))
+REGISTER = 64 if "+avx512f" in FEATURES else 32 if "+avx2" in FEATURES else 16
+"""Bytes of a vector register."""
+VECTORS = 4 if REGISTER == 64 else 2
+"""Most vectors beside each other in a tile; with the rows below, what fits into 32 or 16 registers."""
+ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (12, 12, 8, 6) if REGISTER == 64 else (10, 6, 1, 1)
+DEPTH = 384
+"""Depth of a block: its columns (96 kB at 64 single-precision columns) stay in the second cache."""
+ACROSS = 48
+"""Columns of the patterns converted at a time in the transposed product."""
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+
+
+def lanes(dtype: Any) -> int:
+    """Return the number of columns in a register: widths of column arrays are multiples of it."""
+    return REGISTER // np.dtype(dtype).itemsize
+
+
+@intrinsic(prefer_literal=True)
+def tile(typing: Any, a: Any, a_at: Any, row: Any, deep: Any, b: Any, c: Any, c_at: Any, wide: Any, depth: Any,
+         rows: Any, vectors: Any) -> Any:  # fmt: skip
+    """Add Σ_p a[a_at + row r + deep p] b[p, j] to c[c_at + wide r + j] for r < rows, j < `vectors` registers of lanes.
+
+    `rows` and `vectors` are constants of the code. Nothing is checked.
+    """
+    shape = rows.literal_value, vectors.literal_value, lanes(str(b.dtype))
+    signature = types.void(a, *[types.intp] * 3, b, c, *[types.intp] * 3, rows, vectors)
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        def data(kind: Any, value: Any) -> Any:
+            return context.make_array(kind)(context, builder, value).data
+
+        _emit_tile(context, builder, b.dtype, data(a, values[0]), *values[1:4], data(b, values[4]),
+                   data(c, values[5]), *values[6:9], *shape)  # fmt: skip
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: Any, deep: Any, b: Any, c: Any, c_at: Any,
+               wide: Any, depth: Any, rows: int, vectors: int, lanes: int) -> None:  # fmt: skip
+    scalar = context.get_value_type(kind)
+    size = context.get_abi_sizeof(scalar)
+    vector = ir.VectorType(scalar, lanes)
+    fma = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * size}"
+    )
+
+    def number(value: int) -> Any:
+        return ir.Constant(depth.type, value)
+
+    def at(pointer: Any, *offsets: Any) -> Any:
+        for offset in offsets:
+            pointer = builder.gep(pointer, [offset])
+        return pointer
+
+    def splat(value: Any) -> Any:
+        empty = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+
+    grid = [(r, v) for r in range(rows) for v in range(vectors)]
+    inputs = [at(a, a_at, builder.mul(row, number(r))) for r in range(rows)]
+    outputs = {
+        (r, v): builder.bitcast(
+            at(c, c_at, builder.mul(wide, number(r)), number(v * lanes)), vector.as_pointer()
+        )
+        for r, v in grid
+    }
+    start = {key: builder.load(outputs[key], align=size) for key in grid}
+    before = builder.block
+    loop, after = builder.append_basic_block("tile"), builder.append_basic_block("tile.done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    p = builder.phi(depth.type)
+    p.add_incoming(number(0), before)
+    sums = {key: builder.phi(vector) for key in grid}
+    row_of_b = at(b, builder.mul(p, number(vectors * lanes)))
+    columns = [
+        builder.load(builder.bitcast(at(row_of_b, number(v * lanes)), vector.as_pointer()), align=size)
+        for v in range(vectors)
+    ]
+    along = builder.mul(p, deep)
+    factors = [splat(builder.load(at(inputs[r], along))) for r in range(rows)]
+    result = {(r, v): builder.call(fma, [factors[r], columns[v], sums[r, v]]) for r, v in grid}
+    following = builder.add(p, number(1))
+    p.add_incoming(following, loop)
+    for key in grid:
+        sums[key].add_incoming(start[key], before)
+        sums[key].add_incoming(result[key], loop)
+    builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
+    builder.position_at_end(after)
+    for key in grid:
+        builder.store(result[key], outputs[key], align=size)
+
+
+@njit(**FAST)
+def _convert(source, target, square):
+    for r in range(source.shape[0]):
+        if square:
+            for p in range(source.shape[1]):
+                value = target.dtype.type(source[r, p])
+                target[r, p] = value * value
+        else:
+            for p in range(source.shape[1]):
+                target[r, p] = source[r, p]
+
+
+@njit(**FAST)
+def _pack(source, target, scale):
+    for r in range(source.shape[0]):
+        for p in range(source.shape[1]):
+            target[r, p] = scale * source[r, p]
+
+
+@njit(**FAST)
+def _rows(a, row, deep, b, out, first, last, column, depth, vectors):
+    """Add the products of rows first <= r < last of `a` with the packed `b` to `out`, tile by tile; return nothing."""
+    wide = out.shape[1]
+    r = 0
+    count = last - first
+    if vectors == 4:
+        while r + ROWS_4 <= count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_4, 4)
+            r += ROWS_4
+        while r < count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 4)
+            r += 1
+    elif vectors == 3:
+        while r + ROWS_3 <= count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_3, 3)
+            r += ROWS_3
+        while r < count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 3)
+            r += 1
+    elif vectors == 2:
+        while r + ROWS_2 <= count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_2, 2)
+            r += ROWS_2
+        while r < count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 2)
+            r += 1
+    else:
+        while r + ROWS_1 <= count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_1, 1)
+            r += ROWS_1
+        while r < count:
+            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 1)
+            r += 1
+
+
+@njit(**FAST)
+def forward(patterns, columns, out, first, last, scale, square, lane, a, b):
+    """Fill rows first <= μ < last of `out` with scale Σ_i x_μi columns_i, or with x² in the place of x.
+
+    `a` (ACROSS, DEPTH) and `b` (DEPTH, VECTORS · lane) are scratch.
+    """
+    n = patterns.shape[1]
+    out[first:last] = 0
+    for column in range(0, columns.shape[1], VECTORS * lane):
+        width = min(VECTORS * lane, columns.shape[1] - column)
+        for start in range(0, n, DEPTH):
+            depth = min(DEPTH, n - start)
+            packed = b.reshape(-1)[: depth * width].reshape(depth, width)
+            _pack(columns[start : start + depth, column : column + width], packed, scale)
+            for r in range(first, last, ACROSS):
+                end = min(r + ACROSS, last)
+                _convert(patterns[r:end, start : start + depth], a, square)
+                _rows(a, DEPTH, 1, packed, out, r, end, column, depth, width // lane)
+
+
+@njit(**FAST)
+def backward(patterns, columns, out, first, last, scale, square, lane, a, b):
+    """Fill rows first <= i < last of `out` with scale Σ_μ x_μi columns_μ; `a` (DEPTH, ACROSS) and `b` are scratch."""
+    m = patterns.shape[0]
+    out[first:last] = 0
+    for column in range(0, columns.shape[1], VECTORS * lane):
+        width = min(VECTORS * lane, columns.shape[1] - column)
+        for start in range(0, m, DEPTH):
+            depth = min(DEPTH, m - start)
+            packed = b.reshape(-1)[: depth * width].reshape(depth, width)
+            _pack(columns[start : start + depth, column : column + width], packed, scale)
+            for i in range(first, last, ACROSS):
+                end = min(i + ACROSS, last)
+                _convert(patterns[start : start + depth, i:end], a, square)
+                _rows(a, 1, ACROSS, packed, out, i, end, column, depth, width // lane)

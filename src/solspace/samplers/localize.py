@@ -1,0 +1,214 @@
+"""Fair samples by stochastic localization (ASL): an SDE for a field h, with AMP as its drift.
+
+    dh = m_t(h) dt + db,   m_t(h) = mean of the target tilted by exp(⟨h, w⟩ - t |w|²/2)
+
+At every time h is distributed as t w* + √t z with w* a sample of the target: the tilted measure is the posterior of w* given
+a noisy look at it, and as t grows it closes in on w*. With the exact mean this is exact sampling; AMP gives the mean for large
+random problems, as long as the free entropy φ_t(q) has a single maximum on the way. All samples of a call run side by side on
+one instance, each with its own random stream, its own times and its own damping.
+"""
+
+from __future__ import annotations
+
+import os
+import time as clocks
+import warnings
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.numerics.names import unknown
+from solspace.numerics.streams import RNG, seed_sequence
+from solspace.problem import Perceptron
+from solspace.samplers.amp import TRY
+from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.denoisers import Denoiser, Function, MessagePassing
+from solspace.samplers.integrators import INTEGRATORS
+from solspace.samplers.messages import Messages
+from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
+from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, kind, paces
+from solspace.samplers.path import Path
+from solspace.samplers.walk import Walk
+from solspace.samples import Samples
+
+Array = NDArray[Any]
+
+
+class Status(Enum):
+    """How a sample came about; the value says it in words."""
+
+    FAIR = "localized; message passing converged at every step"
+    DOUBTFUL = "localized, but message passing missed its tolerance at some steps: the sample may be biased"
+    MISSED = "localized, but constraints are missed"
+    DIVERGED = "message passing diverged and no damping helped: not a sample of the target"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def localize(
+    problem: Perceptron,
+    n_samples: int = 16,
+    rng: RNG = None,
+    *,
+    method: str = "auto",
+    integrator: str = "auto",
+    step: ArrayLike | None = None,
+    longest_step: float | None = None,
+    final_time: float | None = None,
+    tolerance: float | None = None,
+    max_iterations: int | None = None,
+    damping: float | str = "auto",
+    variances: str = "auto",
+    precision: str = "float32",
+    device: str = "cpu",
+    denoiser: Callable[[Array, Array], Array] | None = None,
+    callback: Callable[[Path], Any] | None = None,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> Samples:
+    """Return `n_samples` samples of `problem`'s target.
+
+    Parameters
+    ----------
+    problem, n_samples, rng
+        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is.
+    method
+        "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`).
+    integrator
+        "heun", "posterior", "euler" (`integrators`), or "auto": heun for ±1 weights, posterior on the sphere.
+    step, longest_step
+        Steps dt = min(step (1 + t), longest_step), or `step` an increasing grid of times from 0 to the final one.
+    final_time
+        Where to stop and decode: 20 for ±1 weights, where |m|²/n is 1 to 1e-5; 10⁴ on the sphere.
+    tolerance, max_iterations, damping, variances, precision
+        Of message passing, as in `amp`.
+    device
+        "cpu".
+    denoiser
+        Instead of AMP: a function (field (k, n), time (k,)) -> mean (k, n).
+    callback
+        Called after every step with the `Path` so far.
+    progress
+        Whether to show a bar; None: where somebody looks.
+    checkpoint, resume
+        A file that keeps the state of a long run, and whether to go on from it. A resumed run ends with the same bits.
+
+    Returns
+    -------
+    Samples
+        With `info`: "t", "overlap" |m|²/n, "iterations", "converged" and "instability" (λ), each (steps, k); "status" in
+        words for each sample; what was chosen, and the "wall_time".
+
+    >>> import solspace as ss
+    >>> problem = ss.Perceptron.random(n=501, alpha=0.3, rng=0)
+    >>> localize(problem, n_samples=4, rng=1)
+    Samples(k=4, n=501, m=150, solved 4/4, asl)
+    """
+    began = clocks.perf_counter()
+    if device not in ("cpu", "auto"):
+        raise unknown("device", device, ("auto", "cpu"))
+    if resume and rng is None:
+        raise ValueError("resume needs the seed of the run it goes on with: give rng.")
+    k, dtype, seeds = counting("n_samples", n_samples), working_type(precision), seed_sequence(rng)
+    row = kind(problem.target.prior)
+    scheme = INTEGRATOR[row] if integrator == "auto" else integrator
+    if scheme not in INTEGRATORS:
+        raise unknown("integrator", integrator, ("auto", *INTEGRATORS))
+    final, times, relative = _grid(FINAL_TIME[row], step, final_time)
+    start, automatic = starting_damping(damping)
+    pace, slower = paces(
+        problem.target.prior,
+        method,
+        step=relative,
+        longest=None if longest_step is None else positive("longest_step", longest_step),
+        tolerance=None if tolerance is None else positive("tolerance", tolerance),
+        limit=None if max_iterations is None else counting("max_iterations", max_iterations),
+        damping=None if automatic else start,
+    )
+    chosen = choose_variances(problem, variances)
+    drift: Denoiser
+    if denoiser is not None:
+        drift = Function(problem, k, dtype, denoiser)
+    else:
+        drift = MessagePassing(Messages(problem, k, dtype, full=chosen == "full"), automatic, pace)
+    options = {
+        "method": method,
+        "integrator": scheme,
+        "variances": chosen,
+        "precision": precision,
+        "final_time": final,
+        "step": pace.step if times is None else "grid",
+    }
+    key = {
+        **options,
+        "paces": [str(pace), str(slower), automatic],
+        "times": None if times is None else times.tolist(),
+        "k": k,
+        "seed": [str(seeds.entropy), *seeds.spawn_key],
+        "problem": "" if checkpoint is None else fingerprint(problem),
+    }
+    store = Checkpoint(checkpoint, key, resume)
+    walk = Walk(problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds)
+    with np.errstate(all="ignore"):
+        walk.go(store, callback, progress)
+    samples = Samples.of(problem, problem.target.prior.decode(walk.means()))
+    samples.info = {
+        "sampler": "asl",
+        "seed": str(seeds.entropy),
+        **options,
+        **walk.path.arrays(),
+        "damping": drift.damping.copy(),
+        "careful": walk.clock.careful.copy(),
+        "status": [str(word) for word in _statuses(samples, walk)],
+        "wall_time": clocks.perf_counter() - began,
+    }
+    _warn(samples, walk)
+    store.remove()
+    return samples
+
+
+def _grid(
+    default: float, step: ArrayLike | None, final_time: float | None
+) -> tuple[float, Array | None, float | None]:
+    """Return the final time, the grid of times where one was given, and the relative step where that was."""
+    if step is None or np.ndim(step) == 0:
+        final = default if final_time is None else positive("final_time", final_time)
+        return final, None, None if step is None else positive("step", step)
+    times = np.asarray(step, dtype=float)
+    if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
+        raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
+    if final_time is not None and final_time != times[-1]:
+        raise ValueError(f"final_time is {final_time!r}, but the grid in step ends at {times[-1]:g}.")
+    return float(times[-1]), times, None
+
+
+def _statuses(samples: Samples, walk: Walk) -> list[Status]:
+    converged = walk.path.converged.all(axis=0)
+    hard = samples.target.potential.hard
+    words = []
+    for j, solved in enumerate(samples.solved):
+        if walk.diverged[j]:
+            words.append(Status.DIVERGED)
+        elif hard and not solved:
+            words.append(Status.MISSED)
+        else:
+            words.append(Status.FAIR if converged[j] else Status.DOUBTFUL)
+    return words
+
+
+def _warn(samples: Samples, walk: Walk) -> None:
+    lost, missed = int(walk.diverged.sum()), int((~samples.solved & ~walk.diverged).sum())
+    if lost:
+        warnings.warn(f"message passing diverged in {lost} of {len(samples)} samples. {TRY}", stacklevel=3)
+    if missed and samples.target.potential.hard:
+        share = 1 - np.mean(walk.path.converged)
+        warnings.warn(
+            f"{missed} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of the "
+            'calls. Try method="careful", a smaller step, a lower load, or ss.anneal.',
+            stacklevel=3,
+        )

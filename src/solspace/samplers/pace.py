@@ -1,0 +1,104 @@
+"""How fast a localization goes: step lengths, AMP's tolerance and damping, and when to slow down.
+
+*fast* takes some 25 steps for ±1 weights (dt = min(0.2 (1 + t), 1) up to t = 20) and some 50 on the sphere (dt = 0.2 (1 + t) up
+to t = 10⁴). *careful* takes steps of 0.04 (1 + t) with damping 0.3: it reaches loads where fast runs miss constraints, at
+three to four times the cost. *auto* runs fast and lets a sample go on carefully from the moment its measured instability
+λ = α mean(Δ²) mean(g'²) passes 0.7; AMP stops converging at 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.measure.priors import Prior, Spherical
+from solspace.numerics.names import unknown
+
+Array = NDArray[Any]
+METHODS = ("auto", "fast", "careful")
+NEAR = 0.7
+"""Instability at which `auto` slows a sample down."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps dt = min(step (1 + t), longest); AMP to `tolerance` within `limit` iterations, damped at least by `damping`."""
+
+    step: float
+    longest: float
+    tolerance: float
+    limit: int
+    damping: float
+
+
+FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-3, 100, 0.0)}
+CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 200, 0.0)}
+FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
+INTEGRATOR = {"binary": "heun", "spherical": "posterior"}
+
+
+def kind(prior: Prior) -> str:
+    """Return the prior's row in the tables above."""
+    return "spherical" if isinstance(prior, Spherical) else "binary"
+
+
+class Clock:
+    """The times of `k` samples on their way to `final`, and how far each goes next.
+
+    `times` is a fixed grid for all, or None: each sample steps at its own pace.
+    """
+
+    STATE = ("time", "taken", "step", "longest", "careful")
+
+    def __init__(self, k: int, final: float, times: Array | None, pace: Pace, slower: Pace | None) -> None:
+        self.final, self.times, self.slower = final, times, slower
+        self.time, self.taken = np.zeros(k), np.zeros(k, int)
+        self.step, self.longest = np.full(k, pace.step), np.full(k, pace.longest)
+        self.careful = np.zeros(k, bool)
+
+    @property
+    def running(self) -> Array:
+        """(k,) True for samples that have not arrived."""
+        return self.time < self.final
+
+    def next_steps(self) -> Array:
+        """Return the lengths of the next steps (k,), 0 for samples that have arrived."""
+        if self.times is not None:
+            here = np.minimum(self.taken, len(self.times) - 2)
+            return np.where(self.running, self.times[here + 1] - self.times[here], 0.0)
+        steps = np.minimum(self.step * (1 + self.time), self.longest)
+        left = self.final - self.time
+        # A last step much shorter than the others would cost as much as they do.
+        return np.where(left < 1.2 * steps, left, steps) * self.running
+
+    def advance(self, steps: Array) -> None:
+        """Move the running samples by `steps` (k,)."""
+        self.taken += steps > 0
+        after = self.times[np.minimum(self.taken, len(self.times) - 1)] if self.times is not None else self.time + steps
+        self.time = np.where(steps > 0, np.where(after > self.final * (1 - 1e-12), self.final, after), self.time)
+
+    def slow_down(self, instability: Array) -> Array:
+        """Return which samples (k,) have come near instability and go on carefully from here."""
+        if self.slower is None:
+            return np.zeros(len(self.time), bool)
+        near = ~self.careful & self.running & (instability > NEAR)
+        self.careful |= near
+        self.step[near], self.longest[near] = self.slower.step, self.slower.longest
+        return near
+
+
+def paces(prior: Prior, method: str, **given: Any) -> tuple[Pace, Pace | None]:
+    """Return the pace to start at and the one to slow down to; what is `given` (not None) holds for both.
+
+    >>> from solspace.measure.priors import Binary
+    >>> paces(Binary(), "fast", step=0.1)
+    (Pace(step=0.1, longest=1.0, tolerance=0.001, limit=50, damping=0.0), None)
+    """
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    changes = {name: value for name, value in given.items() if value is not None}
+    fast, careful = replace(FAST[kind(prior)], **changes), replace(CAREFUL[kind(prior)], **changes)
+    return (careful, None) if method == "careful" else (fast, careful if method == "auto" else None)

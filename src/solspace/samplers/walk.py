@@ -1,0 +1,110 @@
+"""The loop of stochastic localization: steps, records, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.numerics.progress import progress as progress_bar
+from solspace.numerics.streams import generator
+from solspace.problem import Perceptron
+from solspace.samplers.checkpoint import Checkpoint
+from solspace.samplers.denoisers import Denoiser
+from solspace.samplers.integrators import Integrator
+from solspace.samplers.pace import Clock
+from solspace.samplers.path import Path
+from solspace.samplers.relaxation import Effort
+
+Array = NDArray[Any]
+
+
+class Walk:
+    """Fields (n, width) of all samples on their way from t = 0 to the final time, and the record of it."""
+
+    def __init__(
+        self, problem: Perceptron, clock: Clock, denoiser: Denoiser, advance: Integrator, seeds: np.random.SeedSequence
+    ) -> None:
+        self.problem, self.clock, self.denoiser, self.advance, self.seeds = problem, clock, denoiser, advance, seeds
+        self.field = np.zeros_like(denoiser.mean)
+        self.noise = np.zeros_like(denoiser.mean)
+        self.diverged = np.zeros(denoiser.k, bool)
+        self.path = Path()
+
+    @property
+    def alive(self) -> Array:
+        """(k,) True for samples that are still on their way."""
+        return self.clock.running & ~self.diverged
+
+    def go(self, store: Checkpoint, callback: Callable[[Path], Any] | None, show: bool | None) -> None:
+        """Walk to the end, from the checkpoint where there is one."""
+        state = store.load()
+        if state is not None:
+            self._load(state)
+        with progress_bar(1.0, "localizing", show) as bar:
+            while self.alive.any() or not len(self.path):
+                if len(self.path):
+                    self._step()
+                else:
+                    self._record(self.denoiser.start(self.field), np.ones(self.denoiser.k, bool))
+                bar.advance(self._progress() - bar.done, f"|m|²/n = {np.nanmean(self.path.overlap[-1]):.4f}")
+                store.maybe_save(self._state)
+                if callback is not None:
+                    callback(self.path)
+
+    def _step(self) -> None:
+        alive = self.alive
+        steps = np.where(alive, self.clock.next_steps(), 0.0)
+        lanes = np.flatnonzero(alive)
+        self._draw(lanes)
+        effort = self.advance(self.field, self.denoiser, self.clock.time, steps, self.noise, lanes)
+        self.clock.advance(steps)
+        self._record(effort, alive)
+
+    def _draw(self, lanes: Array) -> None:
+        # Single precision at every working precision: the same seed gives the same noise at both.
+        rows = np.zeros((self.denoiser.k, self.problem.n), np.float32)
+        for j in lanes:
+            generator(self.seeds, int(j), int(self.clock.taken[j])).standard_normal(dtype=np.float32, out=rows[j])
+        self.noise[:, : len(rows)] = rows.T
+
+    def _record(self, effort: Effort, alive: Array) -> None:
+        k, denoiser = self.denoiser.k, self.denoiser
+        self.diverged |= effort.blown
+        overlap = np.einsum("ij,ij->j", denoiser.mean, denoiser.mean)[:k].astype(float) / self.problem.n
+        self.path.add(
+            t=np.where(alive, self.clock.time, np.nan),
+            overlap=np.where(alive, overlap, np.nan),
+            iterations=effort.iterations,
+            converged=np.where(alive, effort.converged, True),
+            instability=np.where(alive, denoiser.instability, np.nan),
+        )
+        denoiser.slow_down(self.clock.slow_down(denoiser.instability), self.clock.slower)
+
+    def means(self) -> Array:
+        """Return the means (k, n) at the end, in double precision.
+
+        A sample that diverged before its first step has no direction: it gets a random one, so that it can be decoded.
+        """
+        means = self.denoiser.mean[:, : self.denoiser.k].T.astype(float)
+        for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
+            means[j] = generator(self.seeds, int(j), 0).standard_normal(self.problem.n)
+        return means
+
+    def _progress(self) -> float:
+        gone = np.log1p(self.clock.time) / np.log1p(self.clock.final)
+        return float(np.mean(np.where(self.diverged, 1.0, gone)))
+
+    def _state(self) -> dict[str, Array]:
+        clock = {name: getattr(self.clock, name) for name in Clock.STATE}
+        own = {"field": self.field, "diverged": self.diverged}
+        return {**own, **clock, **self.denoiser.state(), **{f"path_{n}": v for n, v in self.path.arrays().items()}}
+
+    def _load(self, state: dict[str, Array]) -> None:
+        self.field[...], self.diverged[...] = state["field"], state["diverged"]
+        for name in Clock.STATE:
+            setattr(self.clock, name, state[name])
+        self.denoiser.load(state)
+        self.path.load({name[5:]: value for name, value in state.items() if name.startswith("path_")})

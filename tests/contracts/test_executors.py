@@ -1,0 +1,297 @@
+"""One sweep, every executor, any interruption: the same rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.experiments.executors import EXECUTORS
+from solspace.experiments.sampling import problem_of
+from solspace.experiments.tasks import Task, run
+from solspace.store import Result, Store, StoreError
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+SPEC: dict[str, Any] = {
+    "n": [9, 13], "alpha": [0.3, 0.5], "sampler": "exact", "n_samples": 2, "instances": 100,
+    "keep": ["weights", "stabilities"],
+}  # fmt: skip
+"""400 tasks of a few milliseconds; some have no solution, so that failures are compared too."""
+
+
+def comparable(path: Path) -> dict[str, Any]:
+    """Everything about the rows of a store but when, where and how fast they were made; no row twice."""
+    rows: dict[str, Any] = {}
+    with Store(path) as store:
+        assert store._db.execute("SELECT COUNT(*) FROM results").fetchone()[0] == sum(store.count().values())
+        for row in store.rows(arrays=True):
+            assert row.key not in rows
+            arrays = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in row.arrays.items()}
+            rows[row.key] = (row.status, row.task, row.values, arrays, row.error, row.seed, row.version)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("serial") / "runs.db"
+    ss.sweep(ss.Spec(**SPEC), path, executor="serial")
+    rows = comparable(path)
+    assert len(rows) == 400
+    assert {row[0] for row in rows.values()} == {"done", "failed"}
+    return rows
+
+
+def driver(path: Path, executor: str = "processes", **options: Any) -> subprocess.Popen[str]:
+    """Start the sweep as a user's script would, without a guard around it."""
+    script = f"import solspace as ss; ss.sweep(ss.Spec(**{SPEC!r}), {str(path)!r}, {executor!r}, **{options!r})"
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def rows_in(path: Path) -> int:
+    try:
+        with Store(path) as store:
+            return sum(store.count().values())
+    except StoreError:
+        return 0
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and process.poll() is None:
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+
+
+def stat_of(pid: str | int) -> list[str]:
+    """Return state, parent, ... of a process; ['Z', '0'] when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["Z", "0"]
+
+
+def children(pid: int) -> list[int]:
+    everyone = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [int(one) for one in everyone if stat_of(one)[1] == str(pid)]
+
+
+def all_gone(pids: list[int]) -> bool:
+    return all(stat_of(pid)[0] == "Z" for pid in pids)
+
+
+@linux
+def test_ten_kills_at_random_moments(tmp_path: Path, reference: dict[str, Any]) -> None:
+    path = tmp_path / "runs.db"
+    moment = random.Random(time.time_ns())
+    for kill in range(10):
+        before = rows_in(path)
+        process = driver(path, n_workers=2)
+        if kill % 5 == 4:
+            time.sleep(moment.uniform(0, 1.0))  # anywhere, also before the workers are there
+        else:
+            goal = before + moment.randint(1, 35)
+            wait_for(lambda: rows_in(path) >= goal, process)  # noqa: B023
+            time.sleep(moment.uniform(0, 0.02))
+        workers = children(process.pid)
+        process.kill()
+        process.communicate()
+        time.sleep(0.05)
+        assert all_gone(workers), "workers outlive their driver"
+    assert rows_in(path) < 400, "the sweep ended before the last kill: nothing was tested"
+    process = driver(path, n_workers=2)
+    _, message = process.communicate()
+    assert process.returncode == 0, message
+    assert comparable(path) == reference
+
+
+@linux
+def test_killed_workers_cost_nothing(tmp_path: Path, reference: dict[str, Any]) -> None:
+    path = tmp_path / "runs.db"
+    process = driver(path, n_workers=2)
+    for goal in (20, 150):
+        wait_for(lambda: rows_in(path) >= goal, process)  # noqa: B023
+        os.kill(random.choice(children(process.pid)), signal.SIGKILL)
+    _, message = process.communicate()
+    assert process.returncode == 0, message
+    assert comparable(path) == reference
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path, reference: dict[str, Any]) -> None:
+    path = tmp_path / "runs.db"
+    process = driver(path, n_workers=2)
+    wait_for(lambda: rows_in(path) >= 20, process)
+    process.send_signal(signal.SIGINT)
+    _, message = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in message
+    assert 20 <= rows_in(path) < 400
+    results = ss.sweep(ss.Spec(**SPEC), path, executor="serial")
+    assert results.status()["to do"] == 0
+    assert comparable(path) == reference
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_every_executor_gives_the_serial_rows(tmp_path: Path, reference: dict[str, Any], executor: str) -> None:
+    if executor == "dask":
+        pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    path = tmp_path / "runs.db"
+    results = ss.sweep(ss.Spec(**{**SPEC, "instances": 5}), path, executor=executor, n_workers=2)
+    rows = comparable(path)
+    assert len(rows) == 20
+    assert results.status()["to do"] == 0
+    assert rows == {key: reference[key] for key in rows}
+
+
+@contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A real scheduler and real workers, each a process of its own, as on a cluster."""
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    file = folder / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard", "--scheduler-file", str(file)]
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(role: str, *options: str) -> None:
+        line = [part.format(role) for part in command] + list(options)
+        processes.append(subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    try:
+        start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        for _ in range(workers):
+            start("worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(folder))
+        while not file.exists() or not file.read_text():
+            assert processes[0].poll() is None
+            time.sleep(0.05)
+        yield json.loads(file.read_text())["address"], processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str, Any]) -> None:
+    path = tmp_path / "runs.db"
+    with cluster(tmp_path, workers=2) as (address, processes):
+        process = driver(path, "dask", scheduler=address)
+        wait_for(lambda: rows_in(path) >= 20, process)
+        processes[2].kill()
+        _, message = process.communicate(timeout=90)
+        assert process.returncode == 0, message
+    assert comparable(path) == reference
+
+
+def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with cluster(tmp_path, workers=1) as (address, processes):
+        process = driver(path, "dask", scheduler=address)
+        wait_for(lambda: rows_in(path) >= 10, process)
+        processes[0].kill()
+        _, message = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "run the same command again" in message
+    assert 10 <= rows_in(path) < 400
+
+
+def test_a_failure_is_a_row_and_can_be_retried(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    spec = ss.Spec(n=9, alpha=3.0, sampler="exact", instances=4)
+
+    def attempts() -> int:
+        with Store(path) as store:
+            return store._db.execute("SELECT COUNT(*) FROM results").fetchone()[0]
+
+    results = ss.sweep(spec, path, executor="serial")
+    assert results.status() == {"done": 0, "failed": 4, "to do": 0}
+    assert all(row.error.startswith("ValueError: this instance") and not row.values for row in results.failed)
+    ss.sweep(spec, path, executor="serial")
+    assert attempts() == 4
+    ss.sweep(spec, path, executor="serial", retry=True)
+    assert attempts() == 8
+    assert results.status() == {"done": 0, "failed": 4, "to do": 0}
+
+
+def test_a_task_that_kills_its_workers_is_a_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadly = """
+        import os, signal, sys
+        if sys.argv[0] == "-c":
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    (tmp_path / "deadly.py").write_text(textwrap.dedent(deadly))
+    monkeypatch.syspath_prepend(tmp_path)
+    good = ss.Spec(n=9, alpha=0.3, sampler="exact", instances=6)
+    bad = ss.Spec(n=9, alpha=0.3, sampler="exact", instances=1, modules=["deadly"])
+    results = ss.sweep([bad, good], tmp_path / "runs.db", n_workers=2)
+    assert results.status()["to do"] == 0
+    (failure,) = [row for row in results.failed if "modules" in row.task]
+    assert "ended 3 worker processes (signal 9)" in failure.error
+
+
+def test_executors_take_no_more_tasks_than_they_keep_busy() -> None:
+    """A million tasks, ten results: memory cannot grow with the number of tasks."""
+    taken = 0
+
+    def tasks() -> Iterator[Task]:
+        nonlocal taken
+        for task in ss.Spec(n=5, alpha=0.4, sampler="exact", instances=10**6).tasks():
+            taken += 1
+            yield task
+
+    for name, most in (("serial", 10), ("processes", 14)):
+        taken = 0
+        stream = EXECUTORS[name](tasks(), n_workers=2)
+        for _ in range(10):
+            next(stream)
+        stream.close()  # type: ignore[attr-defined]
+        assert taken <= most
+
+
+def test_results_depend_on_the_spec_alone() -> None:
+    first = ss.Spec(n=9, alpha=[0.3, 0.4], sampler="exact")
+    second = ss.Spec(n=[7, 9], alpha=0.4, sampler="exact", name="other")
+    shared = {task.key for task in first.tasks()} & {task.key for task in second.tasks()}
+    assert len(shared) == 1
+    other = next(ss.Spec(n=9, alpha=0.4, sampler="exact", seed=1).tasks())
+    assert other.key not in shared
+
+
+def test_samplers_and_targets_are_compared_on_the_same_problems() -> None:
+    spec = ss.Spec(n=9, alpha=0.4, sampler="exact", temperature=[0.5, 1.0], instances=2)
+    first, second, third, _ = (problem_of(task).patterns for task in spec.tasks())
+    np.testing.assert_array_equal(first, second)
+    assert (first != third).any()
+
+
+def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def foreign(tasks: Iterator[Task], **_: Any) -> Iterator[Result]:
+        for task in tasks:
+            yield Result(**{**vars(run(task)), "key": "another", "version": "0.0.1"})
+
+    monkeypatch.setitem(EXECUTORS, "serial", foreign)
+    with pytest.raises(ChildProcessError, match="another version of solspace"):
+        ss.sweep(ss.Spec(n=5, alpha=0.4, sampler="exact"), tmp_path / "runs.db", executor="serial")
+    task = Task({"kind": "sample", "sampler": "exact", "n": 3})
+    assert task.key
+    assert "key" not in vars(pickle.loads(pickle.dumps(task)))
+
+
+def test_bad_calls(tmp_path: Path) -> None:
+    spec = ss.Spec(n=5, alpha=0.4, sampler="exact")
+    with pytest.raises(ValueError, match="unknown executor 'proceses': did you mean 'processes'"):
+        ss.sweep(spec, tmp_path / "runs.db", executor="proceses")
+    with pytest.raises(ValueError, match="scheduler belongs to executor 'dask'"):
+        ss.sweep(spec, tmp_path / "runs.db", scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ValueError, match="spec must be a Spec"):
+        ss.sweep(5, tmp_path / "runs.db")  # type: ignore[arg-type]

@@ -1,0 +1,239 @@
+"""The store: what is added stays, whatever happens to the file, the disk or the process."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solspace.store import Result, Store, StoreError
+
+
+def result(key: str, **values: object) -> Result:
+    return Result(key, {"n": 9, "target": {"margin": 0.5}, "options": {"n_sweeps": 7}}, values=dict(values))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def filled(path: Path, count: int = 3) -> Path:
+    with Store(path, write=True) as store:
+        for i in range(count):
+            store.add(result(f"k{i}", solved=i))
+    return path
+
+
+def test_round_trip_keeps_every_value(path: Path) -> None:
+    arrays = {"w": np.array([[1, -1], [1, 1]], np.int8), "s": np.linspace(0, 1, 5), "e": np.zeros((0, 3), np.float32)}
+    given = Result("k", {"n": 9}, values={"a": 0.1 + 0.2, "b": None, "c": [1, 2.5]}, arrays=arrays, version="1",
+                   seed=str(2**127), host="h", seconds=0.25, date="2025-01-01")  # fmt: skip
+    with Store(path, write=True) as store:
+        store.add(given)
+    with Store(path) as store:
+        (got,) = store.rows(arrays=True)
+    assert {**vars(got), "arrays": 0} == {**vars(given), "arrays": 0}
+    for name, array in arrays.items():
+        assert got.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(got.arrays[name], array)
+
+
+def test_filters(path: Path) -> None:
+    with Store(filled(path, 10)) as store:
+        assert [row.key for row in store.rows(solved=(3, 5))] == ["k3", "k4", "k5"]
+        assert [row.key for row in store.rows(solved=[1, 8], n=9)] == ["k1", "k8"]
+        assert len(list(store.rows(margin=0.5, n_sweeps=7))) == 10
+        assert not list(store.rows(margin=0.4))
+        assert [row.key for row in store.get(["k7", "none", "k2"])] == ["k7", "k2"]
+        with pytest.raises(ValueError, match="plain name"):
+            list(store.rows(**{"n') OR 1 --": 1}))
+
+
+def test_a_retried_failure_counts_once_and_the_first_done_row_stands(path: Path) -> None:
+    with Store(path, write=True) as store:
+        store.add(Result("k", {}, status="failed", error="first"))
+        store.add(Result("k", {}, status="failed", error="second"))
+        assert [row.error for row in store.rows()] == ["second"]
+        store.add(Result("k", {}, values={"v": 1}))
+        store.add(Result("k", {}, values={"v": 2}, arrays={"a": np.ones(2)}))
+        store.add(Result("k", {}, status="failed", error="third"))
+        assert [row.values for row in store.rows()] == [{"v": 1}]
+        assert store.statuses(["k"]) == {"k": "done"}
+        assert store.count() == {"done": 1, "failed": 0}
+        assert store.arrays("k") == {}
+
+
+@pytest.mark.parametrize("change", ["UPDATE results SET seconds = 1", "DELETE FROM results", "DELETE FROM arrays"])
+def test_nothing_can_be_changed_or_removed(path: Path, change: str) -> None:
+    with Store(path, write=True) as store:
+        store.add(Result("k", {}, arrays={"a": np.ones(2)}))
+    db = sqlite3.connect(path)
+    with pytest.raises(sqlite3.IntegrityError, match="only ever added"):
+        db.execute(change)
+    db.close()
+
+
+def test_two_writers_get_a_sentence_and_readers_are_let_in(path: Path) -> None:
+    with Store(path, write=True) as store:
+        with pytest.raises(
+            StoreError, match=rf"being written by process {os.getpid()} on .* One sweep writes at a time"
+        ):
+            Store(path, write=True)
+        store.add(result("k"))
+        with Store(path) as first, Store(path) as second:
+            store.add(result("l"))
+            assert first.count() == second.count() == {"done": 2, "failed": 0}
+    with Store(path, write=True) as store:
+        assert store.count()["done"] == 2
+    assert sorted(p.name for p in path.parent.iterdir()) == ["runs.db"]
+
+
+def test_a_killed_writer_leaves_its_rows_and_no_lock(path: Path) -> None:
+    script = textwrap.dedent(f"""
+        import os, signal
+        from solspace.store import Result, Store
+        store = Store({str(path)!r}, write=True)
+        for i in range(50):
+            store.add(Result(f"k{{i}}", {{}}))
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert subprocess.run([sys.executable, "-c", script]).returncode == -signal.SIGKILL
+    with Store(path, write=True) as store:
+        assert store.count()["done"] == 50
+
+
+def test_not_a_store(path: Path) -> None:
+    content = b"these are not results\n" * 100
+    path.write_bytes(content)
+    for write in (False, True):
+        with pytest.raises(StoreError, match="damaged or not a store"):
+            Store(path, write=write)
+    assert path.read_bytes() == content
+    path.unlink()
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE theirs (x)")
+    db.close()
+    content = path.read_bytes()
+    for write in (False, True):
+        with pytest.raises(StoreError, match="is not a solspace store"):
+            Store(path, write=write)
+    assert path.read_bytes() == content
+
+
+def test_damaged_pages(path: Path) -> None:
+    filled(path, 2000)
+    content = bytearray(path.read_bytes())
+    content[8192:-8192] = os.urandom(len(content) - 16384)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="damaged"), Store(path) as store:
+        list(store.rows())
+    with pytest.raises(StoreError, match="damaged"), Store(path, write=True) as store:
+        list(store.rows())
+
+
+def test_a_newer_store_is_left_alone(path: Path) -> None:
+    filled(path)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    for write in (False, True):
+        with pytest.raises(StoreError, match=r"newer solspace \(store format 99"):
+            Store(path, write=write)
+
+
+def test_no_store_to_read(path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store at"):
+        Store(path)
+    assert not path.exists()
+
+
+def test_a_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="folder you may write to"):
+        Store(tmp_path / "file" / "runs.db", write=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    """Writing gets a sentence, reading works; run as another user where this one may write everywhere."""
+    path = filled(tmp_path / "sub" / "runs.db")
+    path.parent.chmod(0o555)
+    script = textwrap.dedent(f"""
+        import os
+        from solspace.store import Store, StoreError
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        with Store({str(path)!r}) as store:
+            print(store.count())
+        try:
+            Store({str(path)!r}, write=True)
+        except StoreError as error:
+            print(error)
+    """)
+    for folder in [tmp_path, *tmp_path.parents][:4]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    try:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    finally:
+        path.parent.chmod(0o755)
+    assert done.stdout.startswith("{'done': 3, 'failed': 0}"), done.stderr
+    assert "Give a store in a folder you may write to" in done.stdout
+
+
+def test_full_disk(path: Path) -> None:
+    """No room for more: a sentence, what was there is safe, and the store goes on when there is room."""
+    filled(path, 20)
+    with Store(path, write=True) as store:
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(StoreError, match=r"is the disk full.*run the same command again"):
+            store.add(Result("big", {}, arrays={"a": np.random.default_rng(0).random(10**5)}))
+        assert store.count()["done"] == 20
+    with Store(path, write=True) as store:
+        assert store.statuses(["big"]) == {}
+        store.add(result("big"))
+        assert store.count()["done"] == 21
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
+def test_file_size_limit_of_the_system(path: Path) -> None:
+    """The same through the operating system: writes past a limit fail as they do on a full disk."""
+    script = textwrap.dedent(f"""
+        import resource, signal
+        import numpy as np
+        from solspace.store import Result, Store, StoreError
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        with Store({str(path)!r}, write=True) as store:
+            try:
+                for i in range(100):
+                    store.add(Result(str(i), {{}}, arrays={{"a": np.random.default_rng(i).random(2000)}}))
+            except StoreError as error:
+                print(i, error)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    count, _, message = done.stdout.partition(" ")
+    assert "Every result before this one is safe" in message, done.stderr
+    with Store(path) as store:
+        assert [int(row.key) for row in store.rows()] == list(range(int(count)))
+        np.testing.assert_array_equal(store.arrays("0")["a"], np.random.default_rng(0).random(2000))
+
+
+def test_thousands_of_rows_in_flat_memory(path: Path) -> None:
+    filled(path, 100)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with Store(path, write=True) as store:
+        for i in range(100, 10_000):
+            store.add(result(f"k{i}", solved=i))
+        assert sum(1 for _ in store.rows(solved=(5000, 6000))) == 1001
+        assert store.count()["done"] == 10_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KB

@@ -1,0 +1,180 @@
+"""The classifier learns, says when it could not, and works inside scikit-learn's tools."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import solspace as ss
+from solspace.learn import BinaryPerceptronClassifier
+
+Classifier = BinaryPerceptronClassifier
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_digits(return_X_y=True)
+    keep = np.isin(y, (3, 8))
+    return X[keep], y[keep]
+
+
+def teacher(n: int, m: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that ±1 weights can give."""
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((m, n))
+    return X, np.sign(X @ random.choice([-1.0, 1.0], n))
+
+
+@pytest.mark.parametrize("sampler", ["tau", "temperature", "asl"])
+def test_solutions_make_no_training_error(sampler: str) -> None:
+    X, y = teacher(101, 25, seed=1)
+    model = Classifier(sampler, preprocess="raw", n_solutions=3, random_state=0).fit(X, y)
+    assert model.weights_.shape == (3, 101)
+    assert set(np.unique(model.weights_)) == {-1, 1}
+    assert model.solved_ is True
+    assert model.n_violations_ == 0
+    assert model.score(X, y) == 1
+    assert ss.Perceptron(X, y.astype(int)).is_solution(model.weights_).all()
+
+
+@pytest.mark.parametrize("preprocess", ["centred", "raw", "binarised"])
+def test_it_generalises(digits: tuple[np.ndarray, np.ndarray], preprocess: str) -> None:
+    X, y = digits
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = Classifier(preprocess=preprocess, n_solutions=7, random_state=0).fit(X[:40], y[:40])
+    assert model.score(X[40:], y[40:]) > 0.8
+    assert model.classes_.tolist() == [3, 8]
+
+
+def test_a_failure_is_said_once_and_predictions_go_on() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((60, 11)), random.choice([0, 1], 60)
+    model = Classifier(n_solutions=5, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="5 of 5 solutions get up to .* of 60 training samples wrong") as record:
+        model.fit(X, y)
+    assert len(record) == 1
+    assert model.solved_ is False
+    assert model.n_violations_ == model.violations_.max() > 0
+    assert set(model.predict(X)) <= {0, 1}
+    single = Classifier(random_state=0)
+    with pytest.warns(ConvergenceWarning, match="the solution gets"):
+        single.fit(X, y)
+    assert single.n_violations_ == round(60 * (1 - single.score(X, y)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_votes_are_probabilities_and_agree_with_predictions(digits: tuple[np.ndarray, np.ndarray], size: int) -> None:
+    X, y = digits
+    model = Classifier(n_solutions=size, random_state=1).fit(X[:30], y[:30])
+    votes = model.predict_proba(X)
+    np.testing.assert_allclose(votes.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[votes.argmax(axis=1)], model.predict(X))
+    np.testing.assert_array_equal(votes[:, 1] > 0.5, model.decision_function(X) > 0)
+    alone = np.stack([(_member(model, k).decision_function(X) > 0) for k in range(size)]).mean(axis=0)
+    tie = alone == 0.5
+    np.testing.assert_allclose(votes[~tie, 1], alone[~tie])
+    assert np.all(np.abs(votes[tie, 1] - 0.5) <= 0.25 / size)
+
+
+def _member(model: Classifier, k: int) -> Classifier:
+    one = pickle.loads(pickle.dumps(model))
+    one.weights_ = model.weights_[k : k + 1]
+    return one
+
+
+def test_the_mean_is_the_training_sets(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    model = Classifier(random_state=0).fit(X[:30], y[:30])
+    np.testing.assert_allclose(model.preprocessing_.mean, X[:30].mean(axis=0))
+    np.testing.assert_allclose(model.decision_function(X)[200:], model.decision_function(X[200:]))
+    rows = X[200:] - X[:30].mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.decision_function(X[200:]), rows @ model.weights_[0])
+
+
+def test_seeds_decide_and_jobs_do_not(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    fits = [
+        Classifier(n_solutions=3, random_state=seed, n_jobs=jobs).fit(X[:30], y[:30]).weights_
+        for seed, jobs in ((0, None), (0, 2), (1, None), (np.random.RandomState(0), None))
+    ]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    np.testing.assert_array_equal(fits[0], fits[3])
+    assert not np.array_equal(fits[0], fits[2])
+    assert not np.array_equal(fits[0][0], fits[0][1])
+
+
+def test_pickles_and_clones(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    model = Classifier(n_solutions=2, random_state=0).fit(X[:30], y[:30])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), model.decision_function(X))
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_pipelines_and_searches(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    features = RBFSampler(gamma=0.003, n_components=256, random_state=0)
+    pipe = make_pipeline(StandardScaler(), features, Classifier(n_sweeps=50, random_state=0))
+    assert cross_val_score(pipe, X[:90], y[:90], cv=3).mean() > 0.8
+    grid = {"preprocess": ["centred", "binarised"], "n_solutions": [1, 3]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search = GridSearchCV(Classifier(n_sweeps=50, random_state=0), grid, cv=2, scoring="roc_auc").fit(
+            X[:80], y[:80]
+        )
+    assert search.best_score_ > 0.9
+
+
+@pytest.mark.parametrize("wrapper", [OneVsRestClassifier, OneVsOneClassifier])
+def test_more_classes_through_scikit_learns_wrappers(wrapper: Any) -> None:
+    X, y = load_digits(n_class=4, return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = wrapper(Classifier(n_solutions=3, n_sweeps=50, random_state=0)).fit(X[:120], y[:120])
+    assert model.score(X[120:], y[120:]) > 0.8
+    with pytest.raises(ValueError, match="Only binary classification"):
+        Classifier().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": "taw"}, "did you mean 'tau'"),
+        ({"preprocess": "white"}, "unknown preprocess"),
+        ({"n_solutions": 0}, "n_solutions must be a positive integer"),
+        ({"n_sweeps": 2.5}, "n_sweeps must be a positive integer"),
+        ({"temperature": -1}, "temperature"),
+        ({"device": "tpu"}, "device"),
+    ],
+)
+def test_wrong_options_get_a_sentence(options: dict[str, Any], message: str) -> None:
+    X, y = teacher(9, 4, seed=0)
+    with pytest.raises(ValueError, match=message):
+        Classifier(**options).fit(X, y)
+
+
+def test_degenerate_data_is_survived() -> None:
+    X, y = np.zeros((6, 5)), np.array([0, 1, 0, 1, 0, 1])
+    with pytest.warns(ConvergenceWarning, match="3 of 6"):
+        model = Classifier(random_state=0).fit(X, y)
+    assert set(np.unique(model.weights_)) <= {-1, 1}
+    X, y = make_classification(40, 3, n_informative=2, n_redundant=0, random_state=0)
+    X[0] = X[1:].mean(axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert Classifier(random_state=0).fit(X, y).score(X, y) > 0.6
+    with pytest.raises(ValueError, match="one class"):
+        Classifier().fit(X, np.ones(40))
