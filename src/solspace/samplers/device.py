@@ -1,7 +1,7 @@
 """Where samplers run: the processor, or a CUDA device through CuPy.
 
-CuPy is imported at the first use of a device, never by ``import solspace``. `"auto"` takes a device where there is one and
-falls back to the processor without a word; `"gpu"` says in words what is missing.
+CuPy is imported at the first use of a device, never by ``import solspace``. `"auto"` takes a device where there is one
+and falls back to the processor without a word; `"gpu"` says in words what is missing.
 """
 
 from __future__ import annotations

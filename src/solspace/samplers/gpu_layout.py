@@ -1,7 +1,7 @@
 """How chains are laid out on a device: warps to a chain, constraints to a thread, chains to a block.
 
-A chain's proposals come one after another, so that its speed is set by the time from one decision to the next; a device is
-kept busy by many chains. Where there are many, a chain gets one warp and no barrier; where there are few, its
+A chain's proposals come one after another, so that its speed is set by the time from one decision to the next; a
+device is kept busy by many chains. Where there are many, a chain gets one warp and no barrier; where there are few, its
 constraints are spread over more warps, each decision then costing a barrier.
 """
 
@@ -12,6 +12,11 @@ from dataclasses import dataclass
 WINDOW = 1 << 14
 """Levels of the table that are kept where levels and table do not both fit."""
 LEVELS = 1 << 16
+_MOST_PAIRS = 79
+"""Pairs of constraints whose fields and levels fit the registers of a thread."""
+_MOST_WARPS = 16
+_IN_REGISTERS = 64 * 40 * _MOST_WARPS
+"""Constraints above which levels lie in shared memory."""
 _RING = 1 << 16
 """Bytes of columns on their way that a block may keep."""
 
@@ -101,6 +106,38 @@ class IntegerLayout:
         pairs = -(-m // (64 * warps))
         return cls(pairs, warps, group, resident, batch, size, levels_shared=pairs * warps > 640)
 
+    @classmethod
+    def choose(cls, m: int, size: int, chains: int, processors: int) -> IntegerLayout:
+        """Return the layout for `chains` chains of `m` constraints on so many multiprocessors.
+
+        >>> IntegerLayout.choose(m=500, size=1004, chains=4224, processors=132).warps
+        1
+        >>> IntegerLayout.choose(m=2500, size=5004, chains=100, processors=132).warps
+        4
+        """
+        least = -(-m // (64 * _MOST_PAIRS))
+        if m > _IN_REGISTERS:
+            return cls.of(m, size, _MOST_WARPS)
+        if chains >= 8 * processors:
+            warps = least
+            return cls._filled(m, size, warps)
+        # few chains: spread each over more warps, down to about ten pairs a thread
+        spread = max(1, min(-(-m // 640), 8 * processors // chains, 8))
+        warps = max(least, spread)
+        if chains * warps > 8 * processors or warps > 8:
+            return cls._filled(m, size, warps)
+        return cls.of(m, size, warps, batch=4)
+
+    @classmethod
+    def _filled(cls, m: int, size: int, warps: int) -> IntegerLayout:
+        """Return the layout that keeps a multiprocessor as full as its registers allow."""
+        pairs = -(-m // (64 * warps))
+        held = 32 if pairs <= 16 else 16 if pairs <= 32 else 12 if pairs <= 48 else 8
+        if warps > 1:
+            return cls.of(m, size, warps, 1, max(1, held // warps))
+        group = 16 if pairs <= 16 else 4
+        return cls.of(m, size, 1, group, held // group)
+
 
 @dataclass(frozen=True)
 class RealLayout:
@@ -148,6 +185,21 @@ class RealLayout:
     def of(cls, m: int, power: bool, warps: int, group: int = 1, resident: int = 1) -> RealLayout:
         """Return the layout of `m` constraints over `warps` warps."""
         return cls(-(-m // (128 * warps)), warps, group, resident, power)
+
+    @classmethod
+    def choose(cls, m: int, power: bool, chains: int, processors: int) -> RealLayout:
+        """Return the layout for `chains` chains of `m` constraints on so many multiprocessors.
+
+        >>> RealLayout.choose(m=5000, power=True, chains=528, processors=132).warps
+        4
+        """
+        few = chains < 4 * processors
+        warps = max(1, min(-(-m // (128 * (2 if few else 10))), 8 if few else 16), -(-m // (128 * 16)))
+        warps = min(warps, 32)
+        if not power or warps > 1 or few:
+            warps = warps if power else max(4, warps)
+            return cls.of(m, power, warps, 1, max(1, (16 if power else 12) // warps))
+        return cls.of(m, power, 1, *((8, 2) if m <= 512 else (4, 4)))
 
 
 def _proposals(tile: int) -> int:

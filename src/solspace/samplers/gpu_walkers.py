@@ -1,8 +1,8 @@
 """Walkers on a CUDA device: many chains over one or several problems of one shape, a launch for some sweeps.
 
-They make the chains of the walkers on the processor, bit for bit: the random numbers are functions of (key, chain, sweep), and
-energies are integers. Patterns, weights and cached stabilities stay on the device; a launch brings back the weights and what
-was recorded.
+They make the chains of the walkers on the processor, bit for bit: the random numbers are functions of (key, chain,
+sweep), and energies are integers. Patterns, weights and cached stabilities stay on the device; a launch brings back
+the weights and what was recorded.
 """
 
 from __future__ import annotations
@@ -34,20 +34,43 @@ _SHARED = 200 << 10
 class GpuWalker:
     """What both walkers have in common: the chains on the device, and the launch.
 
-    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains.
+    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains. `company` is the number
+    of chains that the device will carry at a time, those of other walkers included.
     """
 
     name: str
+    source: str
     layout: Any
 
     def __init__(self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int) -> None:
         self.cupy = cupy()
+        self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.problems, self.plan = problems, plan
         self.n, self.m = problems[0].n, problems[0].m
         rows = np.arange(len(problems) * n_chains, dtype=np.int32)
         self.instance_of = self.cupy.asarray(rows // n_chains)
         self.number_of = self.cupy.asarray(rows % n_chains)
         self.keys = self.cupy.asarray(np.array(keys, np.uint64))
+
+    def prepare(self, sweeps: slice) -> Any:
+        """Return the potentials of these sweeps as the kernel takes them."""
+        raise NotImplementedError
+
+    def _cache(self) -> Any:
+        """Return what the kernel caches of the weights."""
+        raise NotImplementedError
+
+    def _problem(self) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe the problems."""
+        raise NotImplementedError
+
+    def _potentials(self, potentials: Any) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe what each sweep samples."""
+        raise NotImplementedError
+
+    def _energy(self, energy: Array, potentials: Any) -> Array:
+        """Return energies ΣU from the kernel's integers."""
+        raise NotImplementedError
 
     def first_weights(self) -> Array:
         """Return independent fair signs for every chain, (k, n) int8."""
@@ -64,6 +87,16 @@ class GpuWalker:
         self.solved_at = self.cupy.asarray(chains.solved_at)
         self.stopped = self.cupy.asarray(chains.stopped.astype(np.uint8))
         self.cached = self._cache()
+        self.cupy.cuda.Device().synchronize()
+
+    def _crowd(self, company: int) -> int:
+        return max(company, len(self.instance_of))
+
+    def _processors(self) -> int:
+        return int(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
+
+    def _shared(self) -> int:
+        return int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
 
     def orders(self, sweeps: slice) -> tuple[Any, int]:
         """Return the order of the sites in each sweep, for every problem, and the length of its rows."""
@@ -78,6 +111,10 @@ class GpuWalker:
 
     def launch(self, sweeps: slice, potentials: Any) -> dict[str, Any]:
         """Start the walk of all chains that have not stopped through `sweeps`; return what it will have recorded."""
+        with self.stream:
+            return self._launch(sweeps, potentials)
+
+    def _launch(self, sweeps: slice, potentials: Any) -> dict[str, Any]:
         device, plan, k = self.cupy, self.plan, len(self.weights)
         count = sweeps.stop - sweeps.start
         draw_at = plan.draw_at[sweeps]
@@ -110,10 +147,14 @@ class GpuWalker:
 
     def collect(self, sweeps: slice, made: dict[str, Any], potentials: Any, chains: Chains) -> None:
         """Wait for the walk and take over its results."""
+        with self.stream:
+            self._collect(sweeps, made, potentials, chains)
+
+    def _collect(self, sweeps: slice, made: dict[str, Any], potentials: Any, chains: Chains) -> None:
         if int(made["outside"][0]):
             raise ValueError(
-                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the device "
-                "tells apart: anneal patterns this correlated with device='cpu'."
+                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the device"
+                " tells apart: anneal patterns this correlated with device='cpu'."
             )
         chains.weights[...] = self.weights.get()
         chains.solved_at[...] = self.solved_at.get()
@@ -138,14 +179,21 @@ class GpuIntegerWalker(GpuWalker):
         plan: Plan,
         keys: Sequence[int],
         n_chains: int,
+        company: int = 0,
         layout: IntegerLayout | None = None,
     ) -> None:
         super().__init__(problems, plan, keys, n_chains)
         self.lattice = Lattice(self.n, self.m)
         self.allowed = met_range(plan.target, self.lattice.stabilities)
-        self.layout = layout or IntegerLayout.of(self.m, self.lattice.size, 1)
+        self.layout = layout or self._layout(company)
         self.low = (self.lattice.size - self.layout.window) // 2
         self.columns = self._pack()
+
+    def _layout(self, company: int) -> IntegerLayout:
+        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), self._processors())
+        if layout.shared_bytes > self._shared():
+            raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
+        return layout
 
     def _pack(self) -> Any:
         layout, device = self.layout, self.cupy
@@ -201,12 +249,13 @@ class GpuRealWalker(GpuWalker):
         plan: Plan,
         keys: Sequence[int],
         n_chains: int,
+        company: int = 0,
         layout: RealLayout | None = None,
     ) -> None:
         super().__init__(problems, plan, keys, n_chains)
         margin = max(abs(stage.margin) for stage in plan.stages)
         self.power = all(fixedpoint.is_power(stage) for stage in plan.stages)
-        self.layout = layout or RealLayout.of(self.m, self.power, 1)
+        self.layout = layout or self._layout(company)
         self.columns = self.cupy.zeros((len(problems), self.n, self.layout.size), np.int32)
         self.fixed = []
         for number, problem in enumerate(problems):
@@ -215,6 +264,9 @@ class GpuRealWalker(GpuWalker):
             del fixed.columns
             self.fixed.append(fixed)
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
+
+    def _layout(self, company: int) -> RealLayout:
+        return RealLayout.choose(self.m, self.power, self._crowd(company), self._processors())
 
     def _cache(self) -> Any:
         states = self.cupy.zeros((len(self.weights), self.layout.size), np.int32)
