@@ -111,7 +111,8 @@ def localize(
     """
     began = clocks.perf_counter()
     if device not in ("cpu", "auto"):
-        raise unknown("device", device, ("auto", "cpu"))
+        resolve(device)
+        raise NotImplementedError("localize runs on the CPU only so far; anneal takes device='gpu'.")
     if resume and rng is None:
         raise ValueError("resume needs the seed of the run it goes on with: give rng.")
     k, dtype, seeds = counting("n_samples", n_samples), working_type(precision), seed_sequence(rng)
