@@ -101,8 +101,13 @@ class Page:
 
     def _later(self, action: Callable[[], None]) -> None:
         """Run `action` with the page's lock; may be called from any thread."""
+
+        def at_once() -> None:
+            with pn.io.hold(self.doc):  # one message to the browser instead of one for each property
+                action()
+
         if self.doc is not None:
-            self.doc.add_next_tick_callback(action)
+            self.doc.add_next_tick_callback(at_once)
 
     # ---- controls
 

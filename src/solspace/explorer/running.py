@@ -93,7 +93,7 @@ class Running:
         self.page.service.publish(self.page.token, {})
         self.worker = self.worker or Worker()
         self._begun = time.monotonic()
-        self._progress({"fraction": 0.0, "words": "starting"})
+        self._progress({"fraction": 0.0, "words": "starting; the first run compiles, which can take a minute"})
         self.worker.submit("sample", (self.page.settings, self.patterns), self._heard)
         self.settings_changed()
 

@@ -17,6 +17,7 @@ import panel as pn
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from solspace.explorer.pool import Pool
+from solspace.explorer.state import Settings
 from solspace.explorer.uploads import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ def serve(host: str, port: int, browser: bool, say: Any) -> None:
     """Serve the page until Ctrl-C."""
     port = free_port(host, port)
     service = Service()
-    service.theory.start()
+    first = Settings()
+    service.theory.start("curves", (first.target.to_json(), first.alpha, first.time))
     server = make_server(service, host, port)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
