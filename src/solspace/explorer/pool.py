@@ -57,7 +57,7 @@ class Pool:
         self._closed = False
 
     def start(self, job: str, args: tuple[Any, ...]) -> None:
-        """Start all processes now, and have each do `job` once, so that the first visitor need not wait for compilers."""
+        """Start all processes now and have each do `job` once: the first visitor need not wait for compilers."""
         with self._lock:
             while self._free:
                 self._work(self._free.pop(), _Question(job, args))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 16
 """Runs under way at once, over all pages."""
-LIFETIME = 4000
-"""Milliseconds that a page outlives its connection."""
+LIFETIME = 12_000
+"""Milliseconds that a page outlives its connection: as long as a slow machine needs to load it."""
 KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
          "py": "text/x-python"}  # fmt: skip
 
@@ -126,7 +126,9 @@ def free_port(host: str, port: int) -> int:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise ValueError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port.") from None
+            raise ValueError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port."
+            ) from None
         return int(probe.getsockname()[1])
 
 
@@ -145,8 +147,8 @@ def make_server(service: Service, host: str, port: int) -> Any:
         verbose=False,
         title="solspace explorer",
         websocket_origin=names,
-        check_unused_sessions=1000,
-        unused_session_lifetime=LIFETIME,
+        check_unused_sessions_milliseconds=1000,
+        unused_session_lifetime_milliseconds=LIFETIME,
         extra_patterns=[
             (r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)", Download, {"service": service}),
             (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
