@@ -20,8 +20,12 @@ THRESHOLDS = {"asl": 0.651417, "dat": 0.723902, "dynamical": 0.665258, "condensa
         ({}, "green", "ASL works here for all t."),
         ({"samplable": False, "takeover": 0.036297}, "red", "A second maximum takes over at t = 0.0363: ASL fails."),
         ({"samplable": False, "takeover": 0.0}, "red", "Another maximum is higher from the start (t = 0): ASL fails."),
-        ({"samplable": False, "stable": False}, "red", "Replica symmetry is broken at α = 0.3, past the dAT line at 0.7239"),
-        ({"satisfiable": False, "stable": False}, "red", "No solutions: α = 0.3 is past capacity (0.7301)."),
+        (
+            {"samplable": False, "stable": False},
+            "red",
+            "Replica symmetry is broken at α = 0.3, past the dAT line at 0.7239",
+        ),
+        ({"satisfiable": False, "stable": False}, "red", "No typical solutions: α = 0.3 is past capacity (0.7301)."),
     ],
 )
 def test_every_case_has_its_sentence(changes, colour, sentence):

@@ -93,8 +93,7 @@ class Charts:
             "t", "q", source=self.data["high"], line_width=2, line_dash="dotted", name="theory",
             legend_label="high start",
         )  # fmt: skip
-        plot.line("t", "q", source=self.data["seen"], line_width=1.5, name="seen")
-        plot.scatter("t", "q", source=self.data["seen"], size=5, name="seen", legend_label="this run")
+        plot.scatter("t", "q", source=self.data["seen"], size=6, name="seen", legend_label="this run")
         plot.scatter("t", "q", source=self.data["here"], size=12, fill_color="colour", line_width=1.5, name="mark")
         plot.x_range = Range1d(*T_RANGE)
         plot.y_range = Range1d(0, 1.03)

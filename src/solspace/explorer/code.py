@@ -14,8 +14,7 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
     target = ss.Target(prior='binary', potential='log', temperature=0.5, margin=0.0)
     problem = ss.Perceptron.random(n=1001, alpha=0.3, target=target, patterns='binary', rng=0)
     samples = ss.localize(problem, n_samples=16, rng=1)
-    prediction = ss.predict(target, alpha=problem.alpha)
-    print(ss.diagnose(samples, prediction))
+    print(ss.diagnose(samples, ss.predict(target, problem.alpha)))
     samples.save("samples.npz")
     <BLANKLINE>
     """
@@ -42,7 +41,10 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
             f"samples = ss.anneal(problem, n_chains={s.samples}, n_sweeps={s.sweeps}, schedule={schedule!r}, "
             f"rng={s.seed + 1})"
         )
-    lines.append("prediction = ss.predict(target, alpha=problem.alpha)")
-    lines.append("print(ss.diagnose(samples, prediction))")
+    lines.append(
+        "print(ss.diagnose(samples))"
+        if own_patterns
+        else "print(ss.diagnose(samples, ss.predict(target, problem.alpha)))"
+    )
     lines.append('samples.save("samples.npz")')
     return "\n".join(lines) + "\n"

@@ -101,10 +101,13 @@ class Field:
         self.message.visible = bool(sentence)
 
     def _typed(self, event: Any) -> None:
-        if self._quiet:
-            return
+        if not self._quiet:
+            self.type(event.new)
+
+    def type(self, text: str) -> None:
+        """Do what typing `text` does."""
         try:
-            value = self._read(event.new)
+            value = self._read(text)
         except ValueError as error:
             self.refuse(str(error))
             return

@@ -101,7 +101,11 @@ def overlaps(r: float) -> Array:
     >>> bool(np.all(np.diff(overlaps(0.5)) > 0))
     True
     """
-    near, between, far = np.logspace(-6, -1.5, POINTS), np.linspace(0, 1, POINTS + 2)[1:-1], np.logspace(-9, -1.5, POINTS)
+    near, between, far = (
+        np.logspace(-6, -1.5, POINTS),
+        np.linspace(0, 1, POINTS + 2)[1:-1],
+        np.logspace(-9, -1.5, POINTS),
+    )
     return r + (1 - r) * np.unique(np.concatenate([near, between, 1 - far]))
 
 

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import panel as pn
+from bokeh.events import Tap
 
 from solspace.explorer import tables
 from solspace.explorer.charts import Charts
@@ -65,6 +66,7 @@ class Page:
         self.address.jscallback(value="history.replaceState(null, '', cb_obj.value || location.pathname)")
         self.scheme = pn.widgets.TextInput(name="scheme", value="light", visible=False, css_classes=["scheme"])
         self.scheme.param.watch(lambda event: self._set_theme(self.settings.theme), "value")
+        self.charts.diagram.on_event(Tap, self._tapped)
         self.doc = pn.state.curdoc
         self._show_parameters()
         self._set_theme(self.settings.theme)
@@ -101,8 +103,13 @@ class Page:
 
     def _later(self, action: Callable[[], None]) -> None:
         """Run `action` with the page's lock; may be called from any thread."""
+
+        def at_once() -> None:
+            with pn.io.hold(self.doc):  # one message to the browser instead of one for each property
+                action()
+
         if self.doc is not None:
-            self.doc.add_next_tick_callback(action)
+            self.doc.add_next_tick_callback(at_once)
 
     # ---- controls
 
@@ -184,6 +191,11 @@ class Page:
             if self.settings.target != before.target:
                 self._new_target()
         self.running.settings_changed()
+
+    def _tapped(self, event: Any) -> None:
+        """Go to the point of the t–α diagram that was touched."""
+        for name, value in (("alpha", f"{event.x:.4g}"), ("time", f"{event.y:.3g}")):
+            self.fields[name].type(value)
 
     def _ask(self) -> None:
         s = self.settings

@@ -56,10 +56,11 @@ class Pool:
         self._patience, self._memory = patience, memory
         self._closed = False
 
-    def start(self) -> None:
-        """Start all processes now."""
-        for worker in self._workers:
-            worker.start()
+    def start(self, job: str, args: tuple[Any, ...]) -> None:
+        """Start all processes now and have each do `job` once: the first visitor need not wait for compilers."""
+        with self._lock:
+            while self._free:
+                self._work(self._free.pop(), _Question(job, args))
 
     def ask(self, asker: Hashable, job: str, args: tuple[Any, ...], answer: Answer, remember: bool = True) -> None:
         """Have `job` done for `asker`; what the same asker asked before and still waits is dropped."""

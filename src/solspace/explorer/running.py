@@ -93,7 +93,7 @@ class Running:
         self.page.service.publish(self.page.token, {})
         self.worker = self.worker or Worker()
         self._begun = time.monotonic()
-        self._progress({"fraction": 0.0, "words": "starting"})
+        self._progress({"fraction": 0.0, "words": "starting; the first run compiles, which can take a minute"})
         self.worker.submit("sample", (self.page.settings, self.patterns), self._heard)
         self.settings_changed()
 
@@ -119,7 +119,9 @@ class Running:
         if kind == "done":
             self.page.charts.show_run(value)
             self.page.service.publish(self.page.token, value["files"])
-            self._tell(" ".join([value["verdict"], *value["notes"]]), value["lines"], value["files"])
+            self._tell(
+                value["verdict"], value["rows"], value["files"], {True: "green", False: "red"}.get(value["fair"], "")
+            )
         elif kind == "stopped":
             self._tell("Stopped. Unfinished samples are not fair, so nothing is kept.")
         else:
@@ -134,12 +136,16 @@ class Running:
             f"<div>{escape(update['words'])}{left}</div></div>"
         )
 
-    def _tell(self, sentence: str, lines: Any = (), files: Any = ()) -> None:
-        rows = "".join(f'<tr><th scope="row">{escape(a)}</th><td>{escape(b)}</td></tr>' for a, b in lines)
+    def _tell(self, sentence: str, rows: Any = (), files: Any = (), colour: str = "") -> None:
+        table = "".join(
+            f'<tr><th scope="row">{escape(name)}</th><td>{escape(seen)}</td><td>{escape(theory)}</td></tr>'
+            for name, seen, theory in rows
+        )
+        head = "<tr><th></th><td>samples</td><td>theory</td></tr>" if rows else ""
         links = "".join(f'<a href="files/{self.page.token}/{name}" download="{name}">{name}</a>' for name in files)
         self.outcome.object = (
-            f'<div class="run" role="status"><div class="fair">{escape(sentence)}</div>'
-            f"<table>{rows}</table>{'<div>Download: ' + links + '</div>' if links else ''}</div>"
+            f'<div class="run" role="status"><div class="fair {colour}">{escape(sentence)}</div>'
+            f"<table>{head}{table}</table>{'<div>Download: ' + links + '</div>' if links else ''}</div>"
         )
 
     # ---- own patterns

@@ -53,14 +53,14 @@ def sample(settings: Settings, patterns: Array | None, report: Callable[[Any], N
             )  # fmt: skip
         report({"fraction": 1.0, "words": "comparing with theory", **watch.stabilities(samples.stabilities)})
         prediction = _prediction(target, problem.alpha)
-        judged = None if prediction is None else ss.diagnose(samples, prediction)
+        judged = ss.diagnose(samples, prediction if patterns is None else None)
     return {
         "fraction": 1.0,
         **watch.stabilities(samples.stabilities),
         **_end(samples, watch),
-        "verdict": _verdict(judged, samples),
-        "lines": _lines(samples, prediction, judged),
-        "notes": [str(note.message) for note in notes if issubclass(note.category, UserWarning)],
+        "verdict": " ".join([judged.verdict, *judged.notes, *_sentences(notes)]),
+        "fair": judged.fair,
+        "rows": [*judged.rows(), ("seconds", f"{samples.info['wall_time']:.2f}", "")],
         "files": _files(s, samples, prediction, judged, patterns is not None),
     }
 
@@ -85,13 +85,17 @@ class Watch:
         """Tell of a step of localization."""
         if not self._due():
             return
+        t, q = (
+            np.nanmean(values[-1]) if np.isfinite(values[-1]).any() else np.nan for values in (path.t, path.overlap)
+        )
         seen = overlap_path(path.t, path.overlap)
         end = 20.0 if self.problem.target.prior.name == "binary" else 1e4
-        t = float(seen["t"][-1])
-        words = f"t = {t:.3g}, overlap {seen['q'][-1]:.3f}, step {len(path)}"
+        words = f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}"
         means = getattr(path, "means", None)
         bars = {} if means is None else self._decoded(means())
-        self.report({"fraction": float(np.log1p(t) / np.log1p(end)), "words": words, "seen": seen, **bars})
+        self.report(
+            {"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars}
+        )
 
     def _decoded(self, means: Array) -> dict[str, Any]:
         return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
@@ -143,8 +147,8 @@ def overlap_path(t: Array, overlap: Array) -> dict[str, Array]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         t, q = np.nanmean(t, axis=1), np.nanmean(overlap, axis=1)
-    good = np.isfinite(t) & np.isfinite(q)
-    return {"t": np.maximum(t[good], 1e-9), "q": q[good]}
+    good = np.isfinite(t) & np.isfinite(q) & (t > 0)
+    return {"t": t[good], "q": q[good]}
 
 
 def energy(values: Array, n: int, most: int = 400) -> dict[str, Array]:
@@ -168,23 +172,8 @@ def _end(samples: Samples, watch: Watch) -> dict[str, Any]:
     return {"energy": energy(samples.info["energy"], samples.n), "missed": watch.missed}
 
 
-def _verdict(judged: Any, samples: Samples) -> str:
-    if judged is None:
-        return f"{int(samples.solved.sum())} of {len(samples)} samples are solutions; theory has no word at this load."
-    return str(judged.verdict)
-
-
-def _lines(samples: Samples, prediction: Any, judged: Any) -> list[tuple[str, str]]:
-    lines = [("solved", f"{int(samples.solved.sum())} of {len(samples)}")]
-    overlaps = samples.overlaps()
-    if len(overlaps):
-        lines.append(("overlap of two samples", f"{overlaps.mean():.4f}"))
-    if prediction is not None:
-        lines.append(("overlap r of theory", f"{prediction.overlap:.4f}"))
-    lines.append(("mean stability", f"{samples.stabilities.mean():.4f}"))
-    if "wall_time" in samples.info:
-        lines.append(("time", f"{samples.info['wall_time']:.2f} s"))
-    return lines
+def _sentences(notes: list[warnings.WarningMessage]) -> list[str]:
+    return [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
 
 
 def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, own: bool) -> dict[str, bytes]:
@@ -194,7 +183,7 @@ def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, o
     report = {
         "settings": {name: getattr(settings, name) for name in settings.__dataclass_fields__ if name != "theme"},
         "prediction": None if prediction is None else prediction.to_dict(),
-        "diagnosis": None if judged is None else judged.to_dict(),
+        "diagnosis": judged.to_dict(),
         "solved": int(samples.solved.sum()),
         "samples": len(samples),
     }

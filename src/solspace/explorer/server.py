@@ -17,6 +17,7 @@ import panel as pn
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from solspace.explorer.pool import Pool
+from solspace.explorer.state import Settings
 from solspace.explorer.uploads import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 16
 """Runs under way at once, over all pages."""
-LIFETIME = 4000
-"""Milliseconds that a page outlives its connection."""
+LIFETIME = 12_000
+"""Milliseconds that a page outlives its connection: as long as a slow machine needs to load it."""
 KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
          "py": "text/x-python"}  # fmt: skip
 
@@ -125,7 +126,9 @@ def free_port(host: str, port: int) -> int:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise ValueError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port.") from None
+            raise ValueError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port."
+            ) from None
         return int(probe.getsockname()[1])
 
 
@@ -144,8 +147,8 @@ def make_server(service: Service, host: str, port: int) -> Any:
         verbose=False,
         title="solspace explorer",
         websocket_origin=names,
-        check_unused_sessions=1000,
-        unused_session_lifetime=LIFETIME,
+        check_unused_sessions_milliseconds=1000,
+        unused_session_lifetime_milliseconds=LIFETIME,
         extra_patterns=[
             (r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)", Download, {"service": service}),
             (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
@@ -157,7 +160,8 @@ def serve(host: str, port: int, browser: bool, say: Any) -> None:
     """Serve the page until Ctrl-C."""
     port = free_port(host, port)
     service = Service()
-    service.theory.start()
+    first = Settings()
+    service.theory.start("curves", (first.target.to_json(), first.alpha, first.time))
     server = make_server(service, host, port)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"

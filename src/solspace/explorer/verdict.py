@@ -34,7 +34,9 @@ def verdict(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None = Non
     alpha = facts["alpha"]
     detail = AT_TIME[facts["regime"]].format(time=facts["time"])
     if not facts["satisfiable"]:
-        return Verdict("red", f"No solutions: α = {alpha:.4g} is past capacity{_at(known.get('capacity'))}.", "")
+        return Verdict(
+            "red", f"No typical solutions: α = {alpha:.4g} is past capacity{_at(known.get('capacity'))}.", ""
+        )
     if not facts["stable"]:
         sentence = (
             f"Replica symmetry is broken at α = {alpha:.4g}{_past(known.get('dat'), 'dAT line')}: ASL fails, and the "
