@@ -19,18 +19,38 @@ if TYPE_CHECKING:
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
     from solspace.samples import Samples
+    from solspace.theory.design import design
+    from solspace.theory.phases import phase_diagram, sampling_map
     from solspace.theory.prediction import Prediction, predict
+    from solspace.theory.thresholds import thresholds
 
 _HOME = {
     "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
     "Prediction": "solspace.theory.prediction",
+    "design": "solspace.theory.design",
+    "phase_diagram": "solspace.theory.phases",
     "predict": "solspace.theory.prediction",
+    "sampling_map": "solspace.theory.phases",
+    "thresholds": "solspace.theory.thresholds",
     "Samples": "solspace.samples",
 }
 _MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
 
-__all__ = ["Perceptron", "Prediction", "Samples", "Target", "__version__", "potentials", "predict", "priors"]
+__all__ = [
+    "Perceptron",
+    "Prediction",
+    "Samples",
+    "Target",
+    "__version__",
+    "design",
+    "phase_diagram",
+    "potentials",
+    "predict",
+    "priors",
+    "sampling_map",
+    "thresholds",
+]
 
 
 def __getattr__(name: str) -> Any:
