@@ -39,9 +39,7 @@ def mixture_rows(x, factor, centres, bias, variance):  # type: ignore[no-untyped
                     weight[j - start] = math.exp(bias[j] - bias[middle])
                 for i in range(lanes):
                     distance = x[row, first + i] - centres[middle]
-                    middle_value[i] = math.exp(
-                        bias[middle] + factor[row, first + i] - distance * distance / (2 * tau)
-                    )
+                    middle_value[i] = math.exp(bias[middle] + factor[row, first + i] - distance * distance / (2 * tau))
                     # where nothing is left there is nothing to carry on, and the ratio may overflow
                     alive = middle_value[i] > 0.0
                     middle_ratio[i] = math.exp(step * (distance - step / 2) / tau) if alive else 1.0

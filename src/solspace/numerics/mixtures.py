@@ -2,7 +2,8 @@
 
 With equidistant centres the Gaussians of neighbours differ by a ratio that itself shrinks by a constant factor, so a block of
 them needs two exponentials at its middle and multiplications outwards. The biases b_j and factors a(x) can be ±hundreds while
-what they add up to is of order one: they meet in the exponent, block by block.
+what they add up to is of order one: they meet in the exponent, block by block. Centres further apart than the Gaussians are wide
+would let the middle of a block vanish before its ends do: those are summed one by one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def mixtures(x: Array, factor: Array, centres: Array, bias: Array, variance: Arr
     >>> mixtures(x, zero, np.array([0.0]), np.zeros(1), np.ones(1)).round(6)
     array([[0.398942, 0.241971]])
     """
-    if has_numba() and len(centres) > 1:
+    if has_numba() and len(centres) > 1 and (centres[1] - centres[0]) ** 2 <= 2 * variance.min():
         from solspace.numerics.mixture_kernels import mixture_rows
 
         return mixture_rows(x, factor, centres, bias, variance)

@@ -138,9 +138,7 @@ def _load(stretch: float, q0: float, low: float, high: float) -> float:
     terms = [_log_interval((low - field) / width, (high - field) / width)]
     for distance in (low - field, field - high):
         if np.isfinite(distance).all():
-            terms.append(
-                -np.log(d) / 2 - m * distance**2 / (2 * d) + log_ndtr(distance / (width * np.sqrt(d)))
-            )
+            terms.append(-np.log(d) / 2 - m * distance**2 / (2 * d) + log_ndtr(distance / (width * np.sqrt(d))))
     # the sum is close to one where all is allowed: its logarithm comes from what is missing
     missing = np.exp(log_ndtr((low - field) / width)) + np.exp(log_ndtr((field - high) / width))
     gained = sum(np.exp(term) for term in terms[1:])

@@ -36,6 +36,8 @@ CLOSE = 0.997
 """Reference overlap above which every ω₀ gets its own panels."""
 NARROW = 0.02
 """Largest r/(1 - r) at which the reference field counts as narrow."""
+STEPS = (0.45, 0.3, 0.2, 0.13, 0.09)
+"""Steps of ω₀ that are tried, in units of min(√r, √(1 - r))."""
 BLOCK = 1 << 18
 """Gaussian weights formed at a time."""
 
@@ -125,11 +127,17 @@ class CavityField:
 
     @cached_property
     def _start(self) -> tuple[Array, ...]:
-        # ω₀ with log weights, and the channel there
-        z, weight = self._rule(0.45)
-        omega = np.sqrt(self.overlap) * z
+        # ω₀ with log weights, and the channel there; the widest step that gives the reference's own averages
+        exact = reference_averages(self.target, self.overlap, self.variance, self.level + 1)[:3, 0]
+        for step in STEPS:
+            z, weight = self._rule(step)
+            omega = np.sqrt(self.overlap) * z
+            log_z, g, dg = self._channel(omega, self.variance)
+            found = np.array([weight @ log_z, weight @ g**2, weight @ dg**2])
+            if np.all(np.abs(found - exact) <= 3e-12 * np.abs(exact)) or len(z) > 1 << 12:
+                break
         with np.errstate(divide="ignore"):
-            return (omega, np.log(weight), *self._channel(omega, self.variance))
+            return omega, np.log(weight), log_z, g, dg
 
     def _channel(self, omega: Array, variance: ArrayLike) -> tuple[Array, Array, Array]:
         target = self.target

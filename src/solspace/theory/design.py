@@ -71,7 +71,11 @@ class Design:
     @property
     def words(self) -> str:
         """What the result is, and what it is not."""
-        flags = "" if self.entropy >= 0 else " Its entropy there is negative: the prediction continues past the solutions' end."
+        flags = (
+            ""
+            if self.entropy >= 0
+            else " Its entropy there is negative: the prediction continues past the solutions' end."
+        )
         flags += "" if self.replicon < 1 else " The replica-symmetric solution is unstable there."
         return (
             f"Replica-symmetric theory predicts that message passing localizes with {self.target} up to alpha = "
@@ -269,7 +273,9 @@ def _family(
     if not space:
         raise ValueError(f"{name} has no parameters to choose: give `initial` values by name.")
     if len(space) == 1 and not all(np.isfinite(value[1:]).all() for value in space.values()):
-        raise ValueError(f"a family with one parameter needs finite bounds for it: give `bounds` for {next(iter(space))!r}.")
+        raise ValueError(
+            f"a family with one parameter needs finite bounds for it: give `bounds` for {next(iter(space))!r}."
+        )
     return family, space
 
 
@@ -277,5 +283,3 @@ def _defaults(family: type) -> dict[str, float]:
     if not is_dataclass(family):
         return {}
     return {f.name: float(f.default) for f in fields(family) if f.default is not MISSING}
-
-

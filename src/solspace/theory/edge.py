@@ -135,7 +135,7 @@ def divergence(target: Target) -> tuple[float, bool]:
         elif wall.kind == "cusp":
             gamma = max(gamma, 0.5 - wall.exponent)
             logarithmic |= wall.exponent == 0.5
-    return gamma, logarithmic and gamma == 0
+    return float(gamma), bool(logarithmic and gamma == 0)
 
 
 def maximum_at_one(equilibrium: Equilibrium) -> bool:
@@ -144,8 +144,8 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
     gamma, logarithmic = divergence(equilibrium.target)
     if logarithmic and growth == 0:
         # α E_q[g²] = α p log(1/ε)/2 against q̂ = 2 log(1/ε)
-        return equilibrium.alpha * _logarithmic_rate(equilibrium) > 4
-    return gamma > growth
+        return bool(equilibrium.alpha * _logarithmic_rate(equilibrium) > 4)
+    return bool(gamma > growth)
 
 
 def edge(equilibrium: Equilibrium) -> Edge:
@@ -200,7 +200,9 @@ def _logarithmic_rate(equilibrium: Equilibrium) -> float:
             total += density / h
         elif wall.kind == "cusp" and wall.exponent == 0.5:
             offset = wall.at - equilibrium.target.margin
-            change = _log_weight(equilibrium.target, offset, wall.side * h) - _log_weight(equilibrium.target, offset, 0.0)
+            change = _log_weight(equilibrium.target, offset, wall.side * h) - _log_weight(
+                equilibrium.target, offset, 0.0
+            )
             total += density * change**2 / h / 4
     return total
 

@@ -20,7 +20,7 @@ from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
 
 Array = NDArray[np.float64]
-TOLERANCE = 1e-10
+TOLERANCE = 1e-12
 """Largest |E_q[1] - 1| that is let pass without a finer grid."""
 LEVELS = 3
 CLOSE = 1e-4

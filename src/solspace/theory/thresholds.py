@@ -74,7 +74,11 @@ class Thresholds:
 
     def __repr__(self) -> str:
         rows = [
-            ("ASL", self.asl, {"edge": "(a maximum at q = 1 at every load)"}.get(self.asl_by or "", f"({self.asl_by})")),
+            (
+                "ASL",
+                self.asl,
+                {"edge": "(a maximum at q = 1 at every load)"}.get(self.asl_by or "", f"({self.asl_by})"),
+            ),
             ("dAT", self.dat, "(RS unstable above)"),
             ("dynamical", self.dynamical, "(d1RSB)"),
             ("condensation", self.condensation, "(static 1RSB)"),
@@ -120,6 +124,13 @@ class Branch:
         stop = int(falls[0]) + 1 if len(falls) else len(u)
         return u[:stop], loads[:stop], (loads * dg2 * weights.susceptibility)[:stop]
 
+    @cached_property
+    def end(self) -> float:
+        """The coordinate up to which F is looked at: where 1 - r is a few thousandths, or the grid ends."""
+        u, _, _ = self.grid
+        variance = self.target.prior.reference(np.exp(u) * (not self.even)).variance
+        return float(u[np.flatnonzero(variance > 4e-3)[-1]])
+
     def landscape(self, u: float) -> Landscape:
         """Return the turning points of F at coordinate `u`."""
         if u not in self._seen:
@@ -157,14 +168,13 @@ def thresholds(target: Target) -> Thresholds:
     if not isinstance(target, Target):
         raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     branch = Branch(target)
-    u, _, _ = branch.grid
     dat = _dat(branch)
     capacity, rs, one = _capacities(branch)
     gamma, logarithmic = divergence(target)
     if gamma > target.prior.conjugate_growth:
         dat_load = None if dat is None else branch.load(dat)
         return Thresholds(target, 0.0, "edge", dat_load, 0.0, capacity, capacity, rs, one)
-    cusp = _cusp(branch, u[-1] if dat is None else dat)
+    cusp = _cusp(branch, branch.end if dat is None else dat)
     first = cusp if cusp is not None else dat
     asl_by = "cusp" if cusp is not None else "dAT" if dat is not None else "capacity"
     asl = branch.load(first) if first is not None else rs or capacity
@@ -179,13 +189,16 @@ def thresholds(target: Target) -> Thresholds:
 
 
 def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
-    """Return the load at which localization stops, and the equilibrium there; None where F rises at every load."""
+    """Return the load at which localization stops, and the equilibrium there; None where it fails at every load.
+
+    Where F rises at every load, the one at the end of the branch is returned.
+    """
+    if divergence(target)[0] > target.prior.conjugate_growth:
+        return None
     branch = Branch(target)
     dat = _dat(branch)
-    cusp = _cusp(branch, branch.grid[0][-1] if dat is None else dat)
-    first = cusp if cusp is not None else dat
-    if first is None:
-        return None
+    cusp = _cusp(branch, branch.end if dat is None else dat)
+    first = cusp if cusp is not None else dat if dat is not None else branch.end
     state = branch.equilibrium(first)
     return state.alpha, state
 
@@ -251,7 +264,7 @@ def _cusp(branch: Branch, end: float) -> float | None:
 
 
 def _before_end(branch: Branch, dat: float | None) -> float:
-    return branch.grid[0][-1] if dat is None else dat - 1e-9
+    return branch.end if dat is None else dat - 1e-9
 
 
 def _crossing(function: Callable[[float], float], low: float, high: float) -> float | None:
