@@ -80,7 +80,7 @@ def localize(
     method
         "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`).
     integrator
-        "heun", "posterior", "euler" (`integrators`), or "auto": heun for ±1 weights, posterior on the sphere.
+        "heun", "posterior", "mixed", "euler" (`integrators`), or "auto": heun for ±1 weights, mixed on the sphere.
     step, longest_step
         Steps dt = min(step (1 + t), longest_step), or `step` an increasing grid of times from 0 to the final one.
     final_time

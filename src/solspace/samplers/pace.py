@@ -37,7 +37,7 @@ class Pace:
 FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-3, 100, 0.0)}
 CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 200, 0.0)}
 FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
-INTEGRATOR = {"binary": "heun", "spherical": "posterior"}
+INTEGRATOR = {"binary": "heun", "spherical": "mixed"}
 
 
 def kind(prior: Prior) -> str:

@@ -71,7 +71,8 @@ class Relaxation:
         The limit counts undamped iterations: from a damping of 0.3 on it grows as 1/(1 - damping).
         """
         k = self.messages.k
-        effort = Effort(np.zeros(k, int), np.zeros(k, bool), np.zeros(k, bool), np.full(k, np.nan))
+        effort = Effort.none(k)
+        effort.converged[lanes] = False
         for kept, current in zip(self._start, self.messages.state(copy=False)):
             np.copyto(kept, current)
         todo = np.asarray(lanes)
