@@ -18,16 +18,18 @@ from solspace._version import __version__
 if TYPE_CHECKING:
     from solspace.measure import Target, potentials, priors
     from solspace.problem import Perceptron
+    from solspace.samplers.anneal import anneal
     from solspace.samples import Samples
 
 _HOME = {
     "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
     "Samples": "solspace.samples",
+    "anneal": "solspace.samplers.anneal",
 }
 _MODULES = {"potentials": "solspace.measure.potentials", "priors": "solspace.measure.priors"}
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "potentials", "priors"]
+__all__ = ["Perceptron", "Samples", "Target", "__version__", "anneal", "potentials", "priors"]
 
 
 def __getattr__(name: str) -> Any:
