@@ -10,7 +10,6 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 
 import solspace as ss
-from solspace.samplers.anneal import anneal
 from solspace.samplers.mixing import autocorrelation_time, effective_sizes, mixing
 
 OVERLAP, MEAN_STABILITY = 0.51104684966, 1.16747
@@ -37,10 +36,10 @@ def test_final_weights_follow_the_enumerated_law(potential, margin, patterns):
     target = ss.Target(potential=potential, temperature=0.6, margin=margin)
     problem = ss.Perceptron.random(8, 0.7, target, patterns, rng=3)
     law = problem.enumerate().probabilities
-    samples = anneal(problem, n_chains=15_000, schedule=[target] * 25, rng=11)
+    samples = ss.anneal(problem, n_chains=15_000, schedule=[target] * 25, rng=11)
     assert chi_squared(samples.weights, law) > 1e-5
     wrong = target.replace(temperature=0.66)
-    planted = anneal(problem, n_chains=15_000, schedule=[wrong] * 25, rng=11)
+    planted = ss.anneal(problem, n_chains=15_000, schedule=[wrong] * 25, rng=11)
     assert chi_squared(planted.weights, law) < 1e-5
 
 
@@ -50,7 +49,7 @@ def ensemble(temperature, patterns):
     found = []
     for seed in range(8):
         problem = ss.Perceptron.random(2001, 0.3, ss.Target(temperature=temperature), patterns, rng=seed)
-        found.append(anneal(problem, n_chains=8, n_sweeps=150, rng=seed))
+        found.append(ss.anneal(problem, n_chains=8, n_sweeps=150, rng=seed))
     assert all(samples.solved.all() for samples in found)
     return np.mean([samples.overlaps().mean() for samples in found]), np.concatenate([s.stabilities for s in found])
 
@@ -90,7 +89,7 @@ def kolmogorov(stabilities, patterns):
 
 def solved(n, n_sweeps, alpha, instances, schedule="tau", patterns="binary"):
     problems = (ss.Perceptron.random(n, alpha, patterns=patterns, rng=500 + i) for i in range(instances))
-    return np.mean([anneal(problem, 1, n_sweeps, schedule, rng=i).solved[0] for i, problem in enumerate(problems)])
+    return np.mean([ss.anneal(problem, 1, n_sweeps, schedule, rng=i).solved[0] for i, problem in enumerate(problems)])
 
 
 @pytest.mark.parametrize("patterns", ["binary", "gaussian"])
@@ -110,7 +109,7 @@ def test_success_in_n_sweeps():
 def test_the_chain_diffuses_through_the_dense_cluster():
     """After annealing a chain forgets where it was, down to the overlap between chains, within tens of sweeps."""
     problem = ss.Perceptron.random(501, 0.4, rng=4)
-    found = anneal(problem, n_chains=6, n_sweeps=200, n_extra=1500, thin=5, rng=5)
+    found = ss.anneal(problem, n_chains=6, n_sweeps=200, n_extra=1500, thin=5, rng=5)
     mixed = mixing(found)
     assert found.solved.all()
     assert mixed.overlap[0] == 1
@@ -121,11 +120,11 @@ def test_the_chain_diffuses_through_the_dense_cluster():
     assert 100 < sizes["energy"] <= 3000
     assert sizes["weights"] > 100
     # honest by default: too short a chain gives no time
-    few = anneal(problem, n_chains=2, n_sweeps=100, n_extra=40, thin=5, rng=5)
+    few = ss.anneal(problem, n_chains=2, n_sweeps=100, n_extra=40, thin=5, rng=5)
     assert np.isnan(mixing(few).time)
     assert "too few" in mixing(few).message
     with pytest.raises(ValueError, match="at least 4 draws"):
-        mixing(anneal(problem, n_chains=2, n_sweeps=20, rng=5))
+        mixing(ss.anneal(problem, n_chains=2, n_sweeps=20, rng=5))
 
 
 def test_autocorrelation_time_of_a_known_process():

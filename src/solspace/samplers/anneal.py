@@ -37,8 +37,8 @@ Array = NDArray[Any]
 MODES = ("sample", "solve")
 _BEAT = 0.5
 """Seconds of work between two looks at the clock."""
-_ROOM = 1 << 24
-"""Most (sweep, site) pairs laid out at a time."""
+_ROOM = 1 << 22
+"""Most numbers laid out at a time for the sweeps to come."""
 
 
 def anneal(
@@ -145,7 +145,7 @@ def _run(
     Whatever ends the run before its time, the state after the last sweeps that all chains finished is stored.
     """
     halt = np.zeros(1, np.bool_)
-    count, most = 1, max(1, _ROOM // chains.weights.shape[1])
+    count, most = 1, max(1, _ROOM // walker.breadth)
     walker.place(chains)
     with ThreadPoolExecutor(len(groups)) as pool:
         tasks: list[Future[None]] = []

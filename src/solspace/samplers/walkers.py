@@ -41,6 +41,8 @@ class Walker(Protocol):
     """What `anneal` asks of the code that moves chains."""
 
     name: str
+    breadth: int
+    """Numbers that a sweep needs: sites, levels or coefficients."""
 
     def place(self, chains: Chains) -> None:
         """Compute from the weights what the kernel caches."""
@@ -63,6 +65,7 @@ class IntegerWalker:
 
         self.problem, self.plan, self.key = problem, plan, np.uint64(key)
         self.lattice = Lattice(problem.n, problem.m)
+        self.breadth = problem.n + self.lattice.size
         self.blocks = 4 * -(-problem.m // 128)
         packed = aligned((problem.n, self.blocks), np.uint32)
         pack_columns(problem.patterns, packed)
@@ -115,6 +118,7 @@ class RealWalker:
         self.fixed = fixedpoint.FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))
         self.power = all(fixedpoint.is_power(stage) for stage in plan.stages)
         self.allowed = self.fixed.met_range(plan.target)
+        self.breadth = problem.n + len(fixedpoint.forms(plan.stages[:1], self.fixed, self.power).forms[0])
 
     def place(self, chains: Chains) -> None:
         """Compute every chain's stabilities."""
