@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from solspace.measure import potentials, priors
     from solspace.measure.target import Target
     from solspace.problem import Perceptron
+    from solspace.samplers.amp import amp
     from solspace.samplers.anneal import anneal
+    from solspace.samplers.localize import localize
     from solspace.samples import Samples
     from solspace.theory.design import design
     from solspace.theory.phases import phase_diagram, sampling_map
@@ -34,10 +36,46 @@ _HOME = {
     "Perceptron": "solspace.problem",
     "Prediction": "solspace.theory.prediction",
     "Samples": "solspace.samples",
+    "Spec": "solspace.experiments.spec",
+    "Target": "solspace.measure.target",
+    "amp": "solspace.samplers.amp",
     "anneal": "solspace.samplers.anneal",
+    "design": "solspace.theory.design",
+    "diagnose": "solspace.diagnostics",
+    "localize": "solspace.samplers.localize",
+    "phase_diagram": "solspace.theory.phases",
+    "predict": "solspace.theory.prediction",
+    "sampling_map": "solspace.theory.phases",
+    "sweep": "solspace.experiments.runner",
+    "thresholds": "solspace.theory.thresholds",
+}
+_MODULES = {
+    "data": "solspace.data",
+    "potentials": "solspace.measure.potentials",
+    "priors": "solspace.measure.priors",
 }
 
-__all__ = ["Perceptron", "Samples", "Target", "__version__", "anneal", "potentials", "priors"]
+__all__ = [
+    "Perceptron",
+    "Prediction",
+    "Samples",
+    "Spec",
+    "Target",
+    "__version__",
+    "amp",
+    "anneal",
+    "data",
+    "design",
+    "diagnose",
+    "localize",
+    "phase_diagram",
+    "potentials",
+    "predict",
+    "priors",
+    "sampling_map",
+    "sweep",
+    "thresholds",
+]
 
 
 def __getattr__(name: str) -> Any:
