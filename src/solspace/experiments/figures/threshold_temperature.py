@@ -59,10 +59,11 @@ def draw(results: Results, size: str) -> Picture:
         size_of = next(results.rows(kind="sample")).task
         count = max(point.get("instances", 0) for point in table)
         figure.suptitle(r"binary perceptron, $U = -\log s$, κ = 0", fontsize=11)
+        each = f"{size_of['n_samples']} sample" + ("s" if size_of["n_samples"] > 1 else "")
         sweeps.note(
             figure,
-            f"N = {size_of['n']}, {count} instances a point with {size_of['n_samples']} sample{'s' if size_of['n_samples'] > 1 else ''} each, ±1 patterns, "
-            "method careful; bars: one-sigma intervals over instances",
+            f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: one-sigma "
+            "intervals over instances (centre: spread over runs)",
         )
     return Picture(figure, table)
 
