@@ -62,8 +62,8 @@ def draw(results: Results, size: str) -> Picture:
         each = f"{size_of['n_samples']} sample" + ("s" if size_of["n_samples"] > 1 else "")
         sweeps.note(
             figure,
-            f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: one-sigma "
-            "intervals over instances (centre: spread over runs)",
+            f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: "
+            "one-sigma intervals over instances (centre: spread over runs)",
         )
     return Picture(figure, table)
 
