@@ -2,9 +2,9 @@
 
     python benchmarks/gpu.py [--large]
 
-Beside each figure stands its floor: the rate at which the multiprocessors could issue the instructions that no version of the
-algorithm does without (±1 patterns: one mask and one dp2a for two constraints of a proposal, ten for two constraints of a
-move; real-valued patterns: eighteen for an evaluation). `--large` solves N = 100,001 at α = 0.5.
+Beside each figure stands its floor: the rate at which the multiprocessors could issue the instructions that no version
+of the algorithm does without (±1 patterns: one mask and one dp2a for two constraints of a proposal, ten for two
+constraints of a move; real-valued patterns: eighteen for an evaluation). `--large` solves N = 100,001 at α = 0.5.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGET = ss.Target(temperature=0.5)
 def issue_rate() -> float:
     """Return lane-instructions a second of the whole device."""
     device = cupy().cuda.Device()
-    return 128 * device.attributes["MultiProcessorCount"] * device.attributes["ClockRate"] * 1e3
+    return 128 * device.attributes["MultiProcessorCount"] * (device.attributes.get("ClockRate") or 1_980_000) * 1e3
 
 
 def once(problems, n_chains, n_sweeps, seed):
@@ -48,8 +48,8 @@ def measure(label, patterns, n, n_chains, n_sweeps, n_problems=1, alpha=0.5):
     per_evaluation = 1 + 5 * acceptance if patterns == "binary" else 18
     floor = issue_rate() / per_evaluation
     print(
-        f"{label:34s} {evaluations / wall:9.2e}/s (floor {floor:8.2e}) {wall:8.3f} s, {whole:7.3f} s with problems sent and "
-        f"samples checked; acceptance {acceptance:.3f}, solved {solved:.4f}",
+        f"{label:34s} {evaluations / wall:9.2e}/s (floor {floor:8.2e}) {wall:8.3f} s, {whole:7.3f} s with problems "
+        f"sent and samples checked; acceptance {acceptance:.3f}, solved {solved:.4f}",
         flush=True,
     )
 
@@ -64,7 +64,7 @@ def large():
     print(
         f"solved by {int(samples.solved.sum())} of 132 chains, first after {taken[:1] + 1} sweeps, median "
         f"{np.median(taken) + 1 if len(taken) else np.nan} of 400; {samples.info['wall_time']:.1f} s of annealing, "
-        f"{time.perf_counter() - begun:.1f} s in all; fewest violations {int(problem.violations(samples.weights[:4]).min())}"
+        f"{time.perf_counter() - begun:.1f} s in all"
     )
 
 

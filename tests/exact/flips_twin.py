@@ -92,20 +92,23 @@ class Levels:
     def kt(self, t):
         return self.table.kt[t]
 
+    def levels(self, products):
+        return (products + self.lattice.n) // 2 + 1 - self.lattice.base
+
     def energy(self, products, t):
-        return int(self.table.energies[t, self.lattice.number(products)].sum(dtype=np.int64))
+        return int(self.table.energies[t, self.levels(products)].sum(dtype=np.int64))
 
     def value(self, products, t):
         return self.energy(products, t) * self.table.unit[t] + self.m * self.table.floor[t]
 
     def met(self, products):
         first, width = self.allowed
-        levels = self.lattice.number(products).astype(int)
+        levels = self.levels(products)
         return bool(((levels >= first) & (levels < first + width)).all())
 
 
 class Fixed:
-    """Integer energies of fixed-point stabilities, by the formulas of `kernels.energies` with exactly rounded products."""
+    """Integer energies of fixed-point stabilities, by the formulas of `kernels.energies`."""
 
     def __init__(self, problem, plan):
         fixed = FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))

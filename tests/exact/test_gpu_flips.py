@@ -1,5 +1,7 @@
-"""Chains of the compiled kernels equal the NumPy twin bit for bit: Numba's, the CUDA sources run thread by thread on the
-processor, and, where there is a device, CUDA's."""
+"""Chains of the compiled kernels equal the NumPy twin bit for bit.
+
+Numba's; the CUDA sources, run thread by thread on the processor; and CUDA's own, where there is a device.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import seed_sequence
-from solspace.samplers import device
+from solspace.samplers import device, gpu_anneal
 from solspace.samplers.anneal import anneal
 from solspace.samplers.chains import Chains, Plan
 from solspace.samplers.checkpoint import Checkpoint
@@ -41,7 +43,7 @@ CHAINS, SEED = 3, 7
 @pytest.fixture(params=CASES)
 def case(request):
     patterns, target, sweeps, schedule, mode, extra = CASES[request.param]
-    n = 40 if request.param.startswith("even") else 41
+    n = 30 if request.param.startswith("even") else 31
     problem = ss.Perceptron.random(n=n, alpha=0.4, patterns=patterns, target=target, rng=3)
     plan = Plan.of(stages_of(schedule, target, sweeps)[1], extra, 2, solve=mode == "solve")
     options = {"n_sweeps": sweeps, "schedule": schedule, "rng": SEED, "mode": mode, "n_extra": extra, "thin": 2}
@@ -114,6 +116,29 @@ def test_a_batch_makes_the_chains_of_single_calls(emulated):
         alone = anneal(problem, 2, 4, rng=seed, progress=False)
         np.testing.assert_array_equal(samples.weights, alone.weights)
         np.testing.assert_array_equal(samples.info["energy"], alone.info["energy"])
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, tmp_path):
+    problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=3)
+    monkeypatch.setattr(gpu_anneal, "_BEAT", 1e-9)
+
+    def stop(chains):
+        if chains.sweep == 3:
+            raise Interrupted
+
+    options = {"n_chains": 2, "n_sweeps": 6, "rng": 1, "progress": False, "checkpoint": tmp_path / "run.npz"}
+    with pytest.raises(Interrupted):
+        anneal(problem, device="gpu", callback=stop, **options)
+    whole = anneal(problem, **{**options, "checkpoint": None})
+    for device_name in ("gpu", "cpu"):
+        (tmp_path / "kept.npz").write_bytes((tmp_path / "run.npz").read_bytes())
+        resumed = anneal(problem, device=device_name, resume=True, **{**options, "checkpoint": tmp_path / "kept.npz"})
+        np.testing.assert_array_equal(resumed.weights, whole.weights)
+        np.testing.assert_array_equal(resumed.info["energy"], whole.info["energy"])
 
 
 @pytest.mark.gpu

@@ -112,7 +112,7 @@ def anneal_many(
     """Return what `anneal` returns for each of many problems, all at once on a device.
 
     Problems of any shapes; those that share shape, kind of patterns and target go through the same launches. `rng`
-    holds a seed for each problem. Each problem's samples are those that `anneal` makes from its seed, wherever they run.
+    holds a seed for each problem. A problem's samples are those that `anneal` makes from its seed, wherever they run.
 
     >>> problems = [Perceptron.random(n=51, alpha=0.3, rng=seed) for seed in range(3)]
     >>> [int(samples.solved.sum()) for samples in anneal_many(problems, 2, 50, rng=[0, 1, 2], device="cpu")]
@@ -131,13 +131,14 @@ def anneal_many(
     for number, problem in enumerate(problems):
         check(problem, n_chains, n_sweeps, n_extra, thin, mode)
         groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
-    begun, runs = time.perf_counter(), []
+    runs = []
     for members in groups.values():
         given = [problems[k] for k in members]
         name, stages = stages_of(schedule, given[0].target, n_sweeps)
         plan = Plan.of(stages, n_extra, thin, solve=mode == "solve")
         walker = walker_for(given, plan, [keys[k] for k in members], n_chains, n_chains * len(problems))
         runs.append((members, name, Run(walker, Chains.start(walker.first_weights(), plan), plan)))
+    begun = time.perf_counter()
     with bars.progress(sum(len(going.plan) for *_, going in runs), "annealing", progress) as bar:
         while left := [going for *_, going in runs if not going.done]:
             for going in left:

@@ -153,8 +153,8 @@ class GpuWalker:
     def _collect(self, sweeps: slice, made: dict[str, Any], potentials: Any, chains: Chains) -> None:
         if int(made["outside"][0]):
             raise ValueError(
-                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the device"
-                " tells apart: anneal patterns this correlated with device='cpu'."
+                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
+                "device tells apart: anneal patterns this correlated with device='cpu'."
             )
         chains.weights[...] = self.weights.get()
         chains.solved_at[...] = self.solved_at.get()

@@ -26,6 +26,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.amp import TRY
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.denoisers import Denoiser, Function, MessagePassing
+from solspace.samplers.device import resolve
 from solspace.samplers.integrators import INTEGRATORS
 from solspace.samplers.messages import Messages
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
