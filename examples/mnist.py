@@ -10,7 +10,7 @@ import solspace as ss
 from solspace.learn import BinaryPerceptronClassifier
 
 try:
-    images, labels = ss.data.load("mnist", classes=(3, 8), preprocess="raw", download=False)
+    images, labels = ss.data.load("mnist", classes=(3, 8), preprocess="raw")
     train = 314
 except (FileNotFoundError, ValueError) as missing:
     print(f"MNIST was not found, so scikit-learn's digits are used: {missing}")

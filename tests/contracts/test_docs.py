@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -22,10 +24,11 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
         return
     monkeypatch.chdir(tmp_path)
     known = set(ss.potentials.REGISTRY)
-    namespace: dict[str, object] = {"__name__": "page"}
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look their module up
     try:
         for block in blocks:
-            exec(compile(block, str(page), "exec"), namespace)
+            exec(compile(block, str(page), "exec"), module.__dict__)
     finally:
         for name in set(ss.potentials.REGISTRY) - known:
             del ss.potentials.REGISTRY[name]
