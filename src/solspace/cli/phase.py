@@ -79,7 +79,9 @@ def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any
         rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
         windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
         diagrams.regimes(list(zip(diagram.alphas, windows)), ax, float(clock[-1]))
-        diagrams.mark_loads(ax, {name: getattr(limits, name) for name in ("asl", "dynamical", "condensation", "dat")})
+        diagrams.mark_loads(
+            ax, {name: getattr(limits, name) for name in ("asl", "dynamical", "condensation", "dat")}, 0.35
+        )
         ax.set_title(str(target))
 
     return diagram, table, draw

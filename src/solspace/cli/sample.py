@@ -11,6 +11,7 @@ import typer
 
 from solspace.cli import draw
 from solspace.cli.app import JSON, plain, say, show_json, show_table, verb
+from solspace.cli.data import image_problem
 from solspace.cli.inputs import read_array
 from solspace.measure import Target
 from solspace.numerics.files import replacing
@@ -77,7 +78,9 @@ def sample(
     out.mkdir(parents=True, exist_ok=True)
     target = Target(prior, potential, temperature, margin)
     if data is not None:
-        problem = _images(data, classes, alpha, features, preprocess, target, seed)
+        load = 0.4 if alpha is None else alpha
+        rng = generator(seed, 0)
+        problem = image_problem(data, classes, load, target, features=features, preprocess=preprocess, rng=rng)
     elif patterns is not None:
         problem = Perceptron(read_array(patterns), None if labels is None else read_array(labels), target=target)
     elif labels is not None:
@@ -100,25 +103,6 @@ def sample(
     if outcome.verdict:
         print(outcome.verdict)
     say(f"wrote samples.npz, report.json and samples.png to {out}")
-
-
-def _images(
-    name: str,
-    classes: str | None,
-    alpha: float | None,
-    features: int | None,
-    preprocess: str,
-    target: Target,
-    seed: int,
-) -> Perceptron:
-    from solspace.data import load
-
-    pair = None if classes is None else tuple(int(word) for word in classes.split(","))
-    images, labels = load(name, **({} if pair is None else {"classes": pair}), preprocess="raw")
-    load_ = 0.4 if alpha is None else alpha
-    return Perceptron.from_data(
-        images, labels, alpha=load_, features=features, preprocess=preprocess, target=target, rng=generator(seed, 0)
-    )
 
 
 def _write(out: Path, outcome: draw.Outcome) -> None:

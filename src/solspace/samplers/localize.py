@@ -190,7 +190,7 @@ def _grid(
 
 
 def _statuses(samples: Samples, walk: Walk) -> list[Status]:
-    converged = walk.path.converged.all(axis=0)
+    converged = np.asarray(walk.path.converged.all(axis=0))
     hard = samples.target.potential.hard
     words = []
     for j, solved in enumerate(samples.solved):
