@@ -1,4 +1,4 @@
-"""Thresholds against the tables of EQUATIONS.md, section 7 and 10 (an independent solver; all printed digits converged)."""
+"""Thresholds against the tables of EQUATIONS.md, sections 7 and 10: an independent solver, all digits converged."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ from scipy.stats import norm
 
 import solspace as ss
 from solspace.theory import tricritical_margin
-from solspace.theory.thresholds import Branch, asl_threshold
+from solspace.theory.branch import Branch
+from solspace.theory.thresholds import asl_threshold
 
 SPHERE = {  # margin: asl, dat, d1rsb, static 1rsb, gardner, sat/unsat
     -0.1: (2.324131, 2.324131, None, None, None, None),

@@ -20,7 +20,7 @@ def test_panels_have_the_widths_asked_for(rng):
 
 
 def test_empty_panels_weigh_nothing():
-    x, w = nodes(graded(0.0, [-1.0, 2.0], 0.1, 1.0, 0.5))
+    _, w = nodes(graded(0.0, [-1.0, 2.0], 0.1, 1.0, 0.5))
     assert w[0].sum() == 0
     assert abs(w[1].sum() - 2) < 1e-14
 

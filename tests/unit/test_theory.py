@@ -55,7 +55,7 @@ def test_arguments_are_checked(p):
 
 
 def test_no_solution_past_capacity():
-    with pytest.raises(ValueError, match="no replica-symmetric solution at alpha = 2.1"):
+    with pytest.raises(ValueError, match=r"no replica-symmetric solution at alpha = 2\.1"):
         ss.predict(ss.Target("spherical", "uniform"), 2.1)
     diagram = ss.phase_diagram(ss.Target("spherical", "uniform"), [1.0, 2.1], [0.0, 1.0])
     assert diagram.regimes.T.tolist() == [["green", "green"], ["none", "none"]]

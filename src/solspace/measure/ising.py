@@ -1,9 +1,9 @@
 """Averages over a ±1 weight in replica theory: alone with its Gaussian field, and beside a planted weight w* = ±1.
 
-*Alone* (EQUATIONS 2): the field is b ~ N(0, r̂), and r = E tanh² b.
-*Planted* (EQUATIONS 3): the field is B = b + √d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B.
-Every average wanted is of the form e^{-d/2} ∫∫ N(b; 0, r̂) sech b · N(B - b; 0, d) f(B) with an f that decays like sech: so on
-one equidistant grid the double sum depends on B - b alone, and its correlation C_f is formed once for all d. The trapezoidal
+*Alone* (EQUATIONS 2): the field is b ~ N(0, r̂), and r = E tanh² b. *Planted* (EQUATIONS 3): the field is B = b
++ √d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average wanted is of the
+form e^{-d/2} ∫∫ N(b; 0, r̂) sech b · N(B - b; 0, d) f(B) with an f that decays like sech: so on one equidistant
+grid the double sum depends on B - b alone, and its correlation C_f is formed once for all d. The trapezoidal
 rule converges like exp(-π²/step) because the poles of sech lie at ±iπ/2.
 
 1 - q = E sech² B is kept instead of q: near localization q is 1 to all digits while 1 - q and q̂ still tell times apart.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from scipy.special import erf
 
 from solspace.numerics.quadrature import gaussian_trapezoid, hermite
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 STEP = 0.2
 REACH = 40.0
 _NARROW = 0.12
@@ -74,7 +74,10 @@ def _averages(b: Array, density: Array) -> Array:
 
 
 class Planted(NamedTuple):
-    """At each d = q̂ - r̂: 1 - q, χ = dq/dq̂ = E sech⁴ B, and the entropy E[log(1 + e^{-2 w* B})] of the weight given its field."""
+    """At each d = q̂ - r̂: 1 - q, χ = dq/dq̂ = E sech⁴ B, and the entropy of the weight given its field.
+
+    The last is E[log(1 + e^{-2 w* B})].
+    """
 
     variance: Array
     susceptibility: Array
@@ -108,7 +111,7 @@ class PlantedIsing:
     @cached_property
     def _correlation(self) -> tuple[Array, Array]:
         # C_f(m) = Σ_j f(b_j + m h) N(b_j) sech b_j for the three f, m >= 0; both factors are even
-        b, weight = self._source
+        _, weight = self._source
         field = _grid(REACH)
         both = np.stack([np.convolve(column, weight) for column in _decaying(field)], axis=1)
         half = len(both) // 2
@@ -150,7 +153,7 @@ class PlantedIsing:
         return np.stack([(column @ share) @ weight for column in _decaying(field)], axis=1)
 
     def excess(self, variance: ArrayLike) -> tuple[Array, Planted]:
-        """Return d with 1 - q = `variance`, and the averages there; Newton on log(1 - q), from an interpolated start."""
+        """Return d with 1 - q = `variance`, and the averages there: Newton on log(1 - q)."""
         log_variance = np.log(np.atleast_1d(np.asarray(variance, dtype=float)))
         start = float(np.log(self([0.0]).variance[0]))
         reach = 2 * max(start - float(log_variance.min()), 0.0) + 8

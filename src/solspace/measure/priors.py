@@ -1,8 +1,8 @@
 """Priors: where the weights live, and their marginals under a Gaussian tilt (the input channel of message passing).
 
-A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``, and for the same in replica
-theory: alone (`reference`, EQUATIONS 2) and beside a planted weight (`localized`, EQUATIONS 3). To add one, write a class
-with the methods below and put it into ``REGISTRY``.
+A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``, and for the same
+in replica theory: alone (`reference`, EQUATIONS 2) and beside a planted weight (`localized`, EQUATIONS 3). To
+add one, write a class with the methods below and put it into ``REGISTRY``.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Reference(NamedTuple):
 
 
 class Localized(NamedTuple):
-    """The weights at overlap q with the planted ones, arrays: `excess` q̂ - r̂, `susceptibility` dq/dq̂, and `entropy` S(q).
+    """The weights at overlap q with the planted ones, arrays.
 
-    S collects what the weights give to the free entropy: φ_t(q) = S(q) + t q/2 + α G_E(q), and S'(q) = -q̂/2.
+    `excess` q̂ - r̂, `susceptibility` dq/dq̂, and `entropy` S(q), which collects what the weights give to the
+    free entropy: φ_t(q) = S(q) + t q/2 + α G_E(q), and S'(q) = -q̂/2.
     """
 
     excess: Array

@@ -15,7 +15,7 @@ LANES = 64
 
 
 @njit()
-def mixture_rows(x, factor, centres, bias, variance):  # type: ignore[no-untyped-def]
+def mixture_rows(x, factor, centres, bias, variance):
     """Return the densities (q, n); see `mixtures`."""
     density = np.empty(x.shape)
     count, step = len(centres), centres[1] - centres[0]

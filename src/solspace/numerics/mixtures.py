@@ -1,19 +1,22 @@
 """Densities of Gaussian mixtures on many grids: Σ_j exp(b_j) N(x; c_j, τ), times a factor e^{a(x)}.
 
-With equidistant centres the Gaussians of neighbours differ by a ratio that itself shrinks by a constant factor, so a block of
-them needs two exponentials at its middle and multiplications outwards. The biases b_j and factors a(x) can be ±hundreds while
-what they add up to is of order one: they meet in the exponent, block by block. Centres further apart than the Gaussians are wide
-would let the middle of a block vanish before its ends do: those are summed one by one.
+With equidistant centres the Gaussians of neighbours differ by a ratio that itself shrinks by a constant factor,
+so a block of them needs two exponentials at its middle and multiplications outwards. The biases b_j and factors
+a(x) can be ±hundreds while what they add up to is of order one: they meet in the exponent, block by block.
+Centres further apart than the Gaussians are wide would let the middle of a block vanish before its ends do:
+those are summed one by one.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solspace.numerics.compiled import has_numba
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 BLOCK = 1 << 17
 """Gaussians formed at a time without compiled loops."""
 

@@ -1,21 +1,22 @@
 """Gauss–Legendre panels that are fine near given points and grow away from them.
 
-A function with a feature of size `fine` at a point c, and smooth on the scale of the distance from c elsewhere, needs panels
-of width w(d) = min(max(fine, growth d), cap) at distance d. The panels are laid out by counting: N(d) = ∫ dd'/w(d') has a
-closed form, and edges at equal steps of N are panels of the widths wanted. All functions work on a batch: one row of nodes
-for each member, all rows of one length, so that an integrand is called once for the whole batch.
+A function with a feature of size `fine` at a point c, and smooth on the scale of the distance from c elsewhere,
+needs panels of width w(d) = min(max(fine, growth d), cap) at distance d. The panels are laid out by counting:
+N(d) = ∫ dd'/w(d') has a closed form, and edges at equal steps of N are panels of the widths wanted. All
+functions work on a batch: one row of nodes for each member, all rows of one length, so that an integrand is
+called once for the whole batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 ORDER = 16
 """Nodes in a panel."""
 
@@ -36,7 +37,7 @@ def hermite(order: int) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=8)
 def integration_matrix(order: int = ORDER) -> Array:
-    """Return A (order + 1, order) such that A @ f(nodes) holds the integrals of f from 0 to each node, and to 1, of a panel.
+    """Return A (order + 1, order): A @ f(nodes) holds the integrals of f from 0 to each node of a panel, and to 1.
 
     >>> x, w = legendre()
     >>> bool(np.allclose(integration_matrix() @ x**3, np.append(x, 1.0)**4 / 4, atol=1e-15))
@@ -54,7 +55,7 @@ def integration_matrix(order: int = ORDER) -> Array:
 
 
 def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, growth: float) -> Array:
-    """Return panel edges (q, p + 1) from distance `start` to `stop`, of width min(max(fine, growth d), cap) or less at d.
+    """Return panel edges (q, p + 1) from `start` to `stop`, of width min(max(fine, growth d), cap) or less.
 
     Members with stop <= start get panels of width zero.
 
@@ -62,22 +63,22 @@ def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, g
     array([[ 0.   ,  0.879,  1.758,  2.749,  4.266,  6.62 , 10.   ]])
     """
     rows = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=float)) for a in (start, stop, fine, cap)))
-    start, stop, fine, cap = (row[:, None] for row in rows)
-    start = np.maximum(start, 0.0)
-    stop, fine = np.maximum(stop, start), np.minimum(fine, cap)
-    near, far = fine / growth, cap / growth
-    at_near, at_far = 1 / growth, 1 / growth + np.log(cap / fine) / growth
+    first_d, last_d, narrow, wide = (row[:, None] for row in rows)
+    first_d = np.maximum(first_d, 0.0)
+    last_d, narrow = np.maximum(last_d, first_d), np.minimum(narrow, wide)
+    near, far = narrow / growth, wide / growth
+    at_near, at_far = 1 / growth, 1 / growth + np.log(wide / narrow) / growth
 
     def count(d: Array) -> Array:
         middle = at_near + np.log(np.maximum(d, near) / near) / growth
-        return np.where(d < near, d / fine, np.where(d < far, middle, at_far + (d - far) / cap))
+        return np.where(d < near, d / narrow, np.where(d < far, middle, at_far + (d - far) / wide))
 
-    first, last = count(start), count(stop)
+    first, last = count(first_d), count(last_d)
     steps = max(int(np.ceil((last - first).max() - 1e-9)), 1)
     at = first + (last - first) * np.linspace(0, 1, steps + 1)
     middle = near * np.exp(growth * np.clip(at - at_near, 0, at_far - at_near))
-    edges = np.where(at < at_near, at * fine, np.where(at < at_far, middle, far + (at - at_far) * cap))
-    edges[:, 0], edges[:, -1] = start[:, 0], stop[:, 0]
+    edges = np.where(at < at_near, at * narrow, np.where(at < at_far, middle, far + (at - at_far) * wide))
+    edges[:, 0], edges[:, -1] = first_d[:, 0], last_d[:, 0]
     return edges
 
 
@@ -108,8 +109,8 @@ def around(layout: Layout, close: Sequence[tuple[Array | None, Array | None]] | 
     layout
         Windows, centres and widths.
     close
-        For each centre, how far its left and its right side reach at most (q,), in panels of width `fine`; None: all the way,
-        in growing panels.
+        For each centre, how far its left and its right side reach at most (q,), in panels of width `fine`;
+        None: all the way, in growing panels.
 
     >>> x, w = around(Layout(np.array([-1.0]), np.array([2.0]), (0.0,), np.array([0.1]), np.array([1.0]), 0.5))
     >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)

@@ -1,16 +1,17 @@
-"""Roots inside brackets, many at a time: Newton's step where it stays inside and shrinks fast enough, halving otherwise."""
+"""Roots inside brackets, many at a time: Newton's step where it stays inside and shrinks, halving otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.status import Status
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
+Index = NDArray[np.integer[Any]]
 
 
 class Roots(NamedTuple):
@@ -21,7 +22,7 @@ class Roots(NamedTuple):
 
 
 def bracketed_newton(
-    function: Callable[[Array], tuple[Array, Array]],
+    function: Callable[[Array, Index], tuple[Array, Array]],
     low: ArrayLike,
     high: ArrayLike,
     start: ArrayLike | None = None,

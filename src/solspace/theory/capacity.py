@@ -1,18 +1,20 @@
 """How many constraints can be met at all.
 
-*Sphere.* The volume of solutions vanishes at a load that depends on the allowed stabilities alone, not on the potential among
-them. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is right where solutions form one convex set
-(margin >= 0). Below, with one step of replica symmetry breaking (EQUATIONS 7), α is the minimum over (m, q₀) of -S/E,
+*Sphere.* The volume of solutions vanishes at a load that depends on the allowed stabilities alone, not on the
+potential among them. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is right where
+solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (EQUATIONS 7), α
+is the minimum over (m, q₀) of -S/E,
 
     S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2)
 
-itself an approximation from above to full breaking. *±1 weights:* the load at which the entropy of the measure is zero; it is
-found on the branch of solutions by `thresholds`.
+itself an approximation from above to full breaking. *±1 weights:* the load at which the entropy of the measure
+is zero; it is found on the branch of solutions by `thresholds`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ from solspace.measure import Target
 from solspace.numerics.quadrature import Layout, around
 from solspace.theory.cavity import TAIL, kinks
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 _START = np.array(
     # margin, log m(1 - q₀), logit q₀ of the one-sided problem: where the search starts
     [
@@ -40,7 +42,7 @@ _START = np.array(
 
 
 def support(target: Target) -> tuple[float, float] | None:
-    """Return the interval of allowed stabilities, None where nothing is forbidden or the allowed set is not one interval.
+    """Return the interval of allowed stabilities, None where nothing is forbidden or several are allowed.
 
     >>> support(Target(potential="band(1.5)")), support(Target(margin=-2.0)), support(Target(potential="hinge"))
     ((-1.5, 1.5), (-2.0, inf), None)

@@ -1,15 +1,16 @@
 """The law of the cavity field ω of a constraint, and the averages of log Z, g² and g'² that replica theory is made of.
 
-Reference (EQUATIONS 2): ω₀ = √r γ is Gaussian and the constraint sees it with variance 1 - r.
-Localized (EQUATIONS 3): knowing more, the field moves on to ω ~ N(ω₀, q - r), reweighted by Z(ω, 1-q)/Z(ω₀, 1-r), and the
-variance left is 1 - q. The weights average to one, E_q[1] = 1, exactly: what is missing is the error of the quadrature, and it
-is watched. Mean and variance of ω given ω₀ are ω₀ + (q-r) g₀ and (q-r) + (q-r)² g₀' for every potential.
+Reference (EQUATIONS 2): ω₀ = √r γ is Gaussian and the constraint sees it with variance 1 - r. Localized
+(EQUATIONS 3): knowing more, the field moves on to ω ~ N(ω₀, q - r), reweighted by Z(ω, 1-q)/Z(ω₀, 1-r), and the
+variance left is 1 - q. The weights average to one, E_q[1] = 1, exactly: what is missing is the error of the
+quadrature, and it is watched. Mean and variance of ω given ω₀ are ω₀ + (q-r) g₀ and (q-r) + (q-r)² g₀' for
+every potential.
 
 Three quadratures (EQUATIONS 6), each right where the next is slow:
 
 * near q = r the field given ω₀ is almost Gaussian: Gauss–Hermite in ω about its own mean and width;
-* in the bulk one grid of ω serves all ω₀: panels fine (√(1-q)) at the potential's breakpoints and growing away from them,
-  where Z is smooth; the channel is evaluated once per node, whatever 1 - q;
+* in the bulk one grid of ω serves all ω₀: panels fine (√(1-q)) at the potential's breakpoints and growing away
+  from them, where Z is smooth; the channel is evaluated once per node, whatever 1 - q;
 * for r → 1 the ω₀ far in the forbidden region would need a dense grid: every ω₀ gets panels of its own.
 """
 
@@ -18,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +29,7 @@ from solspace.measure import Target
 from solspace.numerics.mixtures import mixtures
 from solspace.numerics.quadrature import Layout, around, gaussian_trapezoid, hermite
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 TAIL = 9.0
 """Gaussian laws are cut at this many standard deviations."""
 NEAR = 0.3
@@ -53,7 +55,7 @@ class Averages(NamedTuple):
 
 
 class Kinks(NamedTuple):
-    """Breakpoints counted from zero field, ascending, and whether the potential forbids what lies left and right of each."""
+    """Breakpoints counted from zero field, ascending, and whether left and right of each is forbidden."""
 
     at: tuple[float, ...]
     forbidden: tuple[tuple[bool, bool], ...]
@@ -68,7 +70,7 @@ def kinks(target: Target) -> Kinks:
     points = np.array(sorted(set(target.potential.breakpoints)) or [0.0]) + target.margin
     middle = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
     void = [bool(v) for v in np.isneginf(target.log_weight(middle))]
-    return Kinks(tuple(float(p) for p in points), tuple(zip(void[:-1], void[1:])))
+    return Kinks(tuple(float(p) for p in points), tuple(pairwise(void)))
 
 
 def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Array, Array]:
@@ -112,7 +114,7 @@ class CavityField:
 
     >>> field = CavityField(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
     >>> field.averages([0.8 - field.overlap], [0.2]).g2.round(9)
-    array([2.309840349])
+    array([2.30984035])
     """
 
     target: Target

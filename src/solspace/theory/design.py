@@ -1,40 +1,35 @@
 """Let theory choose the potential: the member of a family whose ASL threshold is largest (EQUATIONS 10).
 
-The threshold of a candidate is the load at which the largest instability max_q λ(q) reaches 1: followed by the secant method in
-log α from the last candidate's, a handful of curves each. The best member has several peaks of λ of the same height, over many
-decades of 1 - q, so the objective has a ridge on which simplex searches crawl. Instead the problem is taken as it is: maximise α
-under λ(y; α, parameters) <= 1 at every depth y, by linear programs inside a trust region.
+The threshold of a candidate is the load at which the largest instability max_q λ(q) reaches 1: followed by the
+secant method in log α from the last candidate's, a handful of curves each. The best member has several peaks of
+λ of the same height, over many decades of 1 - q, so the objective has a ridge on which simplex searches crawl.
+Instead the problem is taken as it is: maximise α under λ(y; α, parameters) <= 1 at every depth y, by linear
+programs inside a trust region.
 
-What is maximised is a prediction of replica-symmetric theory about the convergence of message passing at n → ∞: not the number
-of samples that come out solved at a given n.
+What is maximised is a prediction of replica-symmetric theory about the convergence of message passing at n → ∞:
+not the number of samples that come out solved at a given n.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize_scalar
 
-from solspace.measure import Target, potentials
-from solspace.numerics.names import unknown
+from solspace.measure import Target
 from solspace.numerics.progress import progress as progress_bar
+from solspace.theory.families import family_space
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
 from solspace.theory.prediction import Prediction
 from solspace.theory.reference import solve
 from solspace.theory.thresholds import asl_threshold
 
-Array = NDArray[np.float64]
-
-KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {
-    "log": {"temperature": (0.6, 0.1, 0.999)},
-    "log_quadratic": {"temperature": (0.85, 0.3, 0.999), "linear": (1.0, -4.0, 8.0), "quadratic": (0.8, 0.0, 8.0)},
-}
-"""Parameters of the families that are known: start, lowest and highest value."""
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -71,16 +66,19 @@ class Design:
     @property
     def words(self) -> str:
         """What the result is, and what it is not."""
-        flags = (
-            ""
-            if self.entropy >= 0
-            else " Its entropy there is negative: the prediction continues past the solutions' end."
-        )
-        flags += "" if self.replicon < 1 else " The replica-symmetric solution is unstable there."
-        return (
-            f"Replica-symmetric theory predicts that message passing localizes with {self.target} up to alpha = "
-            f"{self.alpha_asl:.6g} (overlap {self.overlap:.4g}, replicon {self.replicon:.4g}, entropy {self.entropy:.4g})."
-            f"{flags} This is a prediction about convergence at large n, not about how many samples are solved at a given n."
+        notes = []
+        if self.entropy < 0:
+            notes.append("Its entropy there is negative: the equations go on past the end of solutions.")
+        if self.replicon >= 1:
+            notes.append("The replica-symmetric solution is unstable there.")
+        return " ".join(
+            [
+                f"Replica-symmetric theory predicts that message passing localizes with {self.target} up to",
+                f"alpha = {self.alpha_asl:.6g} (overlap {self.overlap:.4g}, replicon {self.replicon:.4g},",
+                f"entropy {self.entropy:.4g}).",
+                *notes,
+                "This is about convergence at large n, not about how many samples are solved at a given n.",
+            ]
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,12 +108,14 @@ def design(
     Parameters
     ----------
     family
-        "log" (over T), "log_quadratic" or `LogQuadratic` (over T, linear, quadratic), or your own class of potentials: its
-        parameters are its dataclass fields (or the keys of `initial`); "temperature" may be one of the keys.
+        "log" (over T), "log_quadratic" or `LogQuadratic` (over T, linear, quadratic), or your own class of
+        potentials: its parameters are its dataclass fields (or the keys of `initial`); "temperature" may be one
+        of the keys.
     margin, prior
         The rest of the target.
     initial, bounds
-        Where the search starts and what it may reach, by parameter; a class may carry both as attributes of these names.
+        Where the search starts and what it may reach, by parameter; a class may carry both as attributes of
+        these names.
     temperature
         T where it is not among the parameters.
     progress
@@ -123,9 +123,9 @@ def design(
 
     >>> best = design("log")
     >>> round(best.parameters["temperature"], 2), round(best.alpha_asl, 4)
-    (0.7, 0.6669)
+    (0.71, 0.667)
     """
-    make, space = _family(family, initial, bounds)
+    make, space = family_space(family, initial, bounds)
     names, start = list(space), np.array([value[0] for value in space.values()])
     low, high = (np.array([value[k] for value in space.values()]) for k in (1, 2))
 
@@ -239,7 +239,7 @@ def _linear_step(
         sign = 1 if x[k] + size <= high[k] else -1
         moved = x + sign * size * np.eye(len(x))[k]
         slopes.append((_log_instability(target(moved), load, depth) - here) / (sign * 1e-4))
-    box = [(max(-radius, (l - v) / s), min(radius, (h - v) / s)) for l, h, v, s in zip(low, high, x, scale)]
+    box = np.stack([np.maximum(-radius, (low - x) / scale), np.minimum(radius, (high - x) / scale)], axis=1).tolist()
     found = linprog([-1.0, *np.zeros(len(x))], np.transpose(slopes), np.maximum(-here, 0.0), bounds=[(-0.3, 0.3), *box])
     if found.x is None:
         return np.zeros(len(x)), 0.0
@@ -248,38 +248,3 @@ def _linear_step(
 
 def _log_instability(target: Target, load: float, depth: Array) -> Array:
     return np.log(Localization(solve(target, load)).at_depth(depth).instability)
-
-
-def _family(
-    family: Any, initial: Mapping[str, float] | None, bounds: Mapping[str, tuple[float, float]] | None
-) -> tuple[Callable[..., Any], dict[str, tuple[float, float, float]]]:
-    if isinstance(family, str):
-        if family not in potentials.REGISTRY:
-            raise unknown("family", family, KNOWN)
-        family = potentials.REGISTRY[family]
-    if not isinstance(family, type):
-        raise ValueError(f"family must be a name or a class of potentials; got {family!r}.")
-    name = getattr(family, "name", "") or family.__name__
-    space = dict(KNOWN.get(name, {})) if family in potentials.REGISTRY.values() else {}
-    given = dict(_defaults(family) | dict(getattr(family, "initial", {}) or {})) if not space else {}
-    limits = dict(getattr(family, "bounds", {}) or {}) | dict(bounds or {})
-    for key, value in (given | dict(initial or {})).items():
-        low, high = space[key][1:] if key in space else (-np.inf, np.inf)
-        space[key] = (float(value), low, high)
-    for key, (low, high) in limits.items():
-        if key not in space:
-            raise unknown("parameter", key, space)
-        space[key] = (float(np.clip(space[key][0], low, high)), float(low), float(high))
-    if not space:
-        raise ValueError(f"{name} has no parameters to choose: give `initial` values by name.")
-    if len(space) == 1 and not all(np.isfinite(value[1:]).all() for value in space.values()):
-        raise ValueError(
-            f"a family with one parameter needs finite bounds for it: give `bounds` for {next(iter(space))!r}."
-        )
-    return family, space
-
-
-def _defaults(family: type) -> dict[str, float]:
-    if not is_dataclass(family):
-        return {}
-    return {f.name: float(f.default) for f in fields(family) if f.default is not MISSING}

@@ -1,53 +1,43 @@
 """The end of localization, q → 1: does φ_t keep a maximum at q = 1? (EQUATIONS 5)
 
-With ε = 1 - q, 2 dφ_t/dq = t - q̂ + α E_q[g²]. The prior's term q̂ grows like 1/ε (sphere) or only like 2 log 1/ε (±1 weights);
-the constraints' term depends on how the weight W(s) behaves where constraints are only just met:
+With ε = 1 - q, 2 dφ_t/dq = t - q̂ + α E_q[g²]. The prior's term q̂ grows like 1/ε (sphere) or only like 2 log
+1/ε (±1 weights); the constraints' term depends on how the weight W(s) behaves where constraints are only just
+met:
 
 * W jumps (a hard wall with U finite, a soft step): dG_E/dq = C ε^(-1/2), C = Σ P(b⁺) J/2 over the jumps,
   J = ∫φ²/Φ for a wall;
 * W ~ (s - b)^ν at a wall: ε^((ν-1)/2) for ν < 1, log 1/ε for ν = 1, and a finite limit for ν > 1;
 * log W ~ |s - b|^a at a cusp with a < 1/2: ε^(a - 1/2).
 
-On the sphere the prior always wins. For ±1 weights any divergence beats the logarithm: φ_t rises towards q = 1, a maximum sits
-there at every t, and fair sampling of the uniform measure is impossible. A potential cures it when its weight vanishes faster
-than linearly: U = -log s at T < 1.
+On the sphere the prior always wins. For ±1 weights any divergence beats the logarithm: φ_t rises towards q = 1,
+a maximum sits there at every t, and fair sampling of the uniform measure is impossible. A potential cures it
+when its weight vanishes faster than linearly: U = -log s at T < 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from solspace.measure import Target
 from solspace.theory.cavity import kinks
 from solspace.theory.reference import Equilibrium
 from solspace.theory.stability import StabilityLaw
+from solspace.theory.walls import Wall, divergence, log_weight_at, walls
 
 HARD_JUMP = 0.903197285568626
 """J = ∫ φ(x)²/Φ(x) dx."""
-
-
-class Wall(NamedTuple):
-    """How the weight behaves at a breakpoint: `kind` is "jump", "power", "cusp" or "smooth"."""
-
-    at: float
-    side: int
-    kind: str
-    exponent: float
-    contrast: float
-    """e^-contrast is the ratio of the smaller to the larger weight at a jump; infinite at a wall."""
 
 
 @dataclass(frozen=True)
 class Edge:
     """The behaviour of φ_t at q → 1.
 
-    `divergence` is γ in dG_E/dq = `constant` (1-q)^-γ (0 with `logarithmic`: constant · log 1/(1-q)); `limit` is dG_E/dq at
-    q = 1 where it is finite. `maximum_at_one` tells whether φ_t rises towards q = 1.
+    `divergence` is γ in dG_E/dq = `constant` (1-q)^-γ (0 with `logarithmic`: constant · log 1/(1-q)); `limit`
+    is dG_E/dq at q = 1 where it is finite. `maximum_at_one` tells whether φ_t rises towards q = 1.
     """
 
     maximum_at_one: bool
@@ -71,73 +61,6 @@ class Edge:
         return self.words
 
 
-def walls(target: Target) -> list[Wall]:
-    """Return what happens at each breakpoint of the target's weight.
-
-    >>> [(w.kind, w.exponent) for w in walls(Target(potential="log", temperature=0.5))]
-    [('power', 2.0)]
-    """
-    found = []
-    points = kinks(target)
-    for at, (left, right) in zip(points.at, points.forbidden):
-        if left and right:
-            continue
-        if left or right:
-            side = 1 if left else -1
-            exponent = _exponent(target, at, side)
-            found.append(Wall(at, side, "jump" if exponent == 0 else "power", exponent, np.inf))
-            continue
-        below, above = (float(target.log_weight(at + side * 1e-13 * (1 + abs(at)))) for side in (-1, 1))
-        found.append(_finite(target, at, below, above))
-    return found
-
-
-def _exponent(target: Target, at: float, side: int) -> float:
-    # W ~ distance^ν; distances are counted from the margin, where the potential lives, so that they lose no digits
-    offset = at - target.margin
-    near, far = (_log_weight(target, offset, side * h) for h in (1e-9, 1e-8))
-    if np.isneginf(near):
-        return np.inf
-    return round((far - near) / np.log(10.0), 6)
-
-
-def _log_weight(target: Target, offset: float, step: float) -> float:
-    from solspace.measure.potential import scaled_log_weight
-
-    return float(scaled_log_weight(target.potential, offset + step, target.beta))
-
-
-def _finite(target: Target, at: float, below: float, above: float) -> Wall:
-    offset = at - target.margin
-    side = 1 if above >= below else -1
-    if abs(above - below) > 1e-3 * (1 + abs(target.beta)):
-        return Wall(at, side, "jump", 0.0, abs(above - below))
-    # log W = c + d |s|^a: the exponent of its change with the distance
-    for direction in (-1, 1):
-        base = _log_weight(target, offset, 0.0)
-        near, far = (abs(_log_weight(target, offset, direction * h) - base) for h in (1e-9, 1e-7))
-        if near > 0 and far > 0:
-            exponent = np.log(far / near) / np.log(100.0)
-            if exponent < 0.5 + 1e-3:
-                return Wall(at, direction, "cusp", min(round(float(exponent), 3), 0.5), 0.0)
-    return Wall(at, side, "smooth", 1.0, 0.0)
-
-
-def divergence(target: Target) -> tuple[float, bool]:
-    """Return γ of E_q[g²] ~ (1-q)^-γ, zero where it is finite, and whether it diverges like a logarithm."""
-    gamma, logarithmic = 0.0, False
-    for wall in walls(target):
-        if wall.kind == "jump":
-            gamma = max(gamma, 0.5)
-        elif wall.kind == "power":
-            gamma = max(gamma, (1 - wall.exponent) / 2)
-            logarithmic |= abs(wall.exponent - 1) < 1e-6
-        elif wall.kind == "cusp":
-            gamma = max(gamma, 0.5 - wall.exponent)
-            logarithmic |= wall.exponent == 0.5
-    return float(gamma), bool(logarithmic and gamma == 0)
-
-
 def maximum_at_one(equilibrium: Equilibrium) -> bool:
     """Return whether φ_t rises towards q = 1, at every t."""
     growth = equilibrium.target.prior.conjugate_growth
@@ -151,6 +74,7 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
 def edge(equilibrium: Equilibrium) -> Edge:
     """Return the behaviour of `equilibrium` at q → 1.
 
+    >>> from solspace.measure import Target
     >>> from solspace.theory.reference import solve
     >>> round(edge(solve(Target("binary", "uniform"), 0.5)).constant, 11)
     0.46585946876
@@ -200,7 +124,7 @@ def _logarithmic_rate(equilibrium: Equilibrium) -> float:
             total += density / h
         elif wall.kind == "cusp" and wall.exponent == 0.5:
             offset = wall.at - equilibrium.target.margin
-            change = _log_weight(equilibrium.target, offset, wall.side * h) - _log_weight(
+            change = log_weight_at(equilibrium.target, offset, wall.side * h) - log_weight_at(
                 equilibrium.target, offset, 0.0
             )
             total += density * change**2 / h / 4
@@ -261,34 +185,10 @@ def _words(
         energy = f"dG_E/dq tends to {limit:.6g}"
     if top:
         return (
-            f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a maximum there "
-            "at every t, which the sampler cannot see; fair sampling by localization is impossible. A weight that vanishes "
-            "faster than linearly at the margin (U = -log s at T < 1) removes it."
+            f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "
+            "maximum there at every t, which the sampler cannot see; fair sampling by localization is impossible. "
+            "A weight that vanishes faster than linearly at the margin (U = -log s at T < 1) removes it."
         )
     return (
         f"As q → 1, {energy} stays below the weights' own term {own}: φ_t falls towards q = 1 and has no maximum there."
     )
-
-
-def smallest_scale(target: Target) -> float:
-    """Return the smallest distance from a breakpoint at which the weight stops looking like a power of the distance.
-
-    >>> smallest_scale(Target(potential="log"))
-    1.0
-    """
-    steps = 2.0 ** -np.arange(60.0)
-    smallest = 1.0
-    points = kinks(target)
-    for at, forbidden in zip(points.at, points.forbidden):
-        for side, void in zip((-1, 1), forbidden):
-            if void:
-                continue
-            offset = at - target.margin
-            weight = np.array([_log_weight(target, offset, side * h) for h in steps])
-            if offset:  # distances below the rounding of the breakpoint say nothing
-                weight = weight[:30]
-            exponent = -np.diff(weight) / np.log(2.0)
-            moved = np.flatnonzero(np.abs(exponent - exponent[-1]) > 0.3)
-            if len(moved):
-                smallest = min(smallest, float(steps[moved[-1]]))
-    return smallest

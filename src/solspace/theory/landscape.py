@@ -1,11 +1,12 @@
 """The maxima of φ_t(q) at every time, from the turning points of one curve (EQUATIONS 3.1).
 
-Stationary points at time t are the roots of F(q) = t, maxima where F rises. F is followed on panels in the depth
-y = log((1-r)/(1-q)), where it is smooth from q = r to within 1e-20 of 1; the polynomial of each panel finds every turning point,
-also two that lie closer together than the nodes. Between turning points F is monotone, and a time has one root there.
+Stationary points at time t are the roots of F(q) = t, maxima where F rises. F is followed on panels in the
+depth y = log((1-r)/(1-q)), where it is smooth from q = r to within 1e-20 of 1; the polynomial of each panel
+finds every turning point, also two that lie closer together than the nodes. Between turning points F is
+monotone, and a time has one root there.
 
-* spinodals: a local maximum of F is the time up to which the lower branch lives, the next local minimum the time from which
-  the upper one does;
+* spinodals: a local maximum of F is the time up to which the lower branch lives, the next local minimum the
+  time from which the upper one does;
 * Maxwell: the time at which the two have the same φ_t.
 """
 
@@ -13,16 +14,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.roots import bracketed_newton
+from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
+from solspace.numerics.roots import Index, bracketed_newton
 from solspace.theory.edge import maximum_at_one
 from solspace.theory.localization import Localization, Points
+from solspace.theory.stability import StabilityLaw
+from solspace.theory.walls import smallest_scale
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 NODES = 8
 """Chebyshev points in a panel."""
 DENSE = 32
@@ -71,7 +75,9 @@ class Landscape:
             used += 4 if used == 0 else 2
             edges = EDGES[: used + 1]
             new = edges[-5:] if used == 4 else edges[-3:]
-            parts.append(self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * _nodes(NODES)).ravel()))
+            parts.append(
+                self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * chebyshev_points(NODES)).ravel())
+            )
             end = parts[-1].instability[-3:]
             falling, rising = end[2] < end[1] < end[0], end[2] > end[1] > end[0]
             settled = (rising and end[2] > 2) if self.falls else (falling and end[2] < 0.5)
@@ -84,7 +90,7 @@ class Landscape:
     def _dense(self) -> tuple[Array, Points]:
         # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
         depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
-        fine = Points(*((column.reshape(-1, NODES) @ _interpolation().T).ravel() for column in self.points))
+        fine = Points(*((column.reshape(-1, NODES) @ interpolation(NODES, DENSE).T).ravel() for column in self.points))
         reference = self.curve.equilibrium
         fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
         return depth, fine
@@ -99,7 +105,7 @@ class Landscape:
         top, step = float(depth[best]), float(depth[min(best + 1, len(depth) - 1)] - depth[min(best, len(depth) - 2)])
         # a polynomial through exact values around the best of the interpolated ones
         start = max(top - 2.5 * step, 0.0)
-        x = start + 5 * step * _nodes(8)
+        x = start + 5 * step * chebyshev_points(8)
         fit = np.polynomial.Polynomial.fit(x, self.curve.at_depth(x).instability, 7, domain=[x[0], x[-1]])
         fine = np.linspace(start, x[-1], 4001)
         at = float(fine[np.argmax(fit(fine))])
@@ -122,7 +128,7 @@ class Landscape:
                 share = excess[k] / (excess[k] - excess[k + 1])
                 found.append(depth[k] + share * (depth[k + 1] - depth[k]))
             elif k > 0 and excess[k] < 0 and excess[k] >= excess[k - 1] and excess[k] > excess[k + 1]:
-                found += _hidden(depth[k - 1 : k + 2], excess[k - 1 : k + 2])
+                found += hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2])
         return self._polish(np.array(sorted(found)))
 
     def _polish(self, depth: Array) -> tuple[Array, Points]:
@@ -161,7 +167,7 @@ class Landscape:
         # one root for each pair of branch and time, all at once
         low, high, guess = np.transpose([self._bracket(branch, time) for branch, time in zip(branches, times)])
 
-        def mismatch(depth: Array, index: Array) -> tuple[Array, Array]:
+        def mismatch(depth: Array, index: Index) -> tuple[Array, Array]:
             points = self.curve.at_depth(depth)
             _, variance = self.curve.distances(depth)
             return points.time - times[index], points.slope * variance
@@ -209,8 +215,6 @@ class Landscape:
     @cached_property
     def top(self) -> float:
         """φ_0 at q = 1: α E log W, the energy of one sample."""
-        from solspace.theory.stability import StabilityLaw
-
         reference = self.curve.equilibrium
         return reference.alpha * StabilityLaw(reference.target, reference.overlap, reference.variance).log_weight
 
@@ -230,7 +234,7 @@ class Landscape:
         pair = [lower] if upper is None else [lower, upper]
         first, last = max(branch.low for branch in pair), lower.high
 
-        def advantage(time: Array, index: Array) -> tuple[Array, Array]:
+        def advantage(time: Array, index: Index) -> tuple[Array, Array]:
             depths = self._roots(pair, np.full(len(pair), time[0]))
             heights, variance = self._heights(depths, float(time[0])), self.curve.distances(depths)[1]
             if upper is None:
@@ -263,37 +267,11 @@ class Landscape:
         knots, values = self._knots(branch)
         at = np.interp(times, values, knots)
         depth, dense = self._dense
-        gap, variance = self.curve.distances(at)
+        _, variance = self.curve.distances(at)
         return np.interp(at, depth, dense.free_entropy) + times * (1 - variance) / 2
 
 
 def _least_depth(curve: Localization) -> float:
     # structure of the weight on a scale l shows at 1 - q of about l²
-    from solspace.theory.edge import smallest_scale
-
     scale = smallest_scale(curve.equilibrium.target)
     return float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
-
-
-def _nodes(count: int) -> Array:
-    # Chebyshev points of [0, 1], ascending
-    return (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
-
-
-def _interpolation() -> Array:
-    # from the nodes of a panel to DENSE equidistant points of it
-    x = _nodes(NODES)
-    fine = np.arange(DENSE) / DENSE
-    return np.polynomial.legendre.legvander(2 * fine - 1, NODES - 1) @ np.linalg.inv(
-        np.polynomial.legendre.legvander(2 * x - 1, NODES - 1)
-    )
-
-
-def _hidden(x: Array, y: Array) -> list[float]:
-    # a local maximum below zero on the grid may rise above it between its points: the two roots of the parabola there
-    h = x[2] - x[1]
-    bend, tilt = (y[0] - 2 * y[1] + y[2]) / 2, (y[2] - y[0]) / 2
-    discriminant = tilt**2 - 4 * bend * y[1]
-    if bend >= 0 or discriminant <= 0:
-        return []
-    return [float(x[1] + h * (-tilt + sign * np.sqrt(discriminant)) / (2 * bend)) for sign in (1, -1)]

@@ -1,15 +1,15 @@
 """Localization: what is known at overlap q with the sample that the process is heading for (EQUATIONS 3).
 
-Everything follows from one curve per load, F(q) = q̂(q) - α E_q[g²]: the time at which overlap q is stationary, since
-dφ_t/dq = (t - F(q))/2. Its slope is F' = 1/χ - α E_q[g'²] = (1 - λ)/χ, where λ(q) = α χ E_q[g'²] is the growth rate of an
-error in message passing at overlap q. F(r) = 0, and λ(r) is the replicon of the reference.
+Everything follows from one curve per load, F(q) = q̂(q) - α E_q[g²]: the time at which overlap q is stationary,
+since dφ_t/dq = (t - F(q))/2. Its slope is F' = 1/χ - α E_q[g'²] = (1 - λ)/χ, where λ(q) = α χ E_q[g'²] is the
+growth rate of an error in message passing at overlap q. F(r) = 0, and λ(r) is the replicon of the reference.
 
 An overlap is given by both its distances, `gap` = q - r and `variance` = 1 - q: each is small somewhere.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from solspace.numerics.status import Status
 from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 TOLERANCE = 1e-12
 """Largest |E_q[1] - 1| that is let pass without a finer grid."""
 LEVELS = 3
@@ -45,7 +45,7 @@ class Localization:
     >>> from solspace.theory.reference import solve
     >>> curve = Localization(solve(Target("binary", "uniform"), 0.5))
     >>> curve.at_overlap([0.9]).time.round(9)
-    array([1.990315947])
+    array([1.99031595])
     """
 
     def __init__(self, equilibrium: Equilibrium) -> None:

@@ -1,14 +1,15 @@
 """Maps: regimes of localization in the time–load plane, and all thresholds in the load–margin plane.
 
-A column of the t–α diagram needs one curve F: its turning points are the spinodal times, equal heights the Maxwell time, and
-every t of the column is green, yellow or red by where it lies among them. So the lines are exact at each load, and a window
-narrower than the grid of times is in `spinodal_low`, `maxwell` and `spinodal_high` even when no grid point falls into it.
+A column of the t–α diagram needs one curve F: its turning points are the spinodal times, equal heights the
+Maxwell time, and every t of the column is green, yellow or red by where it lies among them. So the lines are
+exact at each load, and a window narrower than the grid of times is in `spinodal_low`, `maxwell` and
+`spinodal_high` even when no grid point falls into it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ from solspace.numerics.progress import progress as progress_bar
 from solspace.theory.prediction import Prediction, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 REGIMES = ("green", "yellow", "red", "none")
 
 
@@ -31,8 +32,9 @@ class PhaseDiagram:
     regimes
         (times, alphas) of "green", "yellow", "red", or "none" where the equations have no solution.
     spinodal_low, maxwell, spinodal_high
-        (alphas,) times: from `spinodal_low` on φ_t has an upper maximum, from `maxwell` on it is the higher one, and at
-        `spinodal_high` the lower one ends. NaN at loads without a window; -inf (or negative) where it is so already at t = 0.
+        (alphas,) times: from `spinodal_low` on φ_t has an upper maximum, from `maxwell` on it is the higher
+        one, and at `spinodal_high` the lower one ends. NaN at loads without a window; -inf (or negative) where
+        it is so already at t = 0.
     samplable, stable, satisfiable
         (alphas,) flags of the prediction at each load.
     notes
@@ -57,6 +59,9 @@ class PhaseDiagram:
     satisfiable: NDArray[np.bool_]
     notes: tuple[str, ...] = field(default=())
 
+    LINES: ClassVar = ("spinodal_low", "maxwell", "spinodal_high")
+    FLAGS: ClassVar = ("samplable", "stable", "satisfiable")
+
     @property
     def codes(self) -> NDArray[np.int8]:
         """The regimes (times, alphas) as 0 green, 1 yellow, 2 red, -1 none."""
@@ -65,8 +70,8 @@ class PhaseDiagram:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagram as plain values; None where there is no line."""
-        lines = {name: _plain(getattr(self, name)) for name in ("spinodal_low", "maxwell", "spinodal_high")}
-        flags = {name: getattr(self, name).tolist() for name in ("samplable", "stable", "satisfiable")}
+        lines = {name: _plain(getattr(self, name)) for name in self.LINES}
+        flags = {name: getattr(self, name).tolist() for name in self.FLAGS}
         return {
             "target": self.target.to_dict(),
             "alphas": self.alphas.tolist(),
@@ -118,7 +123,8 @@ def phase_diagram(target: Target, alphas: ArrayLike, times: ArrayLike, progress:
                 if not column.status.ok:
                     notes.append(f"alpha = {alpha:g}: accuracy {column.accuracy:.1g}, {column.status}")
             bar.advance(note=f"alpha = {alpha:.4g}")
-    return PhaseDiagram(target, loads, grid, regimes, *lines, *flags, tuple(notes))
+    parts: dict[str, Any] = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
+    return PhaseDiagram(target, loads, grid, regimes, **parts, notes=tuple(notes))
 
 
 def _column(prediction: Prediction, times: Array) -> tuple[NDArray[np.str_], Array]:
@@ -156,7 +162,7 @@ class SamplingMap:
     asl_by: tuple[str | None, ...]
     tricritical: float | None
 
-    LINES = ("asl", "dat", "dynamical", "condensation", "capacity", "capacity_rs", "capacity_1rsb")
+    LINES: ClassVar = ("asl", "dat", "dynamical", "condensation", "capacity", "capacity_rs", "capacity_1rsb")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map as plain values; None where there is no threshold."""
@@ -189,12 +195,14 @@ def sampling_map(target: Target, margins: ArrayLike, progress: bool | None = Non
         for margin in grid:
             rows.append(thresholds(target.replace(margin=float(margin))))
             bar.advance(note=f"margin = {margin:.4g}")
-    lines = [np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES]
+    lines: dict[str, Any] = {
+        name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES
+    }
     reasons = tuple(row.asl_by for row in rows)
     crossing = None
     if "cusp" in reasons and "dAT" in reasons:
         crossing = tricritical_margin(target, float(grid.min()), float(grid.max()))
-    return SamplingMap(target, grid, *lines, reasons, crossing)
+    return SamplingMap(target, grid, **lines, asl_by=reasons, tricritical=crossing)
 
 
 def _axis(name: str, values: ArrayLike) -> Array:

@@ -1,7 +1,7 @@
 """What replica theory says about a target at a load: `predict(target, alpha)` returns a `Prediction`.
 
-The reference system gives the order parameters at once; the curve F, its turning points and the law of the stabilities are
-computed when first asked for, and kept.
+The reference system gives the order parameters at once; the curve F, its turning points and the law of the
+stabilities are computed when first asked for, and kept.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.measure import Target
 from solspace.numerics.status import Status
 from solspace.theory import edge as _edge
+from solspace.theory import words
 from solspace.theory.edge import Edge
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization, Points
 from solspace.theory.reference import Equilibrium, solve
 from solspace.theory.stability import StabilityLaw
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 class Prediction:
@@ -112,7 +113,7 @@ class Prediction:
         return self._on_curve(q, lambda points, q: points.time, end)
 
     def instability_at(self, q: ArrayLike) -> Any:
-        """Return λ(q) = α χ(q) E_q[g'²]: message passing at overlap `q` converges where it is below 1, and F rises there."""
+        """Return λ(q) = α χ(q) E_q[g'²]: below 1 message passing at overlap `q` converges, and F rises."""
         return self._on_curve(q, lambda points, q: points.instability, np.inf if self._falls else 0.0)
 
     def free_entropy_at(self, q: ArrayLike, t: ArrayLike) -> Any:
@@ -123,7 +124,7 @@ class Prediction:
         return (at_zero + t * np.asarray(q, dtype=float) / 2)[()]
 
     def overlap_at(self, t: ArrayLike, start: str = "low") -> Any:
-        """Return q(t), the overlap that message passing reaches at time `t` from no knowledge ("low") or all of it ("high").
+        """Return q(t), what message passing reaches at time `t` from no knowledge ("low") or all of it ("high").
 
         From above it is exactly 1 where φ_t keeps a maximum there, as for ±1 weights under the uniform measure.
         """
@@ -134,7 +135,7 @@ class Prediction:
         return self._overlap(depth).reshape(times.shape)[()]
 
     def regime(self, t: ArrayLike) -> Any:
-        """Return "green" where φ_t has one maximum, "yellow" where the lower of two is the higher, "red" where it is not.
+        """Return the regime of φ_t: one maximum ("green"), two of which that at lower q wins ("yellow") or not ("red").
 
         A string for a scalar `t`, an array of strings otherwise. Sampling by localization needs green at all times.
         """
@@ -180,8 +181,8 @@ class Prediction:
         flat = given.ravel()
         if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
             raise ValueError(
-                f"q must lie between the reference overlap r = {self.overlap:.12g} and 1: nothing below r can be reached; "
-                f"got {flat[(flat < self.overlap) | (flat > 1)][0]!r}."
+                f"q must lie between the reference overlap r = {self.overlap:.12g} and 1, nothing below r can be "
+                f"reached; got {flat[(flat < self.overlap) | (flat > 1)][0]!r}."
             )
         result = np.full(flat.shape, at_one, dtype=float)
         below = flat < 1
@@ -242,28 +243,18 @@ class Prediction:
 
     def summary(self) -> str:
         """Return what the numbers mean, in a paragraph."""
-        return " ".join(_sentences(self))
+        return words.paragraph(self)
 
     def __repr__(self) -> str:
-        rows = [
-            ("overlap r", f"{self.overlap:.9g}"),
-            ("conjugate r̂", f"{self.conjugate:.9g}"),
-            *([("norm conjugate r̂_d", f"{self.norm_conjugate:.9g}")] if self.norm_conjugate is not None else []),
-            ("free entropy φ", f"{self.free_entropy:.9g}"),
-            ("entropy", f"{self.entropy:.9g}" + ("" if self.satisfiable else "  (past capacity)")),
-            ("replicon", f"{self.replicon:.6g}" + ("  (stable)" if self.stable else "  (RS unstable)")),
-            ("mean stability", f"{self.mean_stability:.6g}"),
-            ("localization", "green at all times: samplable" if self.samplable else "not samplable"),
-        ]
-        head = f"Prediction for {self.target}, alpha = {self.alpha:g}"
-        return "\n".join([head, *(f"  {name:<20} {value}" for name, value in rows)])
+        return words.table(self)
 
 
 def predict(target: Target, alpha: float) -> Prediction:
     """Return the replica-symmetric prediction for `target` at load `alpha`.
 
-    Raises ValueError where the equations have no solution, past the capacity; where the solution exists but is unstable or
-    its entropy negative, the prediction computes and says so (`stable`, `satisfiable`, `summary()`).
+    Raises ValueError where the equations have no solution, past the capacity; where the solution exists but is
+    unstable or its entropy negative, the prediction computes and says so (`stable`, `satisfiable`,
+    `summary()`).
 
     >>> p = predict(Target("spherical", "uniform", margin=-2.5), alpha=278)
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]
@@ -290,29 +281,3 @@ def _times(t: ArrayLike) -> Array:
     if np.any(times < 0) or np.any(np.isinf(times)):
         raise ValueError(f"t must be a finite time >= 0; got {times[(times < 0) | np.isinf(times)].ravel()[0]!r}.")
     return times
-
-
-def _sentences(p: Prediction) -> list[str]:
-    name = str(p.target)
-    words = [
-        f"{name[0].upper()}{name[1:]}, at alpha = {p.alpha:g}: two independent samples overlap by r = {p.overlap:.4g}."
-    ]
-    if not p.satisfiable:
-        words.append(
-            "The load is past capacity: typical solutions do not exist, and the numbers continue the equations only."
-        )
-    if not p.stable:
-        words.append(
-            f"The replica-symmetric solution is unstable (replicon {p.replicon:.3g} > 1): the numbers are an approximation."
-        )
-    if p.samplable:
-        words.append("φ_t(q) has a single maximum at every time: sampling by localization is predicted to be fair.")
-    elif p._falls:
-        words.append(f"Sampling by localization is predicted to fail: {p.edge().words}")
-    else:
-        shown = [f"t = {max(w.low, 0):.4g} to {w.high:.4g}" for w in p.windows if w.high > 0]
-        where = f" two maxima compete from {', and from '.join(shown)}" if shown else " it is unstable at small times"
-        words.append(f"Sampling by localization is predicted to fail:{where}.")
-    if not p.status.ok:
-        words.append(f"Accuracy {p.accuracy:.1g}: {p.status}")
-    return words

@@ -4,22 +4,24 @@ One equation for one unknown, the conjugate r̂: r̂ = α E[g(√r γ, 1-r)²] w
 log r̂ the mismatch log r̂ - log α E g² rises through zero at a solution; the smallest one is taken, the one that message
 passing reaches from no knowledge. Where the potential is even about zero field, r = 0 solves it at every load.
 
-The same equation read backwards, α(r̂) = r̂ / E g², gives every load of the branch without solving anything: thresholds use it.
+The same equation read backwards, α(r̂) = r̂ / E g², gives every load of the branch without solving anything:
+thresholds use it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target
-from solspace.numerics.roots import bracketed_newton
+from solspace.numerics.roots import Index, bracketed_newton
 from solspace.numerics.status import Status
 from solspace.theory.cavity import reference_averages
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 LARGEST = 1e17
 """Conjugate at which the search for a solution ends: 1 - r is about 3e-9 there."""
 STRIDE = 2.5
@@ -123,7 +125,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> float:
             f"{highest:.6g}, where the overlap reaches 1 and no solution is left. Take a smaller alpha."
         )
 
-    def mismatch(x: Array, index: Array) -> tuple[Array, Array]:
+    def mismatch(x: Array, index: Index) -> tuple[Array, Array]:
         conjugate = np.exp(x)
         weights = target.prior.reference(conjugate)
         _, g2, _, slope = reference_averages(target, weights.overlap, weights.variance, level)

@@ -1,14 +1,16 @@
 """The law of the stabilities of a typical sample (EQUATIONS 4).
 
-P(s) = W(s) ∫ Dγ N(s; √r γ, 1-r) / Z(√r γ, 1-r), with W the weight of the target: the cavity field at q = 1. Formed in the log
-domain, since 1/Z alone overflows for r > 1/2. Averages and the distribution function come from panels that shrink
-geometrically towards the potential's breakpoints, where P may behave like any power of the distance.
+P(s) = W(s) ∫ Dγ N(s; √r γ, 1-r) / Z(√r γ, 1-r), with W the weight of the target: the cavity field at q = 1.
+Formed in the log domain, since 1/Z alone overflows for r > 1/2. Averages and the distribution function come
+from panels that shrink geometrically towards the potential's breakpoints, where P may behave like any power of
+the distance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +19,7 @@ from solspace.measure import Target
 from solspace.numerics.quadrature import ORDER, Layout, around, integration_matrix, legendre
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 FINEST = 1e-14
 """Width of the panels at a breakpoint."""
 
@@ -28,7 +30,7 @@ class StabilityLaw:
 
     >>> law = StabilityLaw(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
     >>> law.density([0.5, -0.1]).round(9), round(law.mean, 9)
-    (array([0.751075401, 0.        ]), 0.699012718)
+    (array([0.7510754, 0.       ]), 0.699012718)
     """
 
     target: Target
@@ -61,7 +63,7 @@ class StabilityLaw:
     @cached_property
     def _table(self) -> tuple[Array, Array, Array, Array]:
         # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
-        omega, bias = self._source
+        omega, _ = self._source
         points = kinks(self.target)
         _, g, _ = self.target.channel(omega, self.variance)
         mean = omega + self.variance * g
@@ -86,7 +88,7 @@ class StabilityLaw:
         return float((w * density).sum())
 
     def average(self, function: Array) -> float:
-        """Return the average of a function given by its values at `self.nodes`; what is infinite where P = 0 counts nothing."""
+        """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
         _, _, w, density = self._table
         weight = w * density
         return float(np.sum(weight * np.where(weight > 0, function, 0.0)))

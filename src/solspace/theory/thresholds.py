@@ -1,8 +1,8 @@
 """The loads at which something happens (EQUATIONS 3.1 and 7).
 
-Read backwards, the reference equation gives the load α(r̂) that every conjugate belongs to; so all thresholds are roots of one
-function of log r̂ along the branch of solutions, and nothing is solved inside. Where the potential is even, r = 0 at every load
-and the branch is the load itself.
+Read backwards, the reference equation gives the load α(r̂) that every conjugate belongs to; so all thresholds
+are roots of one function of log r̂ along the branch of solutions, and nothing is solved inside. Where the
+potential is even, r = 0 at every load and the branch is the load itself.
 
 * dAT: the replicon reaches 1, λ(r) = 1;
 * ASL: F stops rising somewhere, max_q λ(q) = 1: at a cusp inside, unless the dAT line comes first;
@@ -15,23 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from solspace.measure import Target
 from solspace.theory import capacity as _capacity
-from solspace.theory.cavity import reference_averages
-from solspace.theory.edge import divergence
-from solspace.theory.landscape import Landscape
+from solspace.theory.branch import Branch
 from solspace.theory.localization import Localization
-from solspace.theory.reference import Equilibrium, equilibrium, symmetric
-from solspace.theory.stability import StabilityLaw
+from solspace.theory.reference import Equilibrium
+from solspace.theory.walls import divergence
 
-Array = NDArray[np.float64]
 PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
 
 
@@ -42,14 +37,15 @@ class Thresholds:
     Attributes
     ----------
     asl
-        Where sampling by localization stops; `asl_by` says why: "cusp", "dAT", "edge" (a maximum at q = 1 at every load: 0) or
-        "capacity" (it never stops before).
+        Where sampling by localization stops; `asl_by` says why: "cusp", "dAT", "edge" (a maximum at q = 1 at
+        every load: 0) or "capacity" (it never stops before).
     dat
         Where the replica-symmetric solution becomes unstable.
     dynamical, condensation
         Where, at t = 0, a second maximum appears, and becomes the higher one.
     capacity
-        ±1 weights: zero entropy of the measure. Sphere: the one-step (1RSB) value, which equals Gardner's for margins >= 0.
+        ±1 weights: zero entropy of the measure. Sphere: the one-step (1RSB) value, which equals Gardner's for
+        margins >= 0.
     capacity_rs, capacity_1rsb
         The sphere's two values: Gardner's, and with one step of replica symmetry breaking.
 
@@ -90,75 +86,6 @@ class Thresholds:
         return "\n".join([f"Thresholds (loads alpha) of {self.target}, replica symmetric:", *lines])
 
 
-class Branch:
-    """The solutions of one target from α = 0 on, along a coordinate u: log r̂, or log α where r = 0 throughout."""
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.even = symmetric(target)
-        self._seen: dict[float, Landscape] = {}
-
-    def equilibrium(self, u: float) -> Equilibrium:
-        """Return the solution at coordinate `u`."""
-        if self.even:
-            return equilibrium(self.target, 0.0, float(np.exp(u)))
-        return equilibrium(self.target, float(np.exp(u)))
-
-    def load(self, u: float) -> float:
-        """Return α at coordinate `u`."""
-        return self.equilibrium(u).alpha
-
-    @cached_property
-    def grid(self) -> tuple[Array, Array, Array]:
-        """Coordinates from α = 0 to the end of the branch, their loads and replicons."""
-        if self.even:
-            u = np.linspace(np.log(1e-3), np.log(1e4), 60)
-            dg2 = float(reference_averages(self.target, [0.0], [1.0])[2][0])
-            return u, np.exp(u), np.exp(u) * dg2
-        u = np.linspace(np.log(1e-8), np.log(1e15), 94)
-        weights = self.target.prior.reference(np.exp(u))
-        _, g2, dg2, _ = reference_averages(self.target, weights.overlap, weights.variance)
-        loads = np.exp(u) / g2
-        # where loads fall the equation has left the branch that starts at α = 0
-        falls = np.flatnonzero(np.diff(loads) <= 0)
-        stop = int(falls[0]) + 1 if len(falls) else len(u)
-        return u[:stop], loads[:stop], (loads * dg2 * weights.susceptibility)[:stop]
-
-    @cached_property
-    def end(self) -> float:
-        """The coordinate up to which F is looked at: where 1 - r is a few thousandths, or the grid ends."""
-        u, _, _ = self.grid
-        variance = self.target.prior.reference(np.exp(u) * (not self.even)).variance
-        return float(u[np.flatnonzero(variance > 4e-3)[-1]])
-
-    def landscape(self, u: float) -> Landscape:
-        """Return the turning points of F at coordinate `u`."""
-        if u not in self._seen:
-            self._seen[u] = Landscape(Localization(self.equilibrium(u)))
-        return self._seen[u]
-
-    def entropy(self, u: float) -> float:
-        """Return the entropy of the measure at coordinate `u`."""
-        state = self.equilibrium(u)
-        law = StabilityLaw(self.target, state.overlap, state.variance)
-        return state.free_entropy - state.alpha * law.log_weight
-
-    def peak(self, u: float) -> float:
-        """Return how far the largest instability λ exceeds 1 at coordinate `u`."""
-        return min(self.landscape(u).peak[1], 10.0) - 1
-
-    def lowest(self, u: float) -> float:
-        """Return the lowest value of F beyond its first turning point; 1 where it has none."""
-        rising = self.landscape(u).branches
-        return min((branch.low for branch in rising[1:]), default=1.0)
-
-    def advantage(self, u: float) -> float:
-        """Return by how much the highest other maximum of φ_0 exceeds the one at q = r; -1 where there is none."""
-        landscape = self.landscape(u)
-        _, heights = landscape.maxima(0.0)
-        return float(heights[1:].max() - heights[0]) if len(heights) > 1 else -1.0
-
-
 def thresholds(target: Target) -> Thresholds:
     """Return the loads of `target` at which sampling, stability or solutions end.
 
@@ -170,8 +97,7 @@ def thresholds(target: Target) -> Thresholds:
     branch = Branch(target)
     dat = _dat(branch)
     capacity, rs, one = _capacities(branch)
-    gamma, logarithmic = divergence(target)
-    if gamma > target.prior.conjugate_growth:
+    if divergence(target)[0] > target.prior.conjugate_growth:
         dat_load = None if dat is None else branch.load(dat)
         return Thresholds(target, 0.0, "edge", dat_load, 0.0, capacity, capacity, rs, one)
     cusp = _cusp(branch, branch.end if dat is None else dat)
@@ -184,8 +110,9 @@ def thresholds(target: Target) -> Thresholds:
         dynamical = _crossing(lambda x: -branch.lowest(x), cusp, end)
         if dynamical is not None:
             condensation = _crossing(branch.advantage, dynamical, end)
-    found = [None if x is None else branch.load(x) for x in (dat, dynamical, condensation)]
-    return Thresholds(target, asl, asl_by if asl is not None else None, *found, capacity, rs, one)
+    at = [None if x is None else branch.load(x) for x in (dat, dynamical, condensation)]
+    reason = asl_by if asl is not None else None
+    return Thresholds(target, asl, reason, at[0], at[1], at[2], capacity, rs, one)
 
 
 def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
@@ -206,8 +133,8 @@ def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
 def tricritical_margin(target: Target | None = None, low: float = -4.0, high: float = -0.5) -> float | None:
     """Return the margin at which the ASL line leaves the dAT line for a cusp: λ stops falling at q = r on the dAT line.
 
-    For the uniform measure on the sphere unless another `target` is given (its own margin is ignored); None where no such
-    margin lies between `low` and `high`.
+    For the uniform measure on the sphere unless another `target` is given (its own margin is ignored); None
+    where no such margin lies between `low` and `high`.
 
     >>> round(tricritical_margin(), 5)
     -2.04312
@@ -283,7 +210,7 @@ def _capacities(branch: Branch) -> tuple[float | None, float | None, float | Non
     if target.prior.conjugate_growth > 0:
         rs, one = _capacity.gardner(target), _capacity.one_step(target)
         return _capacity.capacity(target), rs, one
-    u, loads, _ = branch.grid
+    u, _, _ = branch.grid
     if branch.even:
         state = branch.equilibrium(0.0)  # α = 1: the entropy is linear in α
         start = float(target.prior.reference([0.0]).entropy[0])
