@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
-from solspace.cli.sweep import Executor, Scheduler, Workers
+from solspace.cli.sweep import Device, Executor, Scheduler, Workers
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def reproduce(
     executor: Executor = "processes",
     scheduler: Scheduler = None,
     workers: Workers = None,
-    device: Annotated[str | None, typer.Option(help="cpu or gpu.", rich_help_panel="Where it runs")] = None,
+    device: Device = None,
     as_json: JSON = False,
 ) -> None:
     """Make a figure of the paper, or all of them; the same command again goes on where it stopped."""
