@@ -35,7 +35,10 @@ def packs(task: Task) -> bool:
         return False
     from solspace.samplers.device import resolve
 
-    return resolve(values["options"]["device"]) == "gpu"
+    try:
+        return resolve(values["options"]["device"]) == "gpu"
+    except RuntimeError as lack:
+        raise ValueError(str(lack)) from None
 
 
 def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:

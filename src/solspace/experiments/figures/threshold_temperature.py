@@ -31,8 +31,8 @@ def _target(temperature: float) -> Target:
 
 def specs(size: str) -> Sequence[Spec]:
     """Return a sweep over the load for success and convergence, at both temperatures."""
-    n, samples, instances = {"quick": (1001, 1, 10), "paper": (10001, 8, 20)}[size]
-    alphas = {"start": 0.56, "stop": 0.72, "step": 0.04 if size == "quick" else 0.02}
+    n, samples, instances = {"quick": (1001, 1, 8), "paper": (10001, 8, 20)}[size]
+    alphas = [0.56, 0.6, 0.64, 0.68] if size == "quick" else {"start": 0.56, "stop": 0.72, "step": 0.02}
     return [
         Spec(name="threshold-temperature", n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES),
              sampler={"name": "asl", "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
