@@ -1,5 +1,7 @@
-"""Localization on a device agrees with the processor's at the same noise: the CUDA sources run thread by thread here, and
-on a device where there is one."""
+"""Localization on a device agrees with the processor's at the same noise.
+
+The CUDA sources run thread by thread on the processor, and on a device where there is one.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Stochastic localization on a CUDA device: `samplers.localize` with the fields, the means and AMP on the device.
 
-The host keeps each sample's clock and damping, and looks at the device every few iterations to see how many columns still
-move; columns that have come to rest are left behind once they are many. Noise is drawn on the host, from the same streams as
-without a device and by as many threads as there are cores, a step ahead of its use: one seed means one path of noise
-everywhere, and samples agree with those of the processor to single precision.
+The host keeps each sample's clock and damping, and looks at the device every few iterations to see how many columns
+still move; columns that have come to rest are left behind once they are many. Noise is drawn on the host, from the
+same streams as without a device and by as many threads as there are cores, for several steps at a time: one seed means
+one path of noise everywhere, and samples agree with those of the processor to single precision.
 """
 
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from solspace.samplers.walk import Walk
 Array = NDArray[Any]
 BURST = 3
 """Iterations between two looks at the device."""
+AHEAD, _ROOM = 8, 1 << 29
+"""Steps for which noise is drawn together, and the bytes it may fill."""
 CONVERGED, SLOW, BLOWN = 1, 2, 3
 """What `control` in `kernels/cuda/messages.cu` says of a column."""
 
@@ -174,47 +176,47 @@ class GpuWalk(Walk):
 
 
 class GpuNoise:
-    """The deviates of `samplers.walk.Noise`, drawn by threads one step ahead and sent to the device."""
+    """The deviates of `samplers.walk.Noise`, drawn by threads for several steps at a time and kept on the device."""
 
     def __init__(self, seeds: np.random.SeedSequence, n: int, denoiser: GpuMessagePassing) -> None:
-        self.seeds, self.denoiser = seeds, denoiser
-        self.rows = _pinned((denoiser.k, n))
-        self.streams = [generator(seeds, j, 0) for j in range(denoiser.k)]
+        k, self.device = denoiser.k, denoiser.messages.cupy
+        self.ahead = max(1, min(AHEAD, _ROOM // (4 * k * n)))
+        self.rows = _pinned((k, self.ahead, n))
+        self.sent = self.device.zeros((k, self.ahead, n), np.float32)
+        self.streams = [generator(seeds, j, 0) for j in range(k)]
+        self.used = np.full(k, self.ahead)
         self.workers = os.cpu_count() or 1
-        self.pool = ThreadPoolExecutor(self.workers)
-        self.ready = np.zeros(denoiser.k, bool)
-        self.ahead: list[Future[None]] = []
+
+    def draw(self, lanes: Array) -> Any:
+        """Return an array (n, k) on the device with the next deviates of the samples `lanes`."""
+        empty = lanes[self.used[lanes] == self.ahead]
+        if len(empty):
+            with ThreadPoolExecutor(self.workers) as pool:
+                list(pool.map(self._fill, np.array_split(empty, self.workers)))
+            if len(empty) == len(self.used):
+                self.sent = self.device.asarray(self.rows)
+                self.device.cuda.Device().synchronize()  # the copy must be over before the rows are filled again
+            else:
+                self.sent[self.device.asarray(empty)] = self.device.asarray(self.rows[empty])
+            self.used[empty] = 0
+        place = self.device.asarray(np.minimum(self.used, self.ahead - 1))
+        columns = self.device.ascontiguousarray(self.sent[self.device.asarray(np.arange(len(self.used))), place].T)
+        self.used[lanes] += 1
+        return columns
 
     def _fill(self, lanes: Array) -> None:
         for j in lanes:
             self.streams[j].standard_normal(dtype=np.float32, out=self.rows[j])
 
-    def _order(self, lanes: Array) -> None:
-        parts = np.array_split(lanes, self.workers)
-        self.ahead += [self.pool.submit(self._fill, part) for part in parts if len(part)]
-        self.ready[lanes] = True
-
-    def draw(self, lanes: Array) -> Any:
-        """Return an array (n, k) on the device with the next deviates of the samples `lanes`."""
-        self._order(lanes[~self.ready[lanes]])
-        for task in self.ahead:
-            task.result()
-        device = self.denoiser.messages.cupy
-        columns = device.ascontiguousarray(device.asarray(self.rows).T)
-        device.cuda.Device().synchronize()  # the copy must be over before the rows are filled again
-        self.ahead = []
-        self.ready[lanes] = False
-        self._order(lanes)
-        return columns
-
     def replay(self, taken: Array) -> None:
         """Draw and forget what `taken[j]` steps of each sample used."""
-        for j, steps in enumerate(taken):
+        row = np.empty(self.rows.shape[2], np.float32)
+        for stream, steps in zip(self.streams, taken):
             for _ in range(int(steps)):
-                self._fill(np.array([j]))
+                stream.standard_normal(dtype=np.float32, out=row)
 
 
-def _pinned(shape: tuple[int, int]) -> Array:
+def _pinned(shape: tuple[int, ...]) -> Array:
     """Return zeros in memory that the device copies from directly, where CuPy can provide it."""
     try:
         from cupyx import zeros_pinned

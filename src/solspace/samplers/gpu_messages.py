@@ -1,8 +1,9 @@
-"""Approximate message passing on a CUDA device: the messages of `samplers.messages`, for ±1 weights and scalar variances.
+"""Approximate message passing on a CUDA device: `samplers.messages` for ±1 weights and scalar variances.
 
-Patterns of ±1 are exact in bfloat16, and a float32 number is the sum of three bfloat16 numbers to its last bit but one. So the
-products X m and Xᵀ g are one product each with a three times wider operand on the tensor cores, added in float32: more
-accurate than a float32 product, and faster than one in TF32, which rounds to 11 bits. Other patterns use float32 products.
+Patterns of ±1 are exact in bfloat16, and a float32 number is the sum of three bfloat16 numbers to its last bit but
+one. So the products X m and Xᵀ g are one product each with a three times wider operand on the tensor cores, added in
+float32: more accurate than a float32 product, and faster than one in TF32, which rounds to 11 bits. Other patterns use
+float32 products.
 """
 
 from __future__ import annotations
