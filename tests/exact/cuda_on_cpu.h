@@ -57,13 +57,13 @@ static void wait(Barrier &barrier, int first, int count)
     }
 }
 
-inline void __syncthreads() { wait(of_block, 0, blockDim.x); }
-inline void __syncwarp() { int warp = threadIdx.x / 32; wait(of_warp[warp], 32 * warp, 32); }
+inline void __syncthreads() { wait(of_block, 0, blockDim.x * blockDim.y); }
+inline void __syncwarp() { int warp = current / 32; wait(of_warp[warp], 32 * warp, 32); }
 
 template <class Combine> static long long across_warp(long long x, Combine combine)
 {
-    int warp = threadIdx.x / 32;
-    given[threadIdx.x] = x;
+    int warp = current / 32;
+    given[current] = x;
     __syncwarp();
     long long result = given[32 * warp];
     for (int k = 1; k < 32; ++k) result = combine(result, given[32 * warp + k]);
@@ -90,6 +90,7 @@ inline uint32_t __vmaxu2(uint32_t a, uint32_t b)
 {
     return max(a & 0xffffu, b & 0xffffu) | max(a & 0xffff0000u, b & 0xffff0000u);
 }
+inline int atomicSub(int *p, int x) { int old = *p; *p -= x; return old; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }
@@ -104,10 +105,11 @@ inline long long __double_as_longlong(double x) { return bits_as<long long>(x); 
 inline float __uint_as_float(uint32_t x) { return bits_as<float>(x); }
 inline uint32_t __float_as_uint(float x) { return bits_as<uint32_t>(x); }
 
-static void run(int grid_x, int grid_y, int block, const std::function<void()> &kernel)
+static void run(int grid_x, int grid_y, int block_x, int block_y, const std::function<void()> &kernel)
 {
+    const int block = block_x * block_y;
     body = &kernel;
-    blockDim = {block, 1};
+    blockDim = {block_x, block_y};
     gridDim = {grid_x, grid_y};
     for (int y = 0; y < grid_y; ++y)
         for (int x = 0; x < grid_x; ++x) {
@@ -126,7 +128,7 @@ static void run(int grid_x, int grid_y, int block, const std::function<void()> &
                 for (int k = left = 0; k < block; ++k)
                     if (!fibres[k].done) {
                         current = k;
-                        threadIdx = {k, 0};
+                        threadIdx = {k % block_x, k / block_x};
                         swapcontext(&home, &fibres[k].context);
                         left += !fibres[k].done;
                     }

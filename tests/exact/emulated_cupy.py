@@ -41,6 +41,14 @@ def full(shape: Any, value: Any) -> ndarray:
     return _own(np.full(shape, value))
 
 
+def maximum(left: Any, right: Any) -> ndarray:
+    return _own(np.maximum(left, right))
+
+
+def ascontiguousarray(array: Any) -> ndarray:
+    return _own(np.ascontiguousarray(array))
+
+
 def flatnonzero(array: Any) -> ndarray:
     return _own(np.flatnonzero(array))
 
@@ -69,8 +77,8 @@ class RawModule:
             self.parameters[name] = types
             given = ", ".join(f"*({kind}*)a[{k}]" for k, kind in enumerate(types))
             text += (
-                f'extern "C" void launch_{name}(int x, int y, int block, void **a)'
-                f" {{ run(x, y, block, [=] {{ {name}({given}); }}); }}\n"
+                f'extern "C" void launch_{name}(int x, int y, int p, int q, void **a)'
+                f" {{ run(x, y, p, q, [=] {{ {name}({given}); }}); }}\n"
             )
         folder = Path(tempfile.mkdtemp())
         (folder / "kernel.cpp").write_text(text)
@@ -99,7 +107,7 @@ class Kernel:
                 assert value.flags.c_contiguous, (kind, value.shape, value.strides)
                 held.append(ctypes.c_void_p(value.ctypes.data))
             else:
-                assert (kind, type(value)) == ("int", np.int32), (kind, value)
-                held.append(ctypes.c_int(int(value)))
+                assert (kind, type(value)) in (("int", np.int32), ("float", np.float32)), (kind, value)
+                held.append((ctypes.c_int if kind == "int" else ctypes.c_float)(value.item()))
         pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
-        self.function(grid[0], grid[1] if len(grid) > 1 else 1, block[0], pointers)
+        self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)

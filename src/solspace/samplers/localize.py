@@ -28,6 +28,8 @@ from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.denoisers import Denoiser, Function, MessagePassing
 from solspace.samplers.device import resolve
 from solspace.samplers.integrators import INTEGRATORS
+from solspace.samplers.gpu_localize import GpuMessagePassing, GpuWalk
+from solspace.samplers.gpu_messages import supported
 from solspace.samplers.messages import Messages
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
 from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, kind, paces
@@ -89,7 +91,8 @@ def localize(
     tolerance, max_iterations, damping, variances, precision
         Of message passing, as in `amp`.
     device
-        "cpu".
+        "cpu", "gpu" (a CUDA device with CuPy: ±1 weights, potentials log and uniform, scalar variances, float32), or
+        "auto". Noise is the same on either, so that samples agree to single precision.
     denoiser
         Instead of AMP: a function (field (k, n), time (k,)) -> mean (k, n).
     callback
@@ -111,9 +114,6 @@ def localize(
     Samples(k=4, n=501, m=150, solved 4/4, asl)
     """
     began = clocks.perf_counter()
-    if device not in ("cpu", "auto"):
-        resolve(device)
-        raise NotImplementedError("localize runs on the CPU only so far; anneal takes device='gpu'.")
     if resume and rng is None:
         raise ValueError("resume needs the seed of the run it goes on with: give rng.")
     k, dtype, seeds = counting("n_samples", n_samples), working_type(precision), seed_sequence(rng)
@@ -133,9 +133,12 @@ def localize(
         damping=None if automatic else start,
     )
     chosen = choose_variances(problem, variances)
-    drift: Denoiser
+    where = _place(device, problem, chosen == "full", dtype, denoiser is not None)
+    drift: Any
     if denoiser is not None:
         drift = Function(problem, k, dtype, denoiser)
+    elif where == "gpu":
+        drift = GpuMessagePassing(problem, k, automatic, pace)
     else:
         drift = MessagePassing(Messages(problem, k, dtype, full=chosen == "full"), automatic, pace)
     options = {
@@ -155,13 +158,14 @@ def localize(
         "problem": "" if checkpoint is None else fingerprint(problem),
     }
     store = Checkpoint(checkpoint, key, resume)
-    walk = Walk(problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds)
+    walk = (GpuWalk if where == "gpu" else Walk)(problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds)
     with np.errstate(all="ignore"):
         walk.go(store, callback, progress)
     samples = Samples.of(problem, problem.target.prior.decode(walk.means()))
     samples.info = {
         "sampler": "asl",
         "seed": str(seeds.entropy),
+        "device": where,
         **options,
         **walk.path.arrays(),
         "damping": drift.damping.copy(),
@@ -172,6 +176,17 @@ def localize(
     _warn(samples, walk)
     store.remove()
     return samples
+
+
+def _place(device: str, problem: Perceptron, full: bool, dtype: Any, own: bool) -> str:
+    """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
+    where = resolve(device)
+    if where == "gpu":
+        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, dtype)
+        if lacking and device == "gpu":
+            raise ValueError(lacking)
+        where = "cpu" if lacking else "gpu"
+    return where
 
 
 def _grid(

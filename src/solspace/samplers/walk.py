@@ -64,9 +64,9 @@ class Walk:
         self._record(effort, alive)
 
     def _record(self, effort: Effort, alive: Array) -> None:
-        k, denoiser = self.denoiser.k, self.denoiser
+        denoiser = self.denoiser
         self.diverged |= effort.blown
-        overlap = np.einsum("ij,ij->j", denoiser.mean, denoiser.mean)[:k].astype(float) / self.problem.n
+        overlap = self._overlap()
         self.path.add(
             t=np.where(alive, self.clock.time, np.nan),
             overlap=np.where(alive, overlap, np.nan),
@@ -75,6 +75,10 @@ class Walk:
             instability=np.where(alive, denoiser.instability, np.nan),
         )
         denoiser.slow_down(self.clock.slow_down(denoiser.instability), self.clock.slower)
+
+    def _overlap(self) -> Array:
+        mean = self.denoiser.mean
+        return np.einsum("ij,ij->j", mean, mean)[: self.denoiser.k].astype(float) / self.problem.n
 
     def means(self) -> Array:
         """Return the means (k, n) at the end, in double precision.

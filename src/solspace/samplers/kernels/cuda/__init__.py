@@ -13,6 +13,7 @@ from typing import Any
 PARTS = {
     "chains": ("random.cuh", "chains.cu"),
     "flips_integer": ("random.cuh", "chain.cuh", "flips_integer.cu"),
+    "messages": ("messages.cu",),
     "flips_real": ("random.cuh", "chain.cuh", "flips_real.cu"),
 }
 """Source files of each module, in order."""
@@ -37,6 +38,7 @@ def module(name: str, sizes: tuple[tuple[str, int], ...] = ()) -> Any:
     return cupy().RawModule(code=source(name), options=options)
 
 
+@lru_cache(maxsize=256)
 def kernel(name: str, function: str, sizes: tuple[tuple[str, int], ...] = (), shared_bytes: int = 0) -> Any:
     """Return a kernel that may use `shared_bytes` of shared memory."""
     found = module(name, sizes).get_function(function)
