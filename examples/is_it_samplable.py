@@ -4,7 +4,6 @@
 
 # %%
 import matplotlib.pyplot as plt
-import numpy as np
 
 import solspace as ss
 from solspace.plots.theory import free_entropy

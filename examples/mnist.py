@@ -3,7 +3,6 @@
 # A scikit-learn classifier whose weights are ±1. Uses MNIST where it is found, scikit-learn's small digits otherwise.
 
 # %%
-import numpy as np
 from sklearn.model_selection import train_test_split
 
 import solspace as ss

@@ -1,8 +1,8 @@
 """Stochastic localization with the exact denoiser gives the enumerated law; with a slightly wrong one it does not.
 
 Six instances, 1000 draws each, and one threshold fixed in advance: the z-score of the mean log weight (the quantity
-conjugate to the temperature), combined over the instances, and the largest z-score among all marginals. A correct sampler
-exceeds 4.5 in either about once in 10^3 runs; the planted bugs must.
+conjugate to the temperature), combined over the instances, and the largest z-score among all marginals. A correct
+sampler exceeds 4.5 in either about once in 10^3 runs; the planted bugs must.
 """
 
 from __future__ import annotations

@@ -40,7 +40,6 @@ def test_overlaps_agree_with_each_other_and_with_theory(runs):
 
 
 def test_stabilities_agree(runs):
-    asl, tau = runs
     means = [samples.stabilities.mean(axis=1) for samples in runs]
     error = np.hypot(*(m.std(ddof=1) / np.sqrt(K) for m in means))
     assert means[0].mean() == pytest.approx(means[1].mean(), abs=4 * error)

@@ -34,7 +34,8 @@ def free_entropy(
 ) -> Axes:
     """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
 
-    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a maximum.
+    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a
+    maximum.
     """
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     for k, time in enumerate(times):
@@ -47,7 +48,8 @@ def free_entropy(
     return ax
 
 
-def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float, legend: str = "upper left"
+def regimes(
+    columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float, legend: Any = "upper left"
 ) -> Axes:
     """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
 
@@ -71,7 +73,9 @@ def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], a
 
 
 def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
-    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it should."""
+    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it
+    should.
+    """
     line = np.array([np.nan if time is None else time for time in times])
     known = np.flatnonzero(np.isfinite(line))
     if len(known) < 2:
@@ -95,7 +99,9 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Ax
 
 
 def alpha_kappa(margins: Array, lines: Mapping[str, Array], ax: Axes, names: Sequence[str] = tuple(LINES)) -> Axes:
-    """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is none."""
+    """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is
+    none.
+    """
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
         label, colour, dash = LINES[name]

@@ -1,7 +1,7 @@
 """The drift of stochastic localization: where the weights are on average, given the field.
 
-AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact one
-of a small problem, `problem.enumerate().posterior_mean`.
+AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact
+one of a small problem, `problem.enumerate().posterior_mean`.
 """
 
 from __future__ import annotations

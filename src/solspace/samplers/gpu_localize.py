@@ -168,7 +168,7 @@ class GpuWalk(Walk):
         return means
 
     def _state(self) -> dict[str, Array]:
-        return {**super()._state(), "field": self.field.get()}
+        return {**super()._state(), "field": self.field.get()}  # type: ignore[attr-defined]
 
     def _load(self, state: dict[str, Array]) -> None:
         given = {**state, "field": self.denoiser.messages.cupy.asarray(state["field"])}

@@ -5,8 +5,8 @@ dt + C dt² where C is the posterior's. The schemes differ in how much of C they
 
 * `heun`: predict with the drift at the start, correct with the mean of both ends; the response of m to the noise, C db,
   is what the corrector adds. Second order; two calls of the denoiser a step. The default for ±1 weights.
-* `posterior`: put the weights' own variances in the place of C, noise of variance dt (1 + Δ dt). One call a step; right where
-  weights are independent given h, that is where the instability λ = tr C²/(n Δ²) - 1 over itself plus 1 is small.
+* `posterior`: put the weights' own variances in the place of C, noise of variance dt (1 + Δ dt). One call a step; right
+where weights are independent given h, that is where the instability λ = tr C²/(n Δ²) - 1 over itself plus 1 is small.
 * `mixed`: posterior for samples with λ < 0.02, heun for the others. The default on the sphere.
 * `euler`: m dt + db. Lags behind (q(t) up to 4% low at steps of 0.05); for comparison.
 

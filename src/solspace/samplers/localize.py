@@ -25,11 +25,11 @@ from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.amp import TRY
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.denoisers import Denoiser, Function, MessagePassing
+from solspace.samplers.denoisers import Function, MessagePassing
 from solspace.samplers.device import resolve
-from solspace.samplers.integrators import INTEGRATORS
 from solspace.samplers.gpu_localize import GpuMessagePassing, GpuWalk
 from solspace.samplers.gpu_messages import supported
+from solspace.samplers.integrators import INTEGRATORS
 from solspace.samplers.messages import Messages
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
 from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, kind, paces
@@ -158,7 +158,9 @@ def localize(
         "problem": "" if checkpoint is None else fingerprint(problem),
     }
     store = Checkpoint(checkpoint, key, resume)
-    walk = (GpuWalk if where == "gpu" else Walk)(problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds)
+    walk = (GpuWalk if where == "gpu" else Walk)(
+        problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds
+    )
     with np.errstate(all="ignore"):
         walk.go(store, callback, progress)
     samples = Samples.of(problem, problem.target.prior.decode(walk.means()))
@@ -189,9 +191,7 @@ def _place(device: str, problem: Perceptron, full: bool, dtype: Any, own: bool) 
     return where
 
 
-def _grid(
-    default: float, step: ArrayLike | None, final_time: float | None
-) -> tuple[float, Array | None, float | None]:
+def _grid(default: float, step: ArrayLike | None, final_time: float | None) -> tuple[float, Array | None, float | None]:
     """Return the final time, the grid of times where one was given, and the relative step where that was."""
     if step is None or np.ndim(step) == 0:
         final = default if final_time is None else positive("final_time", final_time)

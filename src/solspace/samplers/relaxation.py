@@ -1,13 +1,14 @@
 """Iterate messages until every column stands still, each with the damping it needs.
 
 A column has converged when the mean squared change of its means falls below `tolerance` times the mean variance of its
-weights. Converged columns are frozen, and when a register's worth of them has gathered the others go on alone, so that one
-slow column does not stall a batch. What a column does never depends on its neighbours.
+weights. Converged columns are frozen, and when a register's worth of them has gathered the others go on alone, so that
+one slow column does not stall a batch. What a column does never depends on its neighbours.
 
-Automatic damping climbs a ladder. A column that *blows up* (not finite, changing more and more, or still tossing about at
-the iteration limit) goes back to where the call found it and tries again one rung higher; one that is merely slow, as
-all are near the algorithm's threshold, goes up to a half and no further. Rungs are kept from call to call. Near the threshold
-many calls do not converge whatever one does, so a column that has just missed gets fewer iterations the next time.
+Automatic damping climbs a ladder. A column that *blows up* (not finite, changing more and more, or still tossing about
+at the iteration limit) goes back to where the call found it and tries again one rung higher; one that is merely slow,
+as all are near the algorithm's threshold, goes up to a half and no further. Rungs are kept from call to call. Near the
+threshold many calls do not converge whatever one does, so a column that has just missed gets fewer iterations the next
+time.
 """
 
 from __future__ import annotations
@@ -96,9 +97,7 @@ class Relaxation:
         self.patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
         return effort
 
-    def _relax(
-        self, field: Array, time: Array, tolerance: Array, limit: Array, lanes: Array, effort: Effort
-    ) -> Array:
+    def _relax(self, field: Array, time: Array, tolerance: Array, limit: Array, lanes: Array, effort: Effort) -> Array:
         """Iterate until each of `lanes` converges, blows up or reaches its limit; return those that blew up."""
         whole = self.messages
         batch, h = whole, field

@@ -119,7 +119,9 @@ class Noise:
         self.streams: dict[int, np.random.Generator] = {}
 
     def draw(self, lanes: Array) -> Array:
-        """Return an array (n, width) with the next deviates of the samples `lanes`; it is written over by the next call."""
+        """Return an array (n, width) with the next deviates of the samples `lanes`; it is written over by the next
+        call.
+        """
         rows = np.empty((len(lanes), len(self.columns)), np.float32)
         for row, j in zip(rows, lanes):
             self._stream(int(j)).standard_normal(dtype=np.float32, out=row)

@@ -163,9 +163,7 @@ def _limit(equilibrium: Equilibrium) -> float:
     points = np.array(kinks(equilibrium.target).at)
     distance = np.abs(s[..., None] - points).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
-    potential, margin, beta = equilibrium.target.potential, equilibrium.target.margin, equilibrium.target.beta
-    from solspace.measure.potential import scaled_log_weight
-
+    centred, s = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
     with np.errstate(invalid="ignore", divide="ignore"):
         w = [centred.log_weight(s + k * h) for k in (-2, -1, 1, 2)]
         slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)

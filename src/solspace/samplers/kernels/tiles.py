@@ -1,12 +1,13 @@
 """Matrix products of patterns with a few dozen columns, from the patterns' own type; imported at first use, as Numba is.
 
-BLAS is made for large square matrices: at 64 columns it spends half its time repacking the patterns, and it wants them in
-floating point. Here a tile of `rows` × (`vectors` · `lanes`) sums stays in registers while the depth runs by, the patterns
-are converted a few hundred at a time into a buffer that stays in the first cache, and the columns are packed once for all
-rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a column's result does
-not depend, in its last bit, on the batch it is in nor on the number of threads.
+BLAS is made for large square matrices: at 64 columns it spends half its time repacking the patterns, and it wants them
+in floating point. Here a tile of `rows` × (`vectors` · `lanes`) sums stays in registers while the depth runs by, the
+patterns are converted a few hundred at a time into a buffer that stays in the first cache, and the columns are packed
+once for all rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a
+column's result does not depend, in its last bit, on the batch it is in nor on the number of threads.
 
-Arrays of columns are C-contiguous with a width that `padded` gives; columns beyond the wanted ones are computed and ignored.
+Arrays of columns are C-contiguous with a width that `padded` gives; columns beyond the wanted ones are computed and
+ignored.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def tile(typing: Any, a: Any, a_at: Any, row: Any, deep: Any, b: Any, c: Any, c_
         def data(kind: Any, value: Any) -> Any:
             return context.make_array(kind)(context, builder, value).data
 
-        _emit_tile(context, builder, b.dtype, data(a, values[0]), *values[1:4], data(b, values[4]),
-                   data(c, values[5]), *values[6:9], *shape)  # fmt: skip
+        arguments = [data(a, values[0]), *values[1:4], data(b, values[4]), data(c, values[5]), *values[6:9], *shape]
+        _emit_tile(context, builder, b.dtype, *arguments)
         return context.get_dummy_value()
 
     return signature, generate
@@ -87,9 +88,7 @@ def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: An
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     inputs = [at(a, a_at, builder.mul(row, number(r))) for r in range(rows)]
     outputs = {
-        (r, v): builder.bitcast(
-            at(c, c_at, builder.mul(wide, number(r)), number(v * lanes)), vector.as_pointer()
-        )
+        (r, v): builder.bitcast(at(c, c_at, builder.mul(wide, number(r)), number(v * lanes)), vector.as_pointer())
         for r, v in grid
     }
     start = {key: builder.load(outputs[key], align=size) for key in grid}
@@ -223,7 +222,9 @@ def forward(patterns, columns, out, first, last, scale, square, lane, a, b):
 
 @njit(**FAST)
 def backward(patterns, columns, out, first, last, scale, square, lane, a, b):
-    """Fill rows first <= i < last of `out` with scale Σ_μ x_μi columns_μ; `a` (DEPTH_BACK, ACROSS_BACK) and `b` are scratch."""
+    """Fill rows first <= i < last of `out` with scale Σ_μ x_μi columns_μ; `a` (DEPTH_BACK, ACROSS_BACK) and `b` are
+    scratch.
+    """
     m = patterns.shape[0]
     out[first:last] = 0
     for column in range(0, columns.shape[1], VECTORS * lane):
