@@ -103,6 +103,10 @@ def phase_diagram(target: Target, alphas: ArrayLike, times: ArrayLike, progress:
         Loads > 0 and times >= 0, one-dimensional.
     progress
         Whether to show a progress bar; None: when standard error is a terminal.
+
+    >>> found = phase_diagram(Target(), [0.3, 0.66], [0.0, 0.2, 0.27], progress=False)
+    >>> found.regimes.T.tolist()
+    [['green', 'green', 'green'], ['green', 'yellow', 'red']]
     """
     loads, grid = _axis("alphas", alphas), _axis("times", times)
     if np.any(loads <= 0) or np.any(grid < 0):
