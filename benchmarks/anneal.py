@@ -59,7 +59,7 @@ def clock(function, *arguments, repeats=3, timer=time.process_time, **options):
     return float(np.median(times))
 
 
-def speed(sizes=((1001, 101, "binary"), (10001, 11, "binary"), (10001, 6, "gaussian")), chains=16):
+def speed(sizes=((1001, 101, "binary"), (10001, 11, "binary"), (10001, 21, "gaussian")), chains=16):
     print("     N  patterns sweeps  NumPy ns  float32  solspace ns  ratio  solved")
     for n, sweeps, patterns in sizes:
         problem = ss.Perceptron.random(n, 0.5, patterns=patterns, rng=0)

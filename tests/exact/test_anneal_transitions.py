@@ -58,13 +58,13 @@ class Kernel:
         self.walker = walker_for(problem, self.plan, KEY)
         self.problem, self.n = problem, problem.n
 
-    def walk(self, sites: list[int], kt: float | None = None) -> Chains:
+    def walk(self, sites: list[int], kt: float | None = None, bath: bool = False) -> Chains:
         chains = Chains.start(decode(np.arange(1 << self.n), self.n), self.plan)
         self.walker.place(chains)
         work = self.walker.prepare(slice(0, 1))
         if kt is not None:
             work = replace(work, potentials=replace(work.potentials, kt=np.array([kt])))
-        work = replace(work, orders=np.array([sites], np.int32).reshape(1, -1))
+        work = replace(work, orders=np.array([sites], np.int32).reshape(1, -1), bath=np.array([bath]))
         self.walker.walk(work, chains, slice(0, 1 << self.n), np.zeros(1, np.bool_))
         self.potentials = work.potentials
         return chains
@@ -95,24 +95,24 @@ class Kernel:
         return float(self.walker.prepare(slice(0, 1)).potentials.kt[0])
 
 
-def chance(change: np.ndarray, kt: float) -> np.ndarray:
-    """Return the exact probability that a change of energy passes the kernels' threshold."""
+def chance(change: np.ndarray, kt: float, bath: bool) -> np.ndarray:
+    """Return the exact probability that a change of energy passes the kernels' threshold, which falls with the bits."""
     values, where = np.unique(change, return_inverse=True)
-    low, high = np.zeros(len(values), np.int64), np.full(len(values), 1 << 52)
+    low, high = np.zeros(len(values), np.int64), np.full(len(values), 1 << 52)  # so many k pass, at least and at most
     threshold = np.empty(len(values), np.int32)
-    while (high - low > 1).any():
-        middle = (low + high + 1) // 2
-        thresholds_of((((1 << 52) - middle).astype(np.uint64) << np.uint64(12)), kt, threshold)
+    while (high > low).any():
+        middle = (low + high) // 2
+        thresholds_of(middle.astype(np.uint64) << np.uint64(12), kt, bath, threshold)
         passes = threshold >= values
-        low, high = np.where(passes, middle, low), np.where(passes, high, middle)
-    return np.where(values <= 0, 1.0, low / 2.0**52)[where].reshape(change.shape)
+        low, high = np.where(passes & (high > low), middle + 1, low), np.where(passes, high, middle)
+    return (low / 2.0**52)[where].reshape(change.shape)
 
 
-def residual(kernel: Kernel, law: np.ndarray, kt: float) -> float:
+def residual(kernel: Kernel, law: np.ndarray, kt: float, bath: bool = False) -> float:
     """Return how far the proposals of any site, accepted at `kt`, move the law."""
     codes, worst = np.arange(1 << kernel.n), 0.0
     for site in range(kernel.n):
-        flow = law * chance(kernel.changes(site), kt)
+        flow = law * chance(kernel.changes(site), kt, bath)
         worst = max(worst, np.abs(flow[codes ^ (1 << site)] - flow).sum())
     return worst
 
@@ -129,6 +129,7 @@ def test_law_is_invariant(potential, patterns, n, margin):
     kernel = Kernel(problem, Stage.of(target))
     law = rounded_law(kernel.energies(), kernel.kt)
     assert residual(kernel, law, kernel.kt) < 1e-12
+    assert residual(kernel, law, kernel.kt, bath=True) < 1e-12
     # the rounded law is the given one, up to what rounding the potential may do
     exact = problem.enumerate().probabilities
     assert np.abs(law - exact).sum() < (2e-3 if patterns == "binary" else 5e-5)
@@ -153,17 +154,18 @@ def test_planted_bugs_are_caught(patterns):
     assert max(np.abs(flow[i, np.arange(256) ^ (1 << i)] - flow[i]).sum() for i in range(8)) > 1e-4
 
 
+@pytest.mark.parametrize("bath", [False, True])
 @pytest.mark.parametrize("patterns", ["binary", "gaussian"])
-def test_decisions_follow_the_threshold(patterns):
+def test_decisions_follow_the_threshold(patterns, bath):
     target = ss.Target(potential="tau(0.3)", temperature=0.6)
     problem = ss.Perceptron.random(9, 0.6, target, patterns, rng=5)
     kernel = Kernel(problem, Stage.of(target))
     first = decode(np.arange(512), 9)
     threshold = np.empty((512, 2), np.int32)
     for chain in range(512):
-        sweep_thresholds(np.uint64(KEY), chain, 0, kernel.kt, False, threshold[chain])
+        sweep_thresholds(np.uint64(KEY), chain, 0, kernel.kt, bath, threshold[chain])
     for site in range(9):
-        moved = (kernel.walk([site]).weights != first).any(axis=1)
+        moved = (kernel.walk([site], bath=bath).weights != first).any(axis=1)
         assert (moved == (kernel.changes(site) <= threshold[:, 0])).all()
         assert 0.2 < moved.mean() < 1
 
@@ -174,21 +176,25 @@ def test_zero_temperature_never_climbs(potential, patterns):
     target = ss.Target(potential=potential)
     problem = ss.Perceptron.random(9, 0.9, target, patterns, rng=6)
     kernel = Kernel(problem, Stage(target.potential, 0.0))
+    first = decode(np.arange(512), 9)
     assert kernel.kt == 0
     for site in range(9):
         change = kernel.changes(site)
-        moved = (kernel.walk([site]).weights != decode(np.arange(512), 9)).any(axis=1)
+        moved = (kernel.walk([site]).weights != first).any(axis=1)
         assert (moved == (change <= 0)).all()
         assert 0 < moved.mean() < 1
+        moved = (kernel.walk([site], bath=True).weights != first).any(axis=1)
+        assert moved[change < 0].all()
+        assert not moved[change > 0].any()
+        free = moved[change == 0]
+        assert len(free) < 50 or 0.3 < free.mean() < 0.7
 
 
-def test_lazy_sweeps_leave_out_one_proposal_in_32():
-    """All else equal, a lazy threshold is either the same or one that nothing passes."""
-    plain, lazy = np.empty(1 << 16, np.int32), np.empty(1 << 16, np.int32)
-    sweep_thresholds(np.uint64(KEY), 3, 5, 100.0, False, plain)
-    sweep_thresholds(np.uint64(KEY), 3, 5, 100.0, True, lazy)
-    left_out = lazy == np.iinfo(np.int32).min
-    assert (lazy[~left_out] == plain[~left_out]).all()
-    assert left_out.mean() == pytest.approx(1 / 32, abs=0.003)
-    # independent of the threshold itself, or balance would be lost
-    assert np.corrcoef(left_out, plain)[0, 1] == pytest.approx(0, abs=0.02)
+def test_chances():
+    """Both rules, against their formulas."""
+    change = np.array([-3000, -100, -1, 0, 1, 50, 1000, 4000])
+    exact = np.exp(-change / 100.0)
+    np.testing.assert_allclose(chance(change, 100.0, bath=False), np.minimum(1, exact), atol=3e-16)
+    np.testing.assert_allclose(chance(change, 100.0, bath=True), exact / (1 + exact), atol=3e-16)
+    assert chance(np.array([-1, 0, 1]), 0.0, bath=False).tolist() == [1, 1, 0]
+    assert chance(np.array([-1, 0, 1]), 0.0, bath=True).tolist() == [1, 0.5, 0]

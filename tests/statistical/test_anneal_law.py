@@ -99,7 +99,7 @@ def test_success_in_100_sweeps(patterns):
     assert solved(1001, 100, 0.4, instances, patterns=patterns) == 1
     assert solved(1001, 100, 0.5, instances, patterns=patterns) >= 0.95
     assert solved(1001, 100, 0.3, 20, "temperature", patterns) <= 0.2
-    assert solved(1001, 100, 0.4, 20, "temperature", patterns) == 0
+    assert solved(1001, 100, 0.4, 20, "temperature", patterns) <= 0.1
 
 
 def test_success_in_n_sweeps():

@@ -68,6 +68,23 @@ def test_margins(margin, patterns):
     assert samples.stabilities.min() < margin + 0.5
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_infinite_temperature_is_the_uniform_measure(factor):
+    """Only what is forbidden counts: every solution is as likely."""
+    target = ss.Target(temperature=np.inf)
+    problem = ss.Perceptron(factor * np.ones((1, 3)), target=target)
+    samples = ss.anneal(problem, n_chains=4000, schedule=[target] * 5, n_extra=50, thin=50, rng=0)
+    codes, counts = np.unique(samples.weights, axis=0, return_counts=True)
+    assert len(codes) == 4
+    assert samples.solved.all()
+    np.testing.assert_allclose(counts, 1000, atol=120)
+
+
+def test_zero_patterns():
+    problem = ss.Perceptron(np.zeros((2, 5)), target=ss.Target(potential="hinge"))
+    assert ss.anneal(problem, n_chains=2, n_sweeps=3, schedule="temperature", rng=0).solved.all()
+
+
 def test_labels_and_user_data():
     rng = np.random.default_rng(0)
     patterns, teacher = rng.random((40, 81)), rng.choice([-1, 1], 81)

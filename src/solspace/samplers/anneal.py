@@ -1,10 +1,12 @@
 """Annealed Metropolis: single flips of ±1 weights while the potential, or the temperature, is lowered sweep by sweep.
 
 A chain starts at random weights and follows a schedule of measures, one a sweep, ending in the one to be sampled
-(`samplers.schedules`). A sweep proposes every weight once, in a random order that all chains of the call share; a flip
-is accepted with probability min(1, exp(-ΔU/T)). Given the order, each chain leaves each measure invariant, and chains
-are independent. Energies are integers (`samplers.landscape`, `samplers.fixedpoint`), so that a chain depends on its
-seed alone: not on the number of cores, of chains beside it, or on the width of the machine's vectors.
+(`samplers.schedules`). A sweep proposes every flip once, in a random order that all chains of the call share; it is
+accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)). Given the order, each
+chain leaves each measure invariant, and chains are independent. (Orders with every site drawn anew solve fewer
+instances: at N = 1001, alpha = 0.55, 100 sweeps 120 of 300 instead of 165.) Energies are integers
+(`samplers.landscape`, `samplers.fixedpoint`), so that a chain depends on its seed alone: not on the number of cores,
+of chains beside it, or on the width of the machine's vectors.
 """
 
 from __future__ import annotations

@@ -22,11 +22,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """The sweeps of a call: a stage for each, which of them are lazy, and which end in a draw.
+    """The sweeps of a call: a stage for each, and which of them end in a draw.
 
-    The first `n_anneal` sweeps follow the schedule; further ones repeat its last stage. Those are *lazy*: one proposal
-    in 32 is left out at random. Sites are visited in a fresh random order, each once a sweep; a weight whose flip
-    costs nothing would otherwise flip at every sweep, and every second sweep find it as it was.
+    The first `n_anneal` sweeps follow the schedule by Metropolis' rule. Further sweeps repeat its last stage, and
+    there the heat bath decides. Sites come in a fresh random order, each once a sweep and the same for all chains: a
+    flip that costs nothing, which Metropolis always accepts, would be made at every sweep, find the weight as it was
+    after two, and keep chains that started alike alike for ever. The heat bath makes every second of them, by each
+    chain's own choice.
     """
 
     stages: Sequence[Stage]
@@ -56,8 +58,8 @@ class Plan:
         """Draws that each chain makes."""
         return int(self.draw_at.max(initial=-1)) + 1
 
-    def lazy(self, sweeps: slice) -> Array:
-        """Return whether each of `sweeps` leaves proposals out."""
+    def bath(self, sweeps: slice) -> Array:
+        """Return whether the heat bath decides in each of `sweeps`."""
         return np.arange(len(self))[sweeps] >= self.n_anneal
 
 

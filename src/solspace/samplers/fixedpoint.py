@@ -30,11 +30,19 @@ FINEST = float(1 << 16)
 """Most units to a kT."""
 _ROOM = float(1 << 28)
 """Largest energy of a constraint in units: eight of them are summed in 32 bits."""
-A, B, DEGREE = 0, 32, 6
-H, C = 64, 64 + DEGREE + 1
-OCTAVES, CELLS, JUMPS = 31, 128, 4
+DEGREE = 6
+"""Of the polynomial h."""
+A, B, H, C = 0, 32, 64, 64 + DEGREE + 1
+"""Where the coefficients of a power form lie: A (32), B (32), h from its highest power down, c0, c1."""
 EXPONENT = 31
 """Entry of A and B for the exponent 0: the kernel counts them by the exponent field of float32, modulo 32."""
+OCTAVES, CELLS, JUMPS = 31, 128, 4
+"""Octaves of t, cells in each, and most jumps of a potential in the cell form."""
+SIDE = OCTAVES * CELLS
+VALUE, SLOPE = 0, 2 * SIDE
+"""Where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; and these."""
+ZERO, WALLED, STEEP, JUMP = 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
+"""Energy at t = 0; height and slope beyond the ends of what is allowed; heights of the jumps."""
 
 
 class FixedPoint:
@@ -47,8 +55,9 @@ class FixedPoint:
 
     def __init__(self, problem: Perceptron, margin: float = 0.0) -> None:
         self.problem, self.n, self.m = problem, problem.n, problem.m
-        reach = max(float(np.abs(block).sum(axis=1).max()) for _, block in problem.blocks())
-        reach = max(reach + margin * np.sqrt(self.n), 1e-300)
+        sums = (np.abs(block).sum(axis=1, dtype=np.float64) for _, block in problem.blocks(problem.patterns.dtype))
+        reach = max(float(part.max()) for part in sums) + margin * np.sqrt(self.n)
+        reach = max(reach, 1e-200)
         self.bits = int(np.floor(np.log2(((1 << 30) - self.n - 2) / reach)))
         self.resolution = 2.0**-self.bits
         """Value of the last bit of a pattern."""
@@ -64,7 +73,7 @@ class FixedPoint:
 
         columns = aligned((self.n, PAD * -(-self.m // PAD)), np.int32)
         square = fix_columns(self.problem.patterns, 2.0**self.bits, columns)
-        return columns, float(np.sqrt(square / (self.n * self.m)))
+        return columns, max(float(np.sqrt(square / (self.n * self.m))), 1.0)
 
     def integer(self, margin: float) -> int:
         """Return the smallest t that meets `margin`."""

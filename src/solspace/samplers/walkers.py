@@ -32,7 +32,7 @@ class Work:
     sweeps: slice
     potentials: Any
     orders: Array
-    lazy: Array
+    bath: Array
     draw_at: Array
     solve: bool
 
@@ -90,10 +90,10 @@ class IntegerWalker:
 
         field, table = aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16)
         halves = aligned(1024, np.uint8)
-        energies = np.full((rows.stop - rows.start, len(work.lazy)), _NOT_DONE)
+        energies = np.full((rows.stop - rows.start, len(work.orders)), _NOT_DONE)
         rounded = work.potentials
         inside = run_chains(
-            self.bits, self.valid, self.problem.m, rounded.energies, rounded.kt, work.orders, work.lazy, work.draw_at,
+            self.bits, self.valid, self.problem.m, rounded.energies, rounded.kt, work.orders, work.bath, work.draw_at,
             self.allowed, self.key, np.arange(rows.start, rows.stop), work.sweeps.start, work.solve, halt, field, table,
             halves, chains.weights[rows], self.levels[rows], chains.draws[rows], chains.accepted[rows, work.sweeps],
             energies, chains.solved_at[rows], chains.stopped[rows],
@@ -138,10 +138,10 @@ class RealWalker:
         together = max(1, _CACHE // (4 * self.states.shape[1]))
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
-            energies = np.full((some.stop - first, len(work.lazy)), _NOT_DONE)
+            energies = np.full((some.stop - first, len(work.orders)), _NOT_DONE)
             run_chains(
                 self.fixed.columns.reshape(-1), self.problem.m, made.forms, made.marks, made.margins, made.kt,
-                work.orders, work.lazy, work.draw_at, self.allowed, self.key, np.arange(first, some.stop),
+                work.orders, work.bath, work.draw_at, self.allowed, self.key, np.arange(first, some.stop),
                 work.sweeps.start, work.solve, halt, chains.weights[some], self.states[some], chains.draws[some],
                 chains.accepted[some, work.sweeps], energies, chains.solved_at[some], chains.stopped[some],
             )  # fmt: skip
@@ -168,4 +168,4 @@ def _work(plan: Plan, sweeps: slice, key: Any, n: int, potentials: Any) -> Work:
 
     orders = np.empty((sweeps.stop - sweeps.start, n), np.int32)
     site_orders(key, sweeps.start, orders)
-    return Work(sweeps, potentials, orders, plan.lazy(sweeps), plan.draw_at[sweeps], plan.solve)
+    return Work(sweeps, potentials, orders, plan.bath(sweeps), plan.draw_at[sweeps], plan.solve)

@@ -18,6 +18,22 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from solspace.samplers.fixedpoint import (
+    CELLS,
+    DEGREE,
+    JUMP,
+    JUMPS,
+    SIDE,
+    SLOPE,
+    STEEP,
+    VALUE,
+    WALLED,
+    ZERO,
+    A,
+    B,
+    C,
+    H,
+)  # isort: skip  # fmt: skip
 from solspace.samplers.kernels.vector import (
     FLOATS,
     I1,
@@ -33,17 +49,7 @@ from solspace.samplers.kernels.vector import (
     _splat,
     intrinsic,
     ints,
-)  # fmt: skip
-
-DEGREE = 6
-"""Of the polynomial h."""
-A, B, H, C = 0, 32, 64, 64 + DEGREE + 1
-"""Where the coefficients of a power form lie: A (32), B (32), h from its highest power down, c0, c1."""
-OCTAVES, CELLS = 31, 128
-SIDE = OCTAVES * CELLS
-"""Cells on each side of the margin."""
-JUMPS = 4
-"""Most jumps of a potential in the cell form."""
+)  # isort: skip  # fmt: skip
 
 
 def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
@@ -96,12 +102,6 @@ def _power_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
     return b.fptosi(b.select(below, left, right), INTS)
 
 
-VALUE, SLOPE = 0, 2 * SIDE
-"""Where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; and these."""
-ZERO, WALL, STEEP, JUMP = 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
-"""Energy at t = 0; height and slope beyond the ends of what is allowed; heights of the jumps."""
-
-
 def _cell_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
     first, last, none = _mark(b, places, 0), _mark(b, places, 1), _same(INTS, 0)
     inside = b.select(b.icmp_signed("<", v, first), first, b.select(b.icmp_signed(">", v, last), last, v))
@@ -119,7 +119,7 @@ def _cell_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
         energy = b.fadd(energy, b.select(above, _scalar(b, data, JUMP + number), nothing))
     out = b.sub(v, inside)
     out = b.select(b.icmp_signed("<", out, none), b.sub(none, out), out)
-    wall = _fma(b, b.sitofp(out, FLOATS), _scalar(b, data, STEEP), _scalar(b, data, WALL))
+    wall = _fma(b, b.sitofp(out, FLOATS), _scalar(b, data, STEEP), _scalar(b, data, WALLED))
     return b.fptosi(b.fadd(energy, b.select(b.icmp_signed("==", out, none), nothing, wall)), INTS)
 
 

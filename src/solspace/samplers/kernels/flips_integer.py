@@ -12,9 +12,9 @@ E(j) - E(j-1) is the field at the upper of the two levels: Σ P' = Σ_D C + Σ_U
 moved up.
 
 Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain.
-With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are (`look_up`);
-others are mended one by one. Levels are unsigned 16-bit numbers: for n > 65,000 only the middle 2^16 levels can be
-told apart, and a chain that comes near their edge stops the run.
+With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are
+(`kernels.tables`); blocks that reach outside are read one by one. Levels are unsigned 16-bit numbers: for n > 65,000
+only the middle 2^16 levels can be told apart, and a chain that comes near their edge stops the run.
 """
 
 from __future__ import annotations
@@ -27,25 +27,23 @@ from numba import int16, int64, uint8, uint32
 
 from solspace.numerics.compiled import njit
 from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.tables import PAGES, either_beyond, look_up
 from solspace.samplers.kernels.vector import (
-    PAGES,
     WIDE,
     add,
     add_selected,
     add_words,
     beyond,
-    either_beyond,
     get,
     keep,
     load,
-    look_up,
     prefetch,
     put,
     shift,
     store,
     total,
     zeros,
-)  # fmt: skip
+)  # isort: skip  # fmt: skip
 
 TILE = 256
 """Proposals whose thresholds are drawn together."""
@@ -143,7 +141,7 @@ def _refresh(energy: Any, level: Any, field: Any, table: Any, halves: Any, m: An
 
 @njit(nogil=True, error_model="numpy")
 def run_chains(
-    bits: Any, valid: Any, m: Any, energies: Any, kts: Any, orders: Any, lazy: Any, draw_at: Any, allowed: Any,
+    bits: Any, valid: Any, m: Any, energies: Any, kts: Any, orders: Any, bath: Any, draw_at: Any, allowed: Any,
     key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, field: Any, table: Any, halves: Any, weights: Any,
     levels: Any, draws: Any, accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
 ) -> Any:  # fmt: skip
@@ -154,9 +152,9 @@ def run_chains(
     bits, valid
         (n · blocks,) uint32 packed columns one after another, +1 as set bits; (blocks,) the bits that are constraints.
         blocks is a multiple of 4.
-    energies, kts, orders, lazy, draw_at
+    energies, kts, orders, bath, draw_at
         What each sweep uses: (sweeps, levels) int32 energy of each level, kT in its units, (sweeps, n) sites in order,
-        whether one proposal in 32 is left out, the number of the draw that its end makes or -1.
+        whether the heat bath decides rather than Metropolis, the number of the draw that its end makes or -1.
     allowed
         First level and number of levels at which a constraint is met.
     key, chains, first_sweep, solve, halt
@@ -185,7 +183,7 @@ def run_chains(
                     if halt[0]:
                         return True
                     ahead = min(TILE, proposals - p + (proposals & 1))
-                    thresholds(key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[:ahead])
+                    thresholds(key, chains[row], first_sweep + t, p, kts[t], bath[t], raw[:ahead], threshold[:ahead])
                 site = int64(orders[t, p])
                 following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * blocks
                 for k in range(0, blocks, 16):

@@ -31,7 +31,7 @@ from solspace.samplers.kernels.vector import (
     total_longs,
     widen,
     zeros,
-)  # fmt: skip
+)  # isort: skip  # fmt: skip
 
 TILE = 64
 """Proposals whose thresholds are drawn together."""
@@ -89,7 +89,7 @@ _here, _down, _up = (_energy_after(sign) for sign in (0, 1, -1))
 
 @njit(nogil=True, error_model="numpy")
 def run_chains(
-    columns: Any, m: Any, forms: Any, marks: Any, margins: Any, kts: Any, orders: Any, lazy: Any, draw_at: Any,
+    columns: Any, m: Any, forms: Any, marks: Any, margins: Any, kts: Any, orders: Any, bath: Any, draw_at: Any,
     allowed: Any, key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, weights: Any, states: Any, draws: Any,
     accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
 ) -> None:  # fmt: skip
@@ -99,7 +99,7 @@ def run_chains(
     ----------
     columns
         (n · size,) int32, twice the patterns' columns one after another; size is a multiple of 128.
-    forms, marks, margins, kts, orders, lazy, draw_at
+    forms, marks, margins, kts, orders, bath, draw_at
         What each sweep uses: the potential's coefficients and marks (`kernels.energies`), its margin, kT in its units,
         (sweeps, n) sites in order, whether one proposal in 32 is left out, the number of the draw that its end makes
         or -1.
@@ -137,7 +137,7 @@ def run_chains(
                 ahead = min(TILE, proposals - p + (proposals & 1))
                 for row in range(rows):
                     thresholds(
-                        key, chains[row], first_sweep + t, p, kts[t], lazy[t], raw[:ahead], threshold[row, :ahead]
+                        key, chains[row], first_sweep + t, p, kts[t], bath[t], raw[:ahead], threshold[row, :ahead]
                     )
             site = int64(orders[t, p])
             column = site * size

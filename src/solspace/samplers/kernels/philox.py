@@ -5,10 +5,15 @@ t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the fir
 block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after whatever
 interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
 
-A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, with
-threshold = floor(-log(u) kt) and u = k/2^52, k uniform in 1 .. 2^52: the chance is exp(-d/kt) to 2^-52. The logarithm
-(fdlibm's) is written out in float64 operations that IEEE 754 rounds in one way only, with no fused multiply-add, so
-that another machine, or a GPU, finds the same integers.
+A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, where
+with u = (2 k + 1)/2^53, k uniform in 0 .. 2^52 - 1,
+
+    Metropolis    threshold = floor(-log(u) kt)             chance min(1, exp(-d/kt))
+    heat bath     threshold = floor(log((1 - u)/u) kt)      chance 1/(1 + exp(d/kt))
+
+to 2^-52. At kt = 0 both accept what lowers the energy; Metropolis also what leaves it, the heat bath every second of
+these. The logarithm (fdlibm's) is written out in float64 operations that IEEE 754 rounds in one way only, with no
+fused multiply-add, so that another machine, or a GPU, finds the same integers.
 
 Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (2011).
 """
@@ -30,8 +35,6 @@ _LOW = uint64(0xFFFFFFFF)
 _ONE = uint64(0x3FF0000000000000)
 _ROOT_HALF = uint64(0x3FE6A09E667F3BCD)
 """Bits of 1.0 and of sqrt(1/2)."""
-NEVER = int32(-(2**31))
-"""A threshold that nothing passes."""
 
 
 @numba.njit(inline="always")
@@ -48,9 +51,8 @@ def _philox(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> Any:
 
 
 @numba.njit(inline="always", error_model="numpy")
-def _threshold(bits: Any, kt: Any) -> Any:
-    """Return floor(-log(u) kt) for u = 1 - (the upper 52 of 64 bits)/2^52."""
-    u = 2.0 - float_of((bits >> uint64(12)) | _ONE)
+def _minus_log(u: Any) -> Any:
+    """Return -log(u) for 0 < u < 1."""
     # u = m 2^e with m in [sqrt(1/2), sqrt(2)): shifted by the bits of sqrt(1/2), the exponent field is e + 1023
     shifted = bits_of(u) + (_ONE - _ROOT_HALF)
     e = float64(int32(shifted >> uint64(52)) - int32(1023))
@@ -64,24 +66,39 @@ def _threshold(bits: Any, kt: Any) -> Any:
         + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
     )
     h = 0.5 * f * f
-    log = ((h - (s * (h + (even + odd)) + e * 1.90821492927058770002e-10)) - f) - e * 6.93147180369123816490e-01
-    return int32(log * kt)
+    return ((h - (s * (h + (even + odd)) + e * 1.90821492927058770002e-10)) - f) - e * 6.93147180369123816490e-01
+
+
+@numba.njit(inline="always")
+def _uniform(bits: Any) -> Any:
+    """Return (2 k + 1)/2^53 with k the upper 52 of 64 bits."""
+    return (float_of((bits >> uint64(12)) | _ONE) - 1.0) + 1.1102230246251565e-16
 
 
 @numba.njit(error_model="numpy")
-def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, lazy: Any, raw: Any, out: Any) -> None:
+def _thresholds(bits: Any, kt: Any, bath: Any, out: Any) -> None:
+    if bath:
+        # so small a kt stands for zero: it only lets the sign of the logarithm through
+        least = max(kt, 1e-300)
+        for i in range(len(out)):
+            u = _uniform(bits[i])
+            out[i] = int32(np.floor((_minus_log(u) - _minus_log(1.0 - u)) * least))
+    else:
+        for i in range(len(out)):
+            out[i] = int32(_minus_log(_uniform(bits[i])) * kt)
+
+
+@numba.njit
+def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, bath: Any, raw: Any, out: Any) -> None:
     """Write the thresholds of proposals first .. first + len(out) - 1 of a sweep; `first` and len(out) are even.
 
-    With `lazy`, one proposal in 32 is never accepted, whatever its energy; `raw` is scratch of the same length.
+    `bath` asks for the heat bath's; `raw` is scratch of the same length.
     """
-    half = len(out) // 2
-    for i in range(half):
+    for i in range(len(out) // 2):
         a, b, c, d = _philox(first // 2 + i, sweep, chain, ACCEPTANCE, key)
         raw[2 * i] = (b << uint64(32)) | a
         raw[2 * i + 1] = (d << uint64(32)) | c
-    for i in range(2 * half):
-        skipped = lazy and (raw[i] & uint64(31)) == uint64(0)
-        out[i] = NEVER if skipped else _threshold(raw[i], kt)
+    _thresholds(raw, kt, bath, out)
 
 
 @njit(nogil=True)
@@ -120,14 +137,13 @@ def philox(counter: Any, key: Any) -> Any:
     return uint32(a), uint32(b), uint32(c), uint32(d)
 
 
-@njit(error_model="numpy")
-def sweep_thresholds(key: Any, chain: Any, sweep: Any, kt: Any, lazy: Any, out: Any) -> None:
+@njit()
+def sweep_thresholds(key: Any, chain: Any, sweep: Any, kt: Any, bath: Any, out: Any) -> None:
     """Write the thresholds of a whole sweep into `out`, of even length."""
-    thresholds(key, chain, sweep, 0, kt, lazy, np.empty(len(out), np.uint64), out)
+    thresholds(key, chain, sweep, 0, kt, bath, np.empty(len(out), np.uint64), out)
 
 
-@njit(error_model="numpy")
-def thresholds_of(bits: Any, kt: Any, out: Any) -> None:
+@njit()
+def thresholds_of(bits: Any, kt: Any, bath: Any, out: Any) -> None:
     """Write the thresholds that random `bits` (uint64) stand for into `out`."""
-    for i in range(len(bits)):
-        out[i] = _threshold(bits[i], kt)
+    _thresholds(bits, kt, bath, out)
