@@ -28,7 +28,7 @@ from solspace.samplers.walk import Walk
 Array = NDArray[Any]
 BURST = 3
 """Iterations between two looks at the device."""
-AHEAD, _ROOM = 4, 1 << 29
+AHEAD, _ROOM = 8, 1 << 29
 """Steps for which noise is drawn together, and the bytes it may fill."""
 CONVERGED, SLOW, BLOWN = 1, 2, 3
 """What `control` in `kernels/cuda/messages.cu` says of a column."""
