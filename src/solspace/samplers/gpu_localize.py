@@ -140,6 +140,7 @@ class GpuWalk(Walk):
     """The walk of `samplers.walk`, its fields and noise on the device."""
 
     denoiser: GpuMessagePassing
+    field: Any
 
     def __init__(
         self,
