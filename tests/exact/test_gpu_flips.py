@@ -87,15 +87,20 @@ def test_numba_makes_the_chains_of_the_twin(case):
     check_against_twin(problem, plan, weights, accepted, info.info["energy"], info.info["solved_at"])
 
 
+def forget_kernels():
+    cuda.kernel.cache_clear()
+    cuda.module.cache_clear()
+
+
 @pytest.fixture
 def emulated(monkeypatch):
     if shutil.which("g++") is None or sys.platform != "linux":
         pytest.skip("the emulation of CUDA compiles with g++ on Linux")
     monkeypatch.setitem(sys.modules, "cupy", emulated_cupy)
     monkeypatch.setattr(device, "missing", lambda: "")
-    cuda.module.cache_clear()
+    forget_kernels()
     yield
-    cuda.module.cache_clear()
+    forget_kernels()
 
 
 @pytest.mark.parametrize("warps", [1, 2])

@@ -9,7 +9,7 @@ one path of noise everywhere, and samples agree with those of the processor to s
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class GpuMessagePassing(Denoiser):
             damping = self.damping[lanes]
             cap = limit[lanes] * np.maximum(1, 0.7 / (1 - damping))
             going = Iteration(batch, h, tolerance[lanes], damping, cap, count, best)
-            few = max(32, len(lanes) // 2) if len(lanes) > 32 else 0
+            few = max(32, len(lanes) // 4) if len(lanes) > 32 else 0
             moving = len(lanes)
             while moving > few or (moving and not few):
                 for _ in range(BURST):
@@ -140,6 +140,7 @@ class GpuWalk(Walk):
     """The walk of `samplers.walk`, its fields and noise on the device."""
 
     denoiser: GpuMessagePassing
+    field: Any
 
     def __init__(
         self,
@@ -160,12 +161,13 @@ class GpuWalk(Walk):
         return squares.get().astype(float) / self.problem.n
 
     def means(self) -> Array:
-        """Return the means (k, n) at the end, random where a sample never got any."""
-        device = self.denoiser.messages.cupy
-        means = device.ascontiguousarray(self.denoiser.mean.T).get()
-        for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
-            means[j] = generator(self.seeds, int(j), 1).standard_normal(self.problem.n)
-        return means
+        """Return the signs (k, n) of the means, which is what decodes ±1 weights; random where a sample has none."""
+        device, mean = self.denoiser.messages.cupy, self.denoiser.mean
+        signs = device.ascontiguousarray((2 * (mean >= 0) - 1).astype(np.int8).T).get()
+        there = (mean - mean == 0).all(axis=0).get() & (mean != 0).any(axis=0).get()
+        for j in np.flatnonzero(~there):
+            signs[j] = np.sign(generator(self.seeds, int(j), 1).standard_normal(self.problem.n))
+        return signs
 
     def _state(self) -> dict[str, Array]:
         return {**super()._state(), "field": self.field.get()}  # type: ignore[attr-defined]
@@ -186,23 +188,36 @@ class GpuNoise:
         self.streams = [generator(seeds, j, 0) for j in range(k)]
         self.used = np.full(k, self.ahead)
         self.workers = os.cpu_count() or 1
+        self.pool = ThreadPoolExecutor(self.workers)
+        self.filling: list[Future[None]] = []
+        self.ready = np.zeros(k, bool)
 
     def draw(self, lanes: Array) -> Any:
         """Return an array (n, k) on the device with the next deviates of the samples `lanes`."""
         empty = lanes[self.used[lanes] == self.ahead]
         if len(empty):
-            with ThreadPoolExecutor(self.workers) as pool:
-                list(pool.map(self._fill, np.array_split(empty, self.workers)))
+            self._order(empty[~self.ready[empty]])
+            for task in self.filling:
+                task.result()
+            self.filling = []
             if len(empty) == len(self.used):
                 self.sent = self.device.asarray(self.rows)
                 self.device.cuda.Device().synchronize()  # the copy must be over before the rows are filled again
             else:
                 self.sent[self.device.asarray(empty)] = self.device.asarray(self.rows[empty])
-            self.used[empty] = 0
+            self.used[empty], self.ready[empty] = 0, False
+            self._order(empty)
         place = self.device.asarray(np.minimum(self.used, self.ahead - 1))
         columns = self.device.ascontiguousarray(self.sent[self.device.asarray(np.arange(len(self.used))), place].T)
         self.used[lanes] += 1
         return columns
+
+    def _order(self, lanes: Array) -> None:
+        """Let threads draw the next deviates of these samples."""
+        self.filling += [
+            self.pool.submit(self._fill, part) for part in np.array_split(lanes, self.workers) if len(part)
+        ]
+        self.ready[lanes] = True
 
     def _fill(self, lanes: Array) -> None:
         for j in lanes:

@@ -62,8 +62,8 @@ class GpuMessages:
     def _send(self) -> Any:
         if self.parts == 1:
             return self.cupy.asarray(np.ascontiguousarray(self.problem.patterns, dtype=np.float32))
-        bits = np.where(self.problem.patterns > 0, np.uint16(0x3F80), np.uint16(0xBF80))
-        return self.cupy.asarray(bits)
+        minus = self.cupy.asarray(self.problem.patterns) < 0
+        return minus.astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80)
 
     def state(self) -> list[Any]:
         """Return the arrays that the next iteration depends on, columns last."""
