@@ -63,7 +63,7 @@ def draw(results: Results, size: str) -> Picture:
         sweeps.note(
             figure,
             f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: "
-            "one-sigma intervals over instances (centre: spread over runs)",
+            "one-sigma intervals over instances (centre: median and central two thirds of runs)",
         )
     return Picture(figure, table)
 
@@ -85,7 +85,7 @@ def _draw_instability(results: Results, ax: Any) -> list[dict[str, Any]]:
     from solspace.plots.style import GREY, SERIES
 
     table = []
-    for colour, heat in zip(SERIES[::3], TEMPERATURES):
+    for colour, heat in zip(SERIES, TEMPERATURES):
         target = _target(heat).to_dict()
         (line,) = (row for row in results.rows(arrays=True, kind="instability") if row.task["target"] == target)
         ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
@@ -103,7 +103,7 @@ def _draw_instability(results: Results, ax: Any) -> list[dict[str, Any]]:
 
 
 def _binned(measured: Any, ax: Any, colour: str, heat: float) -> list[dict[str, Any]]:
-    """Draw the mean measured λ in bins of log(1 - q), with its spread over runs."""
+    """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs."""
     variance, value = measured[:, np.isfinite(measured).all(axis=0) & (measured[0] > 1e-6)]
     edges = np.logspace(-4, np.log10(0.5), 20)
     slot = np.digitize(variance, edges)
@@ -111,12 +111,15 @@ def _binned(measured: Any, ax: Any, colour: str, heat: float) -> list[dict[str, 
     for k in range(1, len(edges)):
         inside = value[slot == k]
         if len(inside) >= 5:
+            low, middle, high = np.quantile(inside, [1 / 6, 1 / 2, 5 / 6])
             table.append({
                 "panel": "instability", "temperature": heat, "variance": float(np.sqrt(edges[k - 1] * edges[k])),
-                "mean": float(inside.mean()), "spread": float(inside.std()), "runs": len(inside),
+                "mean": float(middle), "low": float(low), "high": float(high), "runs": len(inside),
             })  # fmt: skip
-    x, y, bars = ([line[name] for line in table] for name in ("variance", "mean", "spread"))
-    ax.errorbar(x, y, yerr=bars, fmt="o", ms=3.5, color=colour, elinewidth=0.8, label=f"measured, T = {heat:g}")
+    x, y, low, high = (np.array([line[name] for line in table]) for name in ("variance", "mean", "low", "high"))
+    ax.errorbar(
+        x, y, yerr=[y - low, high - y], fmt="o", ms=3.5, color=colour, elinewidth=0.8, label=f"measured, T = {heat:g}"
+    )
     return table
 
 
