@@ -17,24 +17,37 @@ from solspace._version import __version__
 
 if TYPE_CHECKING:
     from solspace import data
+    from solspace.diagnostics import diagnose
     from solspace.experiments.runner import sweep
     from solspace.experiments.spec import Spec
-    from solspace.measure import Target, potentials, priors
+    from solspace.measure import potentials, priors
+    from solspace.measure.target import Target
     from solspace.problem import Perceptron
     from solspace.samplers.amp import amp
     from solspace.samplers.anneal import anneal
     from solspace.samplers.localize import localize
     from solspace.samples import Samples
+    from solspace.theory.design import design
+    from solspace.theory.phases import phase_diagram, sampling_map
+    from solspace.theory.prediction import Prediction, predict
+    from solspace.theory.thresholds import thresholds
 
 _HOME = {
-    "Target": "solspace.measure.target",
     "Perceptron": "solspace.problem",
+    "Prediction": "solspace.theory.prediction",
     "Samples": "solspace.samples",
     "Spec": "solspace.experiments.spec",
+    "Target": "solspace.measure.target",
     "amp": "solspace.samplers.amp",
     "anneal": "solspace.samplers.anneal",
+    "design": "solspace.theory.design",
+    "diagnose": "solspace.diagnostics",
     "localize": "solspace.samplers.localize",
+    "phase_diagram": "solspace.theory.phases",
+    "predict": "solspace.theory.prediction",
+    "sampling_map": "solspace.theory.phases",
     "sweep": "solspace.experiments.runner",
+    "thresholds": "solspace.theory.thresholds",
 }
 _MODULES = {
     "data": "solspace.data",
@@ -44,6 +57,7 @@ _MODULES = {
 
 __all__ = [
     "Perceptron",
+    "Prediction",
     "Samples",
     "Spec",
     "Target",
@@ -51,10 +65,16 @@ __all__ = [
     "amp",
     "anneal",
     "data",
+    "design",
+    "diagnose",
     "localize",
+    "phase_diagram",
     "potentials",
+    "predict",
     "priors",
+    "sampling_map",
     "sweep",
+    "thresholds",
 ]
 
 

@@ -199,6 +199,28 @@ class Perceptron:
         solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
         return bool(solved) if solved.ndim == 0 else solved
 
+    def looks_random(self) -> bool:
+        """Return whether theory for independent entries of unit variance can be expected to hold for these patterns.
+
+        Three signs of structure are looked for: rows of uneven or wrong length, columns with a mean, and a direction in
+        which the patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
+        """
+        lengths, sums = np.empty(self.m), np.zeros(self.n)
+        for rows, block in self.blocks():
+            lengths[rows] = (block**2).mean(axis=1)
+            sums += block.sum(axis=0)
+        slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
+        if abs(lengths.mean() - 1) > slack or lengths.std() > slack:
+            return False
+        if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
+            return False
+        direction = generator(0).standard_normal(self.n)
+        for _ in range(12):
+            direction /= np.linalg.norm(direction)
+            image = sum(block.T @ (block @ direction) for _, block in self.blocks())
+            direction = np.asarray(image)
+        return bool(np.linalg.norm(direction) / self.n < (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3)))
+
     def enumerate(self) -> Enumeration:
         """Return the exact law of all 2^n weights (±1 weights, n <= 20)."""
         from solspace.enumeration import Enumeration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pickle
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.experiments import device, runner, samplers
 from solspace.experiments.executors import EXECUTORS
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task, run
@@ -285,6 +287,37 @@ def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
     task = Task({"kind": "sample", "sampler": "exact", "n": 3})
     assert task.key
     assert "key" not in vars(pickle.loads(pickle.dumps(task)))
+
+
+def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed by shape, drawn many at a time, one bad task among them: the same rows."""
+    asked: list[list[tuple[int, int]]] = []
+    exact = samplers.SAMPLERS["exact"]
+
+    def many(problems: Any, n_samples: int, seeds: Any, options: Any) -> list[ss.Samples]:
+        asked.append([(problem.n, problem.m) for problem in problems])
+        return [exact.draw(problem, n_samples, seed, options) for problem, seed in zip(problems, seeds)]
+
+    monkeypatch.setitem(samplers.SAMPLERS, "exact", dataclasses.replace(exact, draw_many=many))
+    monkeypatch.setattr(runner, "packs", lambda task: True)
+    monkeypatch.setattr(device, "CHAINS", 30)
+    path = tmp_path / "runs.db"
+    ss.sweep(ss.Spec(**{**SPEC, "instances": 10}), path)
+    rows = comparable(path)
+    assert len(rows) == 40
+    assert rows == {key: reference[key] for key in rows}
+    assert max(map(len, asked)) == 15
+    assert all(shapes == sorted(shapes, key=lambda shape: shape[0] * shape[1]) for shapes in asked)
+
+
+def test_the_device_is_no_part_of_a_result_that_is_the_same_on_all() -> None:
+    (plain,) = ss.Spec(n=9, alpha=0.3, sampler={"name": "tau", "n_sweeps": 9}).tasks()
+    (gpu,) = ss.Spec(n=9, alpha=0.3, sampler={"name": "tau", "n_sweeps": 9, "device": "gpu"}).tasks()
+    assert (plain.key, plain.seed) == (gpu.key, gpu.seed)
+    assert gpu.values["options"]["device"] == "gpu"
+    (cpu,) = ss.Spec(n=9, alpha=0.3, sampler="asl").tasks()
+    (other,) = ss.Spec(n=9, alpha=0.3, sampler="asl").with_options(device="gpu").tasks()
+    assert cpu.key != other.key
 
 
 def test_bad_calls(tmp_path: Path) -> None:

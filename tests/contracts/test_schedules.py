@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
+import time
+
 import numpy as np
 import pytest
 
 import solspace as ss
 from solspace.samplers import schedules
-from solspace.samplers.anneal import anneal
 
 
 @pytest.fixture(params=["binary", "gaussian"])
@@ -23,7 +26,7 @@ def test_every_schedule(name, problem):
     assert np.isfinite(values[:-1]).all(), "a chain that starts at random weights needs a finite potential"
     for stage in stages:
         assert stage.margin == problem.target.margin
-    samples = anneal(problem, n_chains=3, n_sweeps=40, schedule=name, rng=0)
+    samples = ss.anneal(problem, n_chains=3, n_sweeps=40, schedule=name, rng=0)
     assert samples.target == stages[-1].target
     assert samples.weights.shape == (3, 151)
     assert set(np.unique(samples.weights)) == {-1, 1}
@@ -49,7 +52,7 @@ def test_temperature_ends_at_zero_exactly():
 
 def test_own_schedules(problem):
     targets = [ss.Target(potential="tau(0.5)", margin=margin) for margin in np.linspace(-0.5, 0.0, 30)]
-    samples = anneal(problem, n_chains=2, schedule=targets, rng=0)
+    samples = ss.anneal(problem, n_chains=2, schedule=targets, rng=0)
     assert samples.target == targets[-1]
     assert samples.info["sampler"] == "own"
     assert samples.info["energy"].shape == (2, 30)
@@ -60,7 +63,7 @@ def test_own_schedules(problem):
         def stages(self, target, n_sweeps):
             return schedules.TauAnnealing(start=0.5).stages(target, n_sweeps)
 
-    assert anneal(problem, n_chains=2, n_sweeps=30, schedule=Half(), rng=0).info["tau"][0] == 0.5
+    assert ss.anneal(problem, n_chains=2, n_sweeps=30, schedule=Half(), rng=0).info["tau"][0] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -74,12 +77,12 @@ def test_own_schedules(problem):
 )
 def test_wrong_schedules_are_explained(schedule, n_sweeps, words, problem):
     with pytest.raises(ValueError, match=words):
-        anneal(problem, n_chains=1, n_sweeps=n_sweeps, schedule=schedule)
+        ss.anneal(problem, n_chains=1, n_sweeps=n_sweeps, schedule=schedule)
 
 
 def test_tau_needs_the_log_potential(problem):
     with pytest.raises(ValueError, match="ends in the log potential"):
-        anneal(problem.with_target(ss.Target(potential="band(2.0)")), n_chains=1, n_sweeps=5)
+        ss.anneal(problem.with_target(ss.Target(potential="band(2.0)")), n_chains=1, n_sweeps=5)
 
 
 OPTIONS = [
@@ -93,7 +96,7 @@ OPTIONS = [
 def test_resume_is_seamless(options, problem, tmp_path):
     """A run stopped by Ctrl-C at several places and taken up again is the run that was never stopped."""
     call = {"n_chains": 5, "n_sweeps": 30, "rng": 3, **options}
-    whole = anneal(problem, **call)
+    whole = ss.anneal(problem, **call)
     path = tmp_path / "chains.npz"
 
     def interrupt_at(sweep):
@@ -105,13 +108,30 @@ def test_resume_is_seamless(options, problem, tmp_path):
 
     for sweep in (1, 9):
         with pytest.raises(KeyboardInterrupt):
-            anneal(problem, **call, checkpoint=path, resume=True, callback=interrupt_at(sweep))
+            ss.anneal(problem, **call, checkpoint=path, resume=True, callback=interrupt_at(sweep))
         assert path.exists()
-    resumed = anneal(problem, **call, checkpoint=path, resume=True)
+    resumed = ss.anneal(problem, **call, checkpoint=path, resume=True)
     assert not path.exists()
     assert (resumed.weights == whole.weights).all()
     for name in ("energy", "acceptance", "solved_at"):
         np.testing.assert_array_equal(resumed.info[name], whole.info[name])
+
+
+def test_ctrl_c_in_the_middle_of_a_sweep(tmp_path):
+    """A real interrupt, while the kernels run: they stop at once, and nothing that was done is lost or done twice."""
+    problem = ss.Perceptron.random(2001, 0.5, rng=8)
+    call = {"n_chains": 6, "n_sweeps": 150, "rng": 3}
+    path = tmp_path / "chains.npz"
+    begun = time.monotonic()
+    timer = threading.Timer(0.2, _thread.interrupt_main)
+    with pytest.raises(KeyboardInterrupt):
+        ss.anneal(problem, **call, checkpoint=path, callback=lambda chains: timer.is_alive() or timer.start())
+    assert time.monotonic() - begun < 30
+    assert path.exists()
+    resumed = ss.anneal(problem, **call, checkpoint=path, resume=True)
+    whole = ss.anneal(problem, **call)
+    assert (resumed.weights == whole.weights).all()
+    np.testing.assert_array_equal(resumed.info["acceptance"], whole.info["acceptance"])
 
 
 def test_a_checkpoint_of_another_run_is_refused(problem, tmp_path):
@@ -120,18 +140,18 @@ def test_a_checkpoint_of_another_run_is_refused(problem, tmp_path):
 
     path = tmp_path / "chains.npz"
     with pytest.raises(KeyboardInterrupt):
-        anneal(problem, n_chains=2, n_sweeps=30, rng=3, checkpoint=path, callback=stop)
+        ss.anneal(problem, n_chains=2, n_sweeps=30, rng=3, checkpoint=path, callback=stop)
     with pytest.raises(ValueError, match="another run"):
-        anneal(problem, n_chains=2, n_sweeps=30, rng=4, checkpoint=path, resume=True)
+        ss.anneal(problem, n_chains=2, n_sweeps=30, rng=4, checkpoint=path, resume=True)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_only_the_seed_decides(options, problem):
     """Not the number of threads, not the chains beside."""
     call = {"n_sweeps": 30, "rng": 3, **options}
-    seven = anneal(problem, n_chains=7, n_threads=1, **call)
-    three = anneal(problem, n_chains=3, n_threads=3, **call)
+    seven = ss.anneal(problem, n_chains=7, n_threads=1, **call)
+    three = ss.anneal(problem, n_chains=3, n_threads=3, **call)
     rows = seven.info["chain"] < 3
     assert (seven.weights[rows] == three.weights).all()
     np.testing.assert_array_equal(seven.info["energy"][:3], three.info["energy"])
-    assert (anneal(problem, n_chains=3, **{**call, "rng": 4}).weights != three.weights).any()
+    assert (ss.anneal(problem, n_chains=3, **{**call, "rng": 4}).weights != three.weights).any()

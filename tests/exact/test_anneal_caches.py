@@ -8,12 +8,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solspace as ss
-from solspace.samplers.anneal import anneal
 from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.kernels import vector
 from solspace.samplers.kernels.philox import first_weights, philox, site_orders, thresholds_of
 from solspace.samplers.schedules import stages_of
 from solspace.samplers.walkers import walker_for
@@ -46,9 +47,9 @@ def test_levels_and_energy_of_binary_patterns(n, m, correlated, schedule, seed):
     patterns = rng.choice([-1, 1], p=(0.05, 0.95) if correlated else (0.5, 0.5), size=(m, n))
     problem = ss.Perceptron(patterns)
     walker, work, chains = walk(problem, schedule, 7, 3)
-    levels = walker.levels[:, :m].copy()
-    walker.place(chains)
-    assert (levels == walker.levels[:, :m]).all()
+    levels = walker.levels[:, :m].astype(np.int64)
+    products = chains.weights.astype(np.int64) @ patterns.T
+    assert (2 * (levels + walker.lattice.base) - n - 2 == products).all()
     table = work.potentials.energies[-1].astype(np.int64)
     expected = table[levels].sum(axis=1) * work.potentials.unit[-1] + m * work.potentials.floor[-1]
     np.testing.assert_allclose(chains.energy[:, -1], expected, rtol=1e-12)
@@ -67,38 +68,61 @@ def test_stabilities_of_real_patterns(n, m, scale, schedule, seed):
     patterns = np.random.default_rng(seed).normal(0.3, scale, size=(m, n))
     problem = ss.Perceptron(patterns, target=ss.Target(margin=0.1))
     walker, _, chains = walk(problem, schedule, 7, 3)
-    states = walker.states.copy()
-    walker.place(chains)
-    assert (states == walker.states).all()
+    states = walker.states
+    rounded = np.rint(patterns * 2.0**walker.fixed.bits).astype(np.int64)
+    assert (states[:, :m] == chains.weights.astype(np.int64) @ rounded.T).all()
     exact = problem.stabilities(chains.weights)
     np.testing.assert_allclose(states[:, :m] * walker.fixed.unit, exact, atol=n * walker.fixed.unit)
     # finer than single precision would keep the sums
     assert n * walker.fixed.unit < 1e-6 * np.sqrt(n) * np.abs(patterns).sum(axis=1).max()
 
 
+def test_more_levels_than_16_bits_tell_apart():
+    """Beyond n = 65,000 the middle levels are kept, and a chain that leaves them is stopped."""
+    n = 70_001
+    problem = ss.Perceptron.random(n, 3 / n, rng=0)
+    walker, _, chains = walk(problem, "tau", 2, 1)
+    products = problem.patterns.astype(np.int64) @ chains.weights[0]
+    assert (2 * (walker.levels[0, :3].astype(np.int64) + walker.lattice.base) - n - 2 == products).all()
+    with pytest.raises(ValueError, match="2\\^16 lattice steps"):
+        walk(ss.Perceptron(np.ones((400, n), np.int8)), "tau", 2, 1)
+
+
 def test_energy_of_real_patterns_is_the_potential():
     """The recorded energy is ΣU of the weights, within the rounding that `fixedpoint` promises."""
     problem = ss.Perceptron.random(301, 0.4, patterns="gaussian", rng=3)
-    samples = anneal(problem, n_chains=4, n_sweeps=60, rng=1)
+    samples = ss.anneal(problem, n_chains=4, n_sweeps=60, rng=1)
     assert samples.solved.all()
     np.testing.assert_allclose(samples.info["energy"][:, -1], -np.log(samples.stabilities).sum(axis=1), atol=2e-3)
 
 
-def test_portable_code_makes_the_same_chains():
-    """The plainest processor that Numba can compile for, without vectors to speak of, walks the same way."""
+def processors() -> dict[str, dict[str, str]]:
+    """Return settings of Numba for poorer processors than this one."""
+    plain = {"generic": {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}}
+    features = vector.cpu_target.target_context.codegen().magic_tuple()[2]
+    if vector.BYTES:
+        plain["no byte tables"] = {"NUMBA_CPU_FEATURES": features.replace("+avx512vbmi", "-avx512vbmi")}
+    return plain
+
+
+@pytest.mark.parametrize("name", processors())
+def test_poorer_processors_make_the_same_chains(name):
+    """Down to the plainest processor that Numba can compile for, without vectors to speak of."""
     script = "import sys; sys.path.insert(0, sys.argv[1]); import test_anneal_caches as t; print(t.fingerprint())"
-    environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_OPT": "1"}
-    plain = subprocess.run(
-        [sys.executable, "-c", script, os.path.dirname(__file__)], env=environment, capture_output=True, text=True
+    result = subprocess.run(
+        [sys.executable, "-c", script, os.path.dirname(__file__)],
+        env={**os.environ, "NUMBA_OPT": "1", **processors()[name]},
+        capture_output=True,
+        text=True,
     )
-    assert plain.stdout.strip() == fingerprint(), plain.stderr
+    assert result.stdout.strip() == fingerprint(), result.stderr
 
 
 def fingerprint() -> str:
     digest = hashlib.sha256()
     for patterns in ("binary", "gaussian"):
         problem = ss.Perceptron.random(257, 0.5, patterns=patterns, rng=2)
-        samples = anneal(problem, n_chains=3, n_sweeps=25, rng=4, n_extra=4, thin=2)
+        samples = ss.anneal(problem, n_chains=3, n_sweeps=25, rng=4, n_extra=4, thin=2)
         digest.update(samples.weights.tobytes() + samples.info["acceptance"].tobytes())
     return digest.hexdigest()
 

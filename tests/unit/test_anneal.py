@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.anneal import anneal
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +14,7 @@ def problem():
 
 
 def test_sample_mode_draws(problem):
-    samples = anneal(problem, n_chains=3, n_sweeps=50, n_extra=30, thin=10, rng=0)
+    samples = ss.anneal(problem, n_chains=3, n_sweeps=50, n_extra=30, thin=10, rng=0)
     assert samples.weights.shape == (9, 121)
     assert samples.info["chain"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert samples.info["draw"].tolist() == [0, 1, 2] * 3
@@ -28,8 +27,8 @@ def test_sample_mode_draws(problem):
 
 
 def test_solve_mode_stops_at_the_first_solution(problem):
-    solved = anneal(problem, n_chains=4, n_sweeps=100, mode="solve", rng=0)
-    sampled = anneal(problem, n_chains=4, n_sweeps=100, rng=0)
+    solved = ss.anneal(problem, n_chains=4, n_sweeps=100, mode="solve", rng=0)
+    sampled = ss.anneal(problem, n_chains=4, n_sweeps=100, rng=0)
     assert solved.solved.all()
     first = solved.info["solved_at"]
     assert ((first > 0) & (first < 100)).all()
@@ -43,7 +42,7 @@ def test_solve_mode_stops_at_the_first_solution(problem):
 
 def test_a_start_that_solves_is_returned_as_it_is():
     problem = ss.Perceptron(np.ones((1, 9)), target=ss.Target(margin=-2.9))
-    samples = anneal(problem, n_chains=8, n_sweeps=5, mode="solve", rng=0)
+    samples = ss.anneal(problem, n_chains=8, n_sweeps=5, mode="solve", rng=0)
     assert samples.solved.all()
     assert (samples.info["solved_at"] == 0).all()
 
@@ -53,7 +52,7 @@ def test_ties_count_as_met(factor):
     """Even n: stabilities of exactly 0 meet margin 0 on both paths, and hinge costs nothing there."""
     pattern = factor * np.array([[1.0, 1.0]])
     problem = ss.Perceptron(np.vstack([pattern, -pattern]), target=ss.Target(potential="hinge"))
-    samples = anneal(problem, n_chains=16, n_sweeps=20, schedule="temperature", rng=0)
+    samples = ss.anneal(problem, n_chains=16, n_sweeps=20, schedule="temperature", rng=0)
     assert (samples.weights.sum(axis=1) == 0).all()
     assert samples.solved.all()
     assert (samples.info["energy"][:, -1] == 0).all()
@@ -63,7 +62,7 @@ def test_ties_count_as_met(factor):
 @pytest.mark.parametrize("patterns", ["binary", "gaussian"])
 def test_margins(margin, patterns):
     problem = ss.Perceptron.random(200, 0.2, ss.Target(margin=margin), patterns, rng=2)
-    samples = anneal(problem, n_chains=4, n_sweeps=100, rng=1)
+    samples = ss.anneal(problem, n_chains=4, n_sweeps=100, rng=1)
     assert samples.solved.all()
     assert samples.stabilities.min() >= margin
     assert samples.stabilities.min() < margin + 0.5
@@ -74,7 +73,7 @@ def test_labels_and_user_data():
     patterns, teacher = rng.random((40, 81)), rng.choice([-1, 1], 81)
     labels = np.where((patterns - 0.5) @ teacher > 0, 1, -1)
     problem = ss.Perceptron(patterns - 0.5, labels, target=ss.Target(temperature=0.2))
-    samples = anneal(problem, n_chains=4, n_sweeps=200, rng=1)
+    samples = ss.anneal(problem, n_chains=4, n_sweeps=200, rng=1)
     assert samples.solved.any()
     assert samples.info["path"] == "fixed point"
 
@@ -83,7 +82,7 @@ def test_band_through_own_schedule():
     target = ss.Target(potential="band(1.0)")
     for patterns in ("binary", "gaussian"):
         problem = ss.Perceptron.random(101, 0.3, target, patterns, rng=2)
-        samples = anneal(problem, n_chains=4, schedule=[target] * 60, rng=0)
+        samples = ss.anneal(problem, n_chains=4, schedule=[target] * 60, rng=0)
         assert samples.solved.all()
         assert np.abs(samples.stabilities).max() <= 1
 
@@ -103,16 +102,16 @@ def test_band_through_own_schedule():
 )
 def test_wrong_arguments_are_explained(problem, options, words):
     with pytest.raises(ValueError, match=words):
-        anneal(problem, **options)
+        ss.anneal(problem, **options)
 
 
 def test_spherical_weights_are_refused():
     with pytest.raises(ValueError, match="flips ±1 weights"):
-        anneal(ss.Perceptron.random(11, 0.3, ss.Target(prior="spherical"), rng=0))
+        ss.anneal(ss.Perceptron.random(11, 0.3, ss.Target(prior="spherical"), rng=0))
 
 
 def test_save_and_load(problem, tmp_path):
-    samples = anneal(problem, n_chains=2, n_sweeps=20, rng=0)
+    samples = ss.anneal(problem, n_chains=2, n_sweeps=20, rng=0)
     samples.save(tmp_path / "samples.npz")
     back = ss.Samples.load(tmp_path / "samples.npz")
     assert (back.weights == samples.weights).all()

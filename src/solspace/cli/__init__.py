@@ -10,6 +10,6 @@ def main() -> None:
     from solspace.cli.app import make_app
 
     app = make_app()
-    for verb in ("sample", "data", "sweep", "reproduce"):
+    for verb in ("sample", "predict", "phase", "reproduce", "sweep", "data", "explore"):
         import_module(f"solspace.cli.{verb}").register(app)
     app(prog_name="solspace")

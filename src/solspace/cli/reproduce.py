@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
-from solspace.cli.sweep import Executor, Scheduler, Workers
+from solspace.cli.sweep import Device, Executor, Scheduler, Workers
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def reproduce(
     executor: Executor = "processes",
     scheduler: Scheduler = None,
     workers: Workers = None,
-    device: Annotated[str | None, typer.Option(help="cpu or gpu.", rich_help_panel="Where it runs")] = None,
+    device: Device = None,
     as_json: JSON = False,
 ) -> None:
     """Make a figure of the paper, or all of them; the same command again goes on where it stopped."""
@@ -61,21 +61,36 @@ def _list(as_json: bool) -> None:
 
 def _make(names: tuple[str, ...], size: str, as_json: bool, **options: Any) -> None:
     from solspace.experiments.estimate import spoken
-    from solspace.experiments.reproduce import reproduce as make
 
-    made, failed = [], 0
+    made: list[dict[str, Any]] = []
     for name in names:
         start = time.perf_counter()
-        done = make(name, size, **options)
-        failed += done.outcome.failed
-        seconds = time.perf_counter() - start
-        made.append({"id": name, "files": [str(path) for path in done.files], "computed": done.outcome.computed,
-                     "failed": done.outcome.failed, "seconds": seconds})  # fmt: skip
-        say(f"{name}: {done.outcome.computed} tasks computed in {spoken(seconds)}; {done.files[0]}")
+        try:
+            made.append(_one(name, size, options))
+        except (ValueError, ImportError, OSError) as error:
+            if len(names) == 1:
+                raise
+            # With all figures asked for, one whose images are not on this machine does not stop the others.
+            made.append({"id": name, "problem": " ".join(str(error).split())})
+        made[-1]["seconds"] = time.perf_counter() - start
+        words = made[-1].get("problem") or f"{made[-1]['computed']} tasks computed, {made[-1]['files'][0]}"
+        say(f"{name} ({spoken(made[-1]['seconds'])}): {words}")
     if as_json:
         show_json(made)
+    failed = sum(one.get("failed", 0) for one in made)
+    problems = sum("problem" in one for one in made)
     if failed:
         fail(f"{failed} tasks failed and are missing from the pictures; --retry tries them again.", code=1)
+    if problems:
+        fail(f"{problems} of {len(made)} figures could not be made; the reasons are above.", code=1)
+
+
+def _one(name: str, size: str, options: dict[str, Any]) -> dict[str, Any]:
+    from solspace.experiments.reproduce import reproduce as make
+
+    done = make(name, size, **options)
+    files = [str(path) for path in done.files]
+    return {"id": name, "files": files, "computed": done.outcome.computed, "failed": done.outcome.failed}
 
 
 def _estimate(names: tuple[str, ...], size: str, workers: int | None, as_json: bool) -> None:

@@ -26,6 +26,11 @@ Workers = Annotated[
     typer.Option(min=1, help="Number of processes; all cores unless given.", rich_help_panel="Where it runs"),
 ]
 
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu, gpu or auto, for samplers that have a choice.", rich_help_panel="Where it runs"),
+]
+
 
 def sweep(
     spec: Annotated[Path, typer.Argument(help="The grid, as TOML.", metavar="SPEC.toml")],
@@ -33,6 +38,7 @@ def sweep(
     executor: Executor = "processes",
     scheduler: Scheduler = None,
     workers: Workers = None,
+    device: Device = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try tasks again that failed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the grid and an estimate of its cost.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show how far the sweep is, also while it runs.")] = False,
@@ -48,7 +54,8 @@ def sweep(
     from solspace.experiments.results import Results
     from solspace.experiments.spec import Spec
 
-    specs = [Spec.from_toml(spec)]
+    given = Spec.from_toml(spec)
+    specs = [given if device is None else given.with_options(device=device)]
     results = Results(lambda: runner.tasks_of(specs), store)
     if dry_run:
         _show_plan(specs, workers, as_json)

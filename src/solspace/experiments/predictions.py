@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
-from solspace.theory.prediction import Prediction, predict
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
 
 Outcome = tuple[dict[str, Any], dict[str, Any]]
 LINES = ("asl", "dat", "dynamical", "condensation", "capacity")
@@ -48,6 +50,8 @@ def instability_of(target: Target, alpha: float) -> Task:
 
 
 def _prediction(task: Task) -> Prediction:
+    from solspace.theory.prediction import predict
+
     return predict(Target.from_dict(task.values["target"]), task.values["alpha"])
 
 
@@ -63,9 +67,9 @@ def windows(task: Task) -> Outcome:
 
 def thresholds(task: Task) -> Outcome:
     """Return the thresholds of a target; None where there is none."""
-    from solspace.theory import thresholds as module
+    from solspace.theory.thresholds import thresholds as find
 
-    found = module.thresholds(Target.from_dict(task.values["target"]))
+    found = find(Target.from_dict(task.values["target"]))
     return {name: getattr(found, name) for name in LINES}, {}
 
 

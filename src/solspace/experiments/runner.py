@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from solspace.experiments import executors
+from solspace.experiments.device import on_device, packs
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
@@ -106,20 +107,29 @@ def run_tasks(
             outcome.skipped += count
             bar.advance(count)
 
-        missing = _missing(tasks(), results, retry, skip)
-        if (first := next(missing, None)) is None:
-            return outcome
-        stream = execute(itertools.chain([first], missing), n_workers=n_workers, scheduler=scheduler)
-        try:
-            for result in stream:
-                _same_code(result)
-                results.add(result)
-                outcome.computed += 1
-                outcome.failed += result.status == "failed"
-                bar.advance(1, note=f"{outcome.failed} failed" if outcome.failed else "")
-        finally:
-            getattr(stream, "close", lambda: None)()
+        def keep(result: Result) -> None:
+            _same_code(result)
+            results.add(result)
+            outcome.computed += 1
+            outcome.failed += result.status == "failed"
+            bar.advance(1, note=f"{outcome.failed} failed" if outcome.failed else "")
+
+        together = (lambda task: False) if executor == "dask" else packs
+        for run_all, part in ((execute, itertools.filterfalse), (on_device, filter)):
+            missing = _missing(part(together, tasks()), results, retry, skip)
+            if (first := next(missing, None)) is not None:
+                stream = run_all(itertools.chain([first], missing), n_workers=n_workers, scheduler=scheduler)
+                _drain(stream, keep)
     return outcome
+
+
+def _drain(stream: Iterator[Result], keep: Callable[[Result], None]) -> None:
+    """Keep all results; end the executor's workers however this ends."""
+    try:
+        for result in stream:
+            keep(result)
+    finally:
+        getattr(stream, "close", lambda: None)()
 
 
 def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], Any]) -> Iterator[Task]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ class Sampler:
         Samples -> numbers about the run to keep with each result.
     path
         Names in `samples.info` of what `keep = ["path"]` keeps.
+    draw_many
+        (problems, n_samples, seeds, options) -> list of Samples, all at once on a device; None where there is no such
+        thing.
+    anywhere
+        Whether the samples are the same on every device: then a result made on one stands for all.
     """
 
     draw: Draw
@@ -48,6 +53,8 @@ class Sampler:
     check: Callable[[int, Any], None] = lambda n, target: None
     numbers: Callable[[Samples], dict[str, float]] = lambda samples: {}
     path: tuple[str, ...] = ()
+    draw_many: Callable[[Sequence[Perceptron], int, Sequence[int], Mapping[str, Any]], list[Samples]] | None = None
+    anywhere: bool = False
 
 
 def _exact(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
@@ -91,6 +98,17 @@ def _annealer(schedule: str) -> Draw:
     return draw
 
 
+def _annealer_of_many(schedule: str) -> Any:
+    def draw_many(
+        problems: Sequence[Perceptron], n_samples: int, seeds: Sequence[int], options: Mapping[str, Any]
+    ) -> list[Samples]:
+        from solspace.samplers.gpu_anneal import anneal_many
+
+        return anneal_many(problems, n_samples, schedule=schedule, rng=seeds, progress=False, **options)
+
+    return draw_many
+
+
 def _annealing_numbers(samples: Samples) -> dict[str, float]:
     return {"acceptance": float(np.nanmean(samples.info["acceptance"]))}
 
@@ -129,10 +147,11 @@ SAMPLERS: dict[str, Sampler] = {
     "tau": Sampler(
         _annealer("tau"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,
         options={**_ANNEALING, "n_extra": whole(0), "thin": whole(1)}, path=("acceptance", "energy"),
+        draw_many=_annealer_of_many("tau"), anywhere=True,
     ),
     "temperature": Sampler(
         _annealer("temperature"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,
-        options=_ANNEALING, path=("acceptance", "energy"),
+        options=_ANNEALING, path=("acceptance", "energy"), draw_many=_annealer_of_many("temperature"), anywhere=True,
     ),
 }  # fmt: skip
 

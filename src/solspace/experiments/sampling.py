@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.samplers import find
-from solspace.experiments.tasks import Task
+from solspace.experiments.tasks import Task, plain
 from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.samples import Samples
@@ -32,12 +32,18 @@ def sample(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the numbers and the arrays of one instance's samples."""
     values = task.values
     problem = problem_of(task)
-    sampler = find(values["sampler"])
-    samples = sampler.draw(problem, values["n_samples"], task.seed, values["options"])
-    arrays = {name: _array(samples, name) for name in values["keep"] if name != "path"}
-    if "path" in values["keep"]:
+    samples = find(values["sampler"]).draw(problem, values["n_samples"], task.seed, values["options"])
+    return observed(task, problem, samples)
+
+
+def observed(task: Task, problem: Perceptron, samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the numbers of `samples` and the arrays that the task keeps."""
+    sampler, keep = find(task.values["sampler"]), task.values["keep"]
+    arrays = {name: _array(samples, name) for name in keep if name != "path"}
+    if "path" in keep:
         arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in sampler.path}
-    return {**summary(problem, samples), **sampler.numbers(samples)}, arrays
+    numbers = {**summary(problem, samples), **sampler.numbers(samples)}
+    return {name: plain(value) for name, value in numbers.items()}, arrays
 
 
 def summary(problem: Perceptron, samples: Samples) -> dict[str, Any]:

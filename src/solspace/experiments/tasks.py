@@ -55,8 +55,11 @@ class Task:
 
     @cached_property
     def text(self) -> str:
-        """The task as canonical JSON."""
-        return json.dumps(dict(self.values), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """The task as canonical JSON, without what cannot change its result."""
+        values = dict(self.values)
+        if "device" in values.get("options", ()) and _sampler(values).anywhere:
+            values["options"] = {name: value for name, value in values["options"].items() if name != "device"}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property
     def key(self) -> str:
@@ -85,11 +88,13 @@ def _digest(text: str) -> str:
 def results_version(values: Mapping[str, Any]) -> str:
     """Return the version of the results of a task: its kind's, and its sampler's where it has one."""
     _, version = _kind(values["kind"])
-    if "sampler" not in values:
-        return str(version)
+    return f"{version}.{_sampler(values).version}" if "sampler" in values else str(version)
+
+
+def _sampler(values: Mapping[str, Any]) -> Any:
     from solspace.experiments.samplers import find
 
-    return f"{version}.{find(values['sampler']).version}"
+    return find(values["sampler"])
 
 
 def _kind(name: str) -> tuple[str, int]:
@@ -122,7 +127,7 @@ def run(task: Task) -> Result:
     try:
         import_modules(task.values.get("modules", ()))
         values, arrays = _function(task.values["kind"])(task)
-        values = {name: _plain(value) for name, value in values.items()}
+        values = {name: plain(value) for name, value in values.items()}
     except Exception as problem:
         trace = "".join(traceback.format_exception(problem, limit=-6)).strip()
         error = f"{type(problem).__name__}: {problem}\n\n{trace}"
@@ -141,12 +146,12 @@ def finished(
     )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a number, string, list or None that JSON can say; what is not finite becomes None."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,7 +5,7 @@
 with `omega` measured from the margin. The posterior of the stability has mean omega + V g and variance V + V^2 dg.
 In the scaled field x = omega / sqrt(V) every channel is (log Z, gamma, curvature) with g = gamma / sqrt(V) and
 dg = curvature / V; the closed forms below are written in x, in terms of the hazard phi / Phi of the normal law and of
-the power moments (EQUATIONS.md 1 and 10), and rearranged so that no two large numbers are subtracted.
+the power moments, and rearranged so that no two large numbers are subtracted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure.quadrature import quadrature_channel
-from solspace.numerics.power import gaussian_power, gaussian_power_derivatives, log_power_moment
+from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
 
 Array = NDArray[np.floating[Any]]
 Channel = tuple[Array, Array, Array]
@@ -36,7 +36,7 @@ __all__ = [
 def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
     """Return (log Z, g, dg) of the weight s^beta on s > 0; beta = 0 is the step.
 
-    Z = V^(beta/2) I_beta(omega / sqrt(V)), EQUATIONS.md 1.1.
+    Z = V^(beta/2) I_beta(omega / sqrt(V)), a parabolic cylinder function.
 
     Examples
     --------
@@ -66,8 +66,8 @@ def log_quadratic_channel(
 ) -> Channel:
     """Return (log Z, g, dg) of the weight exp(-beta U) with U = -log s - `linear` s + `quadratic` s^2 on s > 0.
 
-    The tilt turns the Gaussian into one of variance V' = V / D and mean omega' = (omega + A V) / D, with A = beta linear,
-    B = beta quadratic, D = 1 + 2 B V (EQUATIONS.md 10). On the far side, x' < 0, the exponents of the two Gaussians
+    The tilt turns the Gaussian into one of variance V' = V / D and mean omega' = (omega + A V) / D, with
+    A = beta linear, B = beta quadratic, D = 1 + 2 B V. On the far side, x' < 0, the exponents of the two Gaussians
     cancel but for -omega^2 / (2 V), and the posterior mean is small: both are used as they stand.
 
     Examples
@@ -81,8 +81,8 @@ def log_quadratic_channel(
     widening = 1.0 + 2.0 * b * variance
     if not (widening > 0).all():
         raise ValueError(
-            f"the weight grows too fast: quadratic = {quadratic:g} at inverse temperature {beta:g} needs a variance below "
-            f"{-0.5 / b:g}; got {np.max(variance):g}."
+            f"the weight grows too fast: quadratic = {quadratic:g} at inverse temperature {beta:g} needs a variance "
+            f"below {-0.5 / b:g}; got {np.max(variance):g}."
         )
     sigma = np.sqrt(variance)
     x = (omega + a * variance) / (sigma * np.sqrt(widening))
@@ -105,9 +105,9 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
 
     Examples
     --------
-    >>> log_z, g, dg = errors_channel(0.0, 1.0, 0.0)
-    >>> float(log_z), float(g)
-    (0.0, 0.0)
+    >>> log_z, g, dg = errors_channel(0.0, 1.0, np.log(3))
+    >>> round(float(np.exp(log_z)), 12)
+    0.666666666667
     """
     if np.isinf(beta):
         return power_channel(omega, variance, 0.0)
@@ -130,7 +130,7 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(`beta` s) on s < 0; beta = inf is the step.
 
     With B = beta sqrt(V), y = x + B and the hazard rho = phi / Phi, the posterior share of s < 0 is
-    p = rho(x) / (rho(x) + rho(-y)); K(x) = rho(x) + x and K(-y) = rho(-y) - y are the mean distances on either side, and
+    p = rho(x) / (rho(x) + rho(-y)); K(x) = rho(x) + x and K(-y) = rho(-y) - y are the mean distances on either side,
 
         gamma = B p,   curvature = -B p (1 - p) (K(x) + K(-y)).
 
@@ -169,7 +169,7 @@ def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel
     --------
     >>> log_z, g, dg = band_channel(-30.0, 1.0, 0.5)
     >>> round(float(log_z), 9)
-    -439.423323309
+    -439.429474609
     """
     omega, variance, finish = _prepare(omega, variance)
     sigma = np.sqrt(variance)
@@ -232,7 +232,7 @@ def _density(x: Array) -> Array:
 
 def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Array, Array, Any]:
     """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
-    dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
+    dtype = common_precision(omega, variance)
     omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
 
     def finish(log_z: Array, gamma: Array, curvature: Array) -> Channel:

@@ -1,8 +1,8 @@
 """Numba, at arm's length: compiled kernels with a cache that never gets in the way.
 
-Numba is imported at the first call of a compiled function's module, never by ``import solspace``. Compiled code is
-cached next to the source where that can be written, in the user's cache folder where it cannot (a read-only
-install), and not at all where neither can.
+Modules with compiled code are imported at first use, never by ``import solspace``, and Numba with them. Compiled code
+is kept next to the source where that can be written, in the user's cache folder where it cannot (a read-only install),
+and not at all where neither can or where the disk is full.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @lru_cache(maxsize=1)
 def has_numba() -> bool:
-    """Tell whether Numba can be imported, without importing it.
+    """Tell whether Numba is installed, without importing it.
 
     Examples
     --------
@@ -38,10 +38,30 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """
     import numba
 
-    def compile_lazily(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(cache=True, **options)(function)
-        except (RuntimeError, OSError):  # no place to keep a cache: Numba says so when it decorates
+            dispatcher = numba.njit(cache=True, **options)(function)
+        except (RuntimeError, OSError):  # no folder to keep a cache in: Numba says so when it decorates
             return numba.njit(**options)(function)
+        _forgive(dispatcher)
+        return dispatcher
 
-    return compile_lazily
+    return decorate
+
+
+def _forgive(dispatcher: Any) -> None:
+    """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up."""
+    cache = getattr(dispatcher, "_cache", None)
+    for name in ("save_overload", "load_overload"):
+        if hasattr(cache, name):
+            setattr(cache, name, _forgiving(getattr(cache, name)))
+
+
+def _forgiving(method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except OSError:
+            return None
+
+    return call

@@ -3,8 +3,8 @@
     I_b(x) = int_0^inf u^b phi(u - x) du = Gamma(b + 1) / sqrt(2 pi) exp(-x^2 / 4) D_{-b-1}(-x)
 
 for every real b >= 0 and every x. With rho = (log I_b)' the mean of u under the weight is K = rho + x and
-(log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions that do
-not: by compiled loops where Numba is installed, by NumPy elsewhere.
+(log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions
+that do not: by compiled loops where Numba is installed, by NumPy elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +23,18 @@ Array = NDArray[np.floating[Any]]
 TILE = 1024
 
 
+def common_precision(*given: ArrayLike) -> type[np.floating[Any]]:
+    """Return float32 if every array among `given` is float32 (plain Python numbers do not count), else float64.
+
+    Examples
+    --------
+    >>> common_precision(np.zeros(3, dtype=np.float32), 0.5).__name__
+    'float32'
+    """
+    values = [v if isinstance(v, (np.ndarray, np.generic, float, int)) else np.asarray(v) for v in given]
+    return np.float32 if np.result_type(*values) == np.float32 else np.float64
+
+
 def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
     """Return log I_b(x) and its first two derivatives for real `beta` >= 0, elementwise.
 
@@ -34,7 +46,7 @@ def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
     >>> rho
     array([1.00000100e+03, 7.97884561e-01])
     """
-    return gaussian_power(x, np.ones((), dtype=np.result_type(x)), beta)
+    return gaussian_power(x, 1.0, beta)
 
 
 def gaussian_power(
@@ -52,10 +64,13 @@ def gaussian_power(
     """
     if not beta >= 0.0:
         raise ValueError(f"the exponent beta must be at least 0; got {beta!r}.")
-    dtype = np.float32 if np.result_type(omega, variance) == np.float32 else np.float64
+    dtype = common_precision(omega, variance)
     shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
-    field = np.ascontiguousarray(np.broadcast_to(np.asarray(omega, dtype=dtype), shape)).reshape(-1)
-    spread = _tile(np.asarray(variance, dtype=np.float64), shape)
+    field = np.asarray(omega, dtype=dtype)
+    if field.shape != shape:
+        field = np.broadcast_to(field, shape).copy()
+    field = np.ascontiguousarray(field).reshape(-1)
+    spread = _tile(np.asarray(variance), shape)
     results = _moments(field, spread, float(beta), scaled, True)
     log_z, g, dg = (r.reshape(shape)[()] for r in results)
     return log_z, g, dg
@@ -64,9 +79,10 @@ def gaussian_power(
 def gaussian_power_derivatives(
     omega: Array, variance: ArrayLike, beta: float, out: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]:
-    """Return the two derivatives of `gaussian_power` alone, fast, in the precision of `omega`; written into `out` if given.
+    """Return the two derivatives of `gaussian_power` alone, fast, in the precision of `omega`.
 
-    `omega` (m, k) must be C-contiguous if `out` is given; `variance` is a scalar, (k,) or (m, k).
+    `omega` is (m, k), `variance` a scalar, (k,) or (m, k). With `out`, two C-contiguous arrays (m, k) of the same type,
+    nothing of that size is allocated.
 
     Examples
     --------
@@ -75,23 +91,23 @@ def gaussian_power_derivatives(
     ((2, 3), dtype('float32'))
     """
     dtype = np.float32 if omega.dtype == np.float32 else np.float64
-    field = np.ascontiguousarray(omega, dtype=dtype)
+    field: Array = np.ascontiguousarray(omega, dtype=dtype)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     for result in (g, dg):
         if result.shape != field.shape or result.dtype != dtype or not result.flags.c_contiguous:
             raise ValueError(
                 f"out must hold two C-contiguous arrays of shape {field.shape} and type {np.dtype(dtype)}."
             )
-    spread = _tile(np.asarray(variance, dtype=np.float64), field.shape)
-    flat = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
+    spread = _tile(np.asarray(variance), field.shape)
+    flat, flat_g, flat_dg = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
     if dtype == np.float32 and has_numba():
-        _single(*flat, spread, float(beta))
+        _single(flat, flat_g, flat_dg, spread, float(beta))
     else:
-        _moments(flat[0], spread, float(beta), False, False, flat[1:])
+        _moments(flat, spread, float(beta), False, False, (flat_g, flat_dg))
     return g, dg
 
 
-def _tile(variance: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _tile(variance: Array, shape: tuple[int, ...]) -> Array:
     """Return the variance as long as the flat field, or as a tile that repeats along it."""
     if variance.size == 1:
         return np.full(TILE, variance.reshape(-1)[0])
@@ -101,58 +117,58 @@ def _tile(variance: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.f
 
 
 def _moments(
-    field: Array,
-    spread: NDArray[np.float64],
-    beta: float,
-    scaled: bool,
-    want_log: bool,
-    out: tuple[Array, Array] | None = None,
+    field: Array, spread: Array, beta: float, scaled: bool, want_log: bool, out: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array, Array]:
     """Return (log Z, g, dg) of a flat field by way of double precision; log Z is empty unless wanted."""
     table = power_table(beta)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
-    inverse, shift = 1.0 / np.sqrt(spread), 0.5 * beta * np.log(spread)
-    if not has_numba():
-        inverse, shift = (np.resize(v, field.size) for v in (inverse, shift))
-        log_i, rho, curvature = evaluate(field * inverse, table, scaled)
-        if want_log:
-            log_z[...] = log_i + shift
-        g[...], dg[...] = rho * inverse, curvature * inverse * inverse
-        return log_z, g, dg
+    full = spread.size == field.size
+    settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
 
-    from solspace.numerics.power_kernels import moments
-
-    def task(start: int, stop: int) -> None:
+    def by_numpy(start: int, stop: int) -> None:
         part = slice(start, stop)
-        own = part if inverse.size == field.size else slice(None)
-        settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
-        moments(field[part], inverse[own], shift[own], *settings, log_z[part], g[part], dg[part])
+        own = np.asarray(spread[part] if full else np.resize(spread, stop - start), dtype=np.float64)
+        inverse = 1.0 / np.sqrt(own)
+        log_i, rho, curvature = evaluate(field[part] * inverse, table, scaled)
+        log_z[part] = (log_i + 0.5 * beta * np.log(own))[: log_z.size]
+        g[part], dg[part] = rho * inverse, curvature * inverse * inverse
 
-    share(task, field.size, inverse.size if inverse.size != field.size else TILE)
+    def compiled(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        own = np.asarray(spread[part] if full else spread, dtype=np.float64)
+        shift = 0.5 * beta * np.log(own) if want_log else own
+        moments(field[part], 1.0 / np.sqrt(own), shift, *settings, log_z[part], g[part], dg[part])
+
+    if has_numba():
+        from solspace.numerics.power_kernels import moments
+
+        share(compiled, field.size, TILE if full else spread.size)
+    else:
+        by_numpy(0, field.size)
     return log_z, g, dg
 
 
-def _single(field: Array, g: Array, dg: Array, spread: NDArray[np.float64], beta: float) -> None:
+def _single(field: Array, g: Array, dg: Array, spread: Array, beta: float) -> None:
     """Fill (g, dg) of a flat float32 field by the vectorised loops."""
     from solspace.numerics import power_kernels as kernels
     from solspace.numerics.power_single import normal_mean, power_nodes
 
     full = spread.size == field.size
     block = TILE if full else spread.size
-    inverse = 1.0 / np.sqrt(spread)
     if beta > 0.0:
         nodes = power_nodes(beta)
-        inverse = inverse.astype(np.float32)
+        loop: Any = kernels.derivatives_single
+        precision: type[np.floating[Any]] = np.float32
         settings: tuple[Any, ...] = (nodes.packed, np.float32(nodes.reach), nodes.far)
-        loop = kernels.derivatives_single
     else:
         scale, mean = normal_mean()
+        loop, precision = kernels.normal_derivatives_single, np.float64
         settings = (mean, np.float32(scale))
-        loop = kernels.normal_derivatives_single
 
     def task(start: int, stop: int) -> None:
         part = slice(start, stop)
-        loop(field[part], inverse[part] if full else inverse, block, *settings, g[part], dg[part])
+        inverse = 1.0 / np.sqrt(spread[part] if full else spread, dtype=precision)
+        loop(field[part], inverse, block, *settings, g[part], dg[part])
 
     share(task, field.size, block)

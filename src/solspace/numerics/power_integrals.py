@@ -4,9 +4,9 @@ Under the weight u^b phi(u - x) on u > 0, with K = E[u] and rho = (log I)',
 
     rho = b E[1/u] = K - x,     (log I)'' = -(b / K) E[(u - K)^2 / u] = Var[u] - 1.
 
-The first forms have positive integrands and keep every digit where the second ones subtract nearly equal numbers (rho at
-large positive x, where it is b / x beside x). The trapezoidal rule in y, with u = a log(1 + exp(y - exp(-y))), takes the
-algebraic end at u = 0 (double exponential in y, for any b > 0) and the Gaussian end alike.
+The first forms have positive integrands and keep every digit where the second ones subtract nearly equal numbers (rho
+at large positive x, where it is b / x beside x). The trapezoidal rule in y, with u = a log(1 + exp(y - exp(-y))), takes
+the algebraic end at u = 0 (double exponential in y, for any b > 0) and the Gaussian end alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def positive_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     Examples
     --------
     >>> log_i, rho, curvature = positive_moments(np.array([1000.0]), 1.0)
-    >>> float(1000 * rho[0])
+    >>> round(float(1000 * rho[0]), 12)
     1.0
     """
     log_i, rho, curvature = np.empty_like(x), np.empty_like(x), np.empty_like(x)
@@ -55,9 +55,17 @@ def negative_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     return log_scaled, mean, curvature
 
 
-def _near_moments(x: Array, unit: Array, beta: float) -> tuple[Array, Array, Array, Array]:
+def _near_moments(x: Array, unit: Array, beta: float) -> Array:
     """Return (log I + x^2/2, K, rho, curvature), all x on one side; u is counted in `unit`."""
-    start = math.log(max(beta, 1e-12) / TAIL) if beta > 0.0 else -math.log(TAIL)
+    out = np.empty((4, x.size))
+    for start in range(0, x.size, 64):  # small enough for the processor's cache
+        part = slice(start, start + 64)
+        out[:, part] = _near_block(x[part], unit[part], beta)
+    return out
+
+
+def _near_block(x: Array, unit: Array, beta: float) -> tuple[Array, Array, Array, Array]:
+    start = math.log((beta or 1.0) / TAIL)
     reach = np.max(x) + math.sqrt(beta) + 10.0 if x[0] >= 0.0 else beta + TAIL + 10.0 * math.sqrt(beta)
     y = np.arange(start, reach, STEP)
     z = y - np.exp(-y)

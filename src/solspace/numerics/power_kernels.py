@@ -1,7 +1,7 @@
 """Compiled loops over the power tables; imported at first use, because Numba is.
 
-Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is repeated
-along it: one loop serves a scalar, a column-wise and an elementwise variance.
+Fields arrive flat, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is
+repeated along it: one loop serves a scalar, a column-wise and an elementwise variance.
 
 The double precision loop reads one cell of the table per element. The single precision loops are written so that the
 compiler turns them into vector code: no branch but selects, and table look-ups in a loop of their own.
@@ -25,7 +25,10 @@ _f = np.float32
 
 @njit(**FAST)
 def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, log_z, g, dg):
-    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V; `gauss` is 1/2, or 0 to leave out -x^2/2 at x < 0."""
+    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V.
+
+    `gauss` is 1/2, or 0 to leave out the -x^2/2 of log I at x < 0.
+    """
     cells = coefficients.shape[0] // 2
     tile = inverse.size
     for start in range(0, omega.size, tile):
@@ -51,23 +54,25 @@ def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, l
                 second = second * y + row[1, k]
                 third = third * y + row[2, k]
             first *= reciprocal
-            log_i = 0.0
-            if x < 0.0:
-                rho = first + size
-                if want_log:
-                    log_i = second - (beta + 1.0) * math.log(s) - gauss * x * x
-            elif beta > 0.0:
+            negative = x < 0.0
+            argument, factor, rest = s, beta, second
+            if beta > 0.0:
                 rho = first
-                third *= reciprocal * reciprocal
-                if want_log:
-                    log_i = second + beta * math.log(s)
+                factor = -(beta + 1.0) if negative else beta
+                third = third if negative else third * reciprocal * reciprocal
             else:
                 density = math.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI
                 upper = density / (first + size)
-                rho = density / (1.0 - upper)
-                third = -rho * (rho + x)
-                if want_log:
-                    log_i = math.log1p(-upper)
+                lower = 1.0 - upper
+                rho = density / lower
+                argument = s if negative else lower
+                factor = -1.0 if negative else 1.0
+                rest = second if negative else ((1.0 - lower) - upper) / lower  # log1p(-upper) from log(1 - upper)
+                third = third if negative else -rho * (rho + x)
+            rho = first + size if negative else rho
+            log_i = 0.0
+            if want_log:
+                log_i = rest + factor * math.log(argument) - (gauss * x * x if negative else 0.0)
             if want_log:
                 log_part[i] = log_i + shift[i]
             g_part[i] = rho * inverse[i]
@@ -78,8 +83,8 @@ def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, l
 def derivatives_single(omega, inverse, block, nodes, reach, far, g, dg):
     """Fill g and dg in single precision, b > 0: Taylor's series about a node within `reach`, powers of 1/x^2 beyond.
 
-    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from the
-    Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
+    `nodes` holds (rho, curvature) at spacing SPACING as pairs packed into 64 bits. All higher derivatives follow from
+    the Riccati equation rho' = b - rho (rho + x), so two numbers per element are looked up instead of eight.
     """
     index = np.empty(block, np.int32)
     packed = np.empty(block, np.uint64)
@@ -144,51 +149,58 @@ def _asymptotic(omega, inverse, reach, far, g, dg):
 
 
 @njit(**FAST)
-def _exponential(rest, power):
-    """Return exp(rest) 2^power in single precision, abs(rest) <= 0.35 and power > -126."""
-    value = _f(1.0) + rest * (
-        _f(1.0)
-        + rest
-        * (
-            _f(0.5)
-            + rest * (_f(1.0 / 6.0) + rest * (_f(1.0 / 24.0) + rest * (_f(1.0 / 120.0) + rest * _f(1.0 / 720.0))))
-        )
-    )
-    return value * np.int32((power + np.int32(127)) << np.int32(23)).view(np.float32)
-
-
-@njit(**FAST)
 def normal_derivatives_single(omega, inverse, block, mean, scale, g, dg):
     """Fill g and dg in single precision, b = 0; `mean` holds the polynomial of K s in 2 t - 1, highest power first.
 
-    The exponent x^2 / 2 is formed and reduced in double precision: at x = 13 its rounding in single precision alone would
-    cost a relative 1e-5 of rho = phi / Phi.
+    The exponent x^2 / 2 is formed and reduced in double precision, in a loop of its own: at x = 13 its rounding in
+    single precision alone would cost a relative 1e-5 of rho = phi / Phi.
     """
-    a, b, c, d, e, f = mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]
-    h, k, n, p, q, r, s0 = mean[6], mean[7], mean[8], mean[9], mean[10], mean[11], mean[12]
+    x = np.empty(block, np.float32)
+    rest = np.empty(block, np.float32)
+    power = np.empty(block, np.int32)
     full = inverse.size == omega.size
     for start in range(0, omega.size, block):
-        x_part = omega[start : start + block]
-        inverse_part = inverse[start : start + x_part.size] if full else inverse[: x_part.size]
-        g_part, dg_part = g[start : start + block], dg[start : start + block]
-        for i in range(x_part.size):
-            x = x_part[i] * inverse_part[i]
-            size = _f(abs(x))
-            reciprocal = _f(1.0) / (scale + size)
-            y = _f(2.0) * scale * reciprocal - _f(1.0)
-            value = ((((((a * y + b) * y + c) * y + d) * y + e) * y + f) * y + h) * y + k
-            value = ((((value * y + n) * y + p) * y + q) * y + r) * y + s0
-            mean_distance = value * reciprocal
-            hazard = mean_distance + size
-            exponent = -0.5 * x * x
-            exponent = exponent if exponent > -87.0 else -87.0
-            power = np.int32(exponent * 1.4426950408889634 - 0.5)  # negative: towards zero is upwards
-            rest = _f(exponent - power * 0.6931471805599453)
-            density = _exponential(rest, power) * _f(INVERSE_SQRT_TWO_PI)
-            density = density if exponent > -87.0 else _f(0.0)
-            right = density * hazard / (hazard - density)
-            rho = hazard if x < 0.0 else right
-            mean_distance = mean_distance if x < 0.0 else rho + size
-            inverse_single = _f(inverse_part[i])
-            g_part[i] = rho * inverse_single
-            dg_part[i] = -(rho * inverse_single) * (mean_distance * inverse_single)
+        part = omega[start : start + block]
+        scales = inverse[start : start + part.size] if full else inverse[: part.size]
+        _reduce(part, scales, x, rest, power)
+        _hazard(x, rest, power, mean, scale, g[start : start + block], dg[start : start + block])
+        for i in range(part.size):
+            factor = _f(scales[i])
+            g[start + i] *= factor
+            dg[start + i] *= factor * factor
+
+
+@njit(**FAST)
+def _reduce(omega, inverse, x, rest, power):
+    """Split exp(-x^2 / 2) into exp(rest) 2^power, abs(rest) <= 0.35; power = -127 stands for zero."""
+    for i in range(omega.size):
+        field = omega[i] * inverse[i]
+        exponent = -0.5 * field * field
+        exponent = exponent if exponent > -86.0 else -88.0  # zero before denormal numbers make it slow
+        twos = np.int32(exponent * 1.4426950408889634 - 0.5)  # of a negative number: rounds to nearest
+        x[i] = field
+        rest[i] = exponent - twos * 0.6931471805599453
+        power[i] = twos
+
+
+@njit(**FAST)
+def _hazard(x, rest, power, mean, scale, rho, curvature):
+    a, b, c, d, e, f = mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]
+    h, k, n, p, q, r, t = mean[6], mean[7], mean[8], mean[9], mean[10], mean[11], mean[12]
+    for i in range(rho.size):
+        size = abs(x[i])
+        reciprocal = _f(1.0) / (scale + size)
+        y = _f(2.0) * scale * reciprocal - _f(1.0)
+        value = ((((((a * y + b) * y + c) * y + d) * y + e) * y + f) * y + h) * y + k
+        value = ((((value * y + n) * y + p) * y + q) * y + r) * y + t
+        distance = value * reciprocal
+        z = rest[i]
+        series = _f(1.0 / 6.0) + z * (_f(1.0 / 24.0) + z * (_f(1.0 / 120.0) + z * _f(1.0 / 720.0)))
+        series = _f(INVERSE_SQRT_TWO_PI) * (_f(1.0) + z * (_f(1.0) + z * (_f(0.5) + z * series)))
+        density = series * np.int32((power[i] + np.int32(127)) << np.int32(23)).view(np.float32)
+        upper = distance + size
+        finite = _f(1e30) if upper > _f(1e30) else upper  # NaN stays NaN
+        right = density * (finite / (finite - density))
+        result = upper if x[i] < _f(0.0) else right
+        rho[i] = result
+        curvature[i] = -result * (distance if x[i] < _f(0.0) else result + size)

@@ -80,4 +80,4 @@ def normal_mean() -> tuple[float, NDArray[np.float32]]:
 
 
 def _relative_fit(y: Array, values: Array, degree: int) -> Array:
-    return np.polynomial.polynomial.polyfit(y, values, degree, w=1.0 / values)
+    return np.asarray(np.polynomial.polynomial.polyfit(y, values, degree, w=1.0 / values), dtype=np.float64)

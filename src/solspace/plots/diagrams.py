@@ -34,7 +34,8 @@ def free_entropy(
 ) -> Axes:
     """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
 
-    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a maximum.
+    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a
+    maximum.
     """
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     for k, time in enumerate(times):
@@ -47,7 +48,9 @@ def free_entropy(
     return ax
 
 
-def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float) -> Axes:
+def regimes(
+    columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float, legend: Any = "upper left"
+) -> Axes:
     """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
 
     Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen.
@@ -65,12 +68,14 @@ def regimes(columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], a
     ax.grid(False)
     ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top), xlim=(columns[0][0], columns[-1][0]))
     patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
-    ax.legend(handles=patches, loc="upper right", frameon=True, framealpha=0.85)
+    ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
     return ax
 
 
 def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
-    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it should."""
+    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it
+    should.
+    """
     line = np.array([np.nan if time is None else time for time in times])
     known = np.flatnonzero(np.isfinite(line))
     if len(known) < 2:
@@ -80,7 +85,7 @@ def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
     return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
 
 
-def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float = 0.02) -> Axes:
+def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
     """Mark the thresholds that lie inside the axes by vertical lines with their names and values."""
     left, right = ax.get_xlim()
     for name, load in loads.items():
@@ -94,7 +99,9 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float = 0.02
 
 
 def alpha_kappa(margins: Array, lines: Mapping[str, Array], ax: Axes, names: Sequence[str] = tuple(LINES)) -> Axes:
-    """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is none."""
+    """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is
+    none.
+    """
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
         label, colour, dash = LINES[name]

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
 Array = NDArray[Any]
-BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"
 VISIBLE = 1e-6
 """Least probability that is drawn."""
 
@@ -63,3 +63,64 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Ax
     ax.set(xlabel="overlap of two samples", ylabel="probability", title="overlaps")
     ax.legend(frameon=False)
     return ax
+
+
+def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) -> Axes:
+    """Draw the overlaps of all pairs of samples and, where known, the r that theory predicts."""
+    seen = samples.overlaps()
+    if len(seen):
+        low, high = seen.min(), seen.max()
+        bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
+        ax.hist(seen, bins=list(bins), color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
+        ax.axvline(float(seen.mean()), color=BLUE, lw=2, label=f"mean {seen.mean():.3f}")
+    if overlap is not None:
+        ax.axvline(overlap, color=RED, lw=2, label=f"theory r = {overlap:.3f}")
+    ax.set(xlabel="overlap of two samples", ylabel="pairs", title="overlaps")
+    ax.legend(frameon=False)
+    return ax
+
+
+def overlap_run(samples: Samples, ax: Axes, prediction: Any = None) -> Axes:
+    """Draw the path of |m|²/n along a localization and, where known, its prediction q(t)."""
+    t, q = samples.info["t"], samples.info["overlap"]
+    ax.plot(t, q, color=BLUE, alpha=0.35, lw=1)
+    ax.plot([], [], color=BLUE, alpha=0.6, lw=1, label=r"$|m|^2/n$, each sample")
+    if prediction is not None:
+        grid = np.linspace(0, float(np.nanmax(t)), 200)
+        ax.plot(grid, prediction.overlap_at(grid), color=RED, lw=2, label="theory $q(t)$")
+    if np.nanmax(t) > 100:
+        ax.set_xscale("symlog", linthresh=0.1)
+    ax.set(xlabel="time $t$", ylabel="overlap", title="path of the overlap", ylim=(None, 1.02))
+    ax.legend(frameon=False, loc="lower right")
+    return ax
+
+
+def energy_run(samples: Samples, ax: Axes) -> Axes:
+    """Draw the energy per constraint and the acceptance of annealed chains, sweep by sweep."""
+    sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
+    ax.plot(sweeps, samples.info["energy"].T / samples.m, color=BLUE, alpha=0.35, lw=1)
+    ax.set(xlabel="sweep", ylabel="energy per constraint", title="annealing")
+    other = ax.twinx()
+    other.plot(sweeps, samples.info["acceptance"].T, color=GREY, alpha=0.25, lw=1)
+    other.set(ylabel="acceptance", ylim=(0, 1))
+    ax.plot([], [], color=BLUE, label="energy")
+    ax.plot([], [], color=GREY, label="acceptance")
+    ax.legend(frameon=False)
+    return ax
+
+
+def sample_panels(samples: Samples, figure: Any, prediction: Any = None) -> Any:
+    """Draw stabilities, overlaps and the course of the run beside each other, with theory where it is known."""
+    left, middle, right = figure.subplots(1, 3)
+    stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
+    overlap_histogram(samples, middle, None if prediction is None else prediction.overlap)
+    if "overlap" in samples.info:
+        overlap_run(samples, right, prediction)
+    elif "energy" in samples.info:
+        energy_run(samples, right)
+    figure.suptitle(
+        f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, "
+        f"α = {samples.m / samples.n:.3g}, "
+        f"{int(samples.solved.sum())} of {len(samples)} solved"
+    )
+    return figure

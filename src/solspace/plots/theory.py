@@ -1,4 +1,4 @@
-"""Pictures of theory alone: φ_t(q), F(q), q(t), P(s), the t–α diagram and the α–κ map."""
+"""Pictures of one prediction: φ_t(q), F(q), q(t), P(s)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from numpy.typing import NDArray
+
+from solspace.plots.style import BLUE, GREY, RED, REGIMES
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
 Array = NDArray[Any]
-REGIME = {"green": "#7fbf7b", "yellow": "#f6d860", "red": "#d7191c"}
-"""Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
 
 
 def overlap_grid(prediction: Prediction, count: int = 400) -> Array:
@@ -26,19 +26,22 @@ def overlap_grid(prediction: Prediction, count: int = 400) -> Array:
 
 
 def free_entropy(prediction: Prediction, times: Sequence[float], ax: Axes, base: bool = True) -> Axes:
-    """Draw φ_t(q) at several times, each curve from its value at r when `base`, its maxima marked and coloured by regime."""
+    """Draw φ_t(q) at several times, from its value at r when `base`; maxima are coloured by regime."""
     q = overlap_grid(prediction)
-    shades = np.linspace(0.25, 0.9, len(times))
-    for time, shade in zip(times, shades):
+    seen: list[float] = []
+    for time, colour_of_time in zip(times, colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))):
         phi = np.asarray(prediction.free_entropy_at(q, time))
         zero = float(np.asarray(prediction.free_entropy_at(prediction.overlap, time))) if base else 0.0
-        (line,) = ax.plot(q, phi - zero, color=(0.1, 0.2 + 0.3 * shade, shade), label=f"t = {time:g}")
-        colour = REGIME[prediction.regime(time)]
-        for start in ("low", "high"):
-            top = float(prediction.overlap_at(time, start=start))
-            if top < 1 - 1e-9:
-                value = float(np.asarray(prediction.free_entropy_at(top, time))) - zero
-                ax.plot(top, value, "o", ms=6, mfc=colour, mec=line.get_color(), zorder=3)
+        (line,) = ax.plot(q, phi - zero, color=colour_of_time, label=f"t = {time:.3g}")
+        colour = REGIMES[prediction.regime(time)]
+        tops = [float(prediction.overlap_at(time, start=start)) for start in ("low", "high")]
+        for top in tops:
+            value = float(np.asarray(prediction.free_entropy_at(top, time))) - zero
+            ax.plot(top, value, "o", ms=6, mfc=colour, mec=line.get_color(), zorder=3)
+        between = (phi - zero)[q <= max(*tops, q[1])]
+        seen += [float(between.min()), float(between.max()), 0.0]
+    reach = max(max(seen) - min(seen), 1e-6)
+    ax.set_ylim(min(seen) - 0.35 * reach, max(seen) + 0.15 * reach)
     ax.set(xlabel="overlap $q$", ylabel=r"$\phi_t(q) - \phi_t(r)$" if base else r"$\phi_t(q)$", title="free entropy")
     ax.legend(frameon=False)
     return ax
@@ -48,13 +51,15 @@ def localization_curve(prediction: Prediction, ax: Axes, time: float | None = No
     """Draw F(q), the time at which q is stationary; where it falls, no time selects q."""
     q = overlap_grid(prediction)
     f = np.asarray(prediction.localization_time(q))
-    rising = np.gradient(f, q) > 0
-    ax.plot(q, np.where(rising, f, np.nan), color="#3b6fb6", label="$F(q)$")
-    ax.plot(q, np.where(rising, np.nan, f), color=REGIME["red"], label="unstable")
+    ax.plot(q, f, color=BLUE, label="$F(q)$")
+    falling = np.gradient(f, q) < 0
+    if falling.any():
+        ax.plot(q, np.where(falling, f, np.nan), color=REGIMES["red"], lw=2.5, label="falls: no maximum here")
     if time is not None:
-        ax.axhline(time, color="0.4", lw=1, ls="--", label=f"t = {time:g}")
-    finite = f[np.isfinite(f)]
-    ax.set(xlabel="overlap $q$", ylabel="time $t$", ylim=(min(0.0, finite.min()), np.quantile(finite, 0.9)))
+        ax.axhline(time, color=GREY, lw=1, ls="--", label=f"t = {time:g}")
+    windows = [w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0]
+    top = 2.5 * max(windows) if windows else float(np.quantile(f[np.isfinite(f)], 0.9))
+    ax.set(xlabel="overlap $q$", ylabel="time $t$", ylim=(min(0.0, *f[np.isfinite(f)][:1], -0.05 * top), top))
     ax.set_title("stationary overlaps")
     ax.legend(frameon=False)
     return ax
@@ -62,12 +67,15 @@ def localization_curve(prediction: Prediction, ax: Axes, time: float | None = No
 
 def overlap_path(prediction: Prediction, ax: Axes, times: Array | None = None) -> Axes:
     """Draw q(t) from a low and from a high start."""
-    t = np.concatenate([[0], np.logspace(-3, np.log10(20), 120)]) if times is None else times
+    if times is None:
+        windows = [w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0]
+        times = np.linspace(0, 3 * max(windows) if windows else 8.0, 200)
+    t = times
     low, high = (np.asarray(prediction.overlap_at(t, start=start)) for start in ("low", "high"))
-    ax.plot(t, low, color="#c8372d", lw=2, label="theory")
+    ax.plot(t, low, color=RED, lw=2, label="theory")
     apart = np.abs(high - low) > 1e-6
     if apart.any():
-        ax.plot(t, np.where(apart, high, np.nan), color="#c8372d", lw=2, ls=":", label="theory, high start")
+        ax.plot(t, np.where(apart, high, np.nan), color=RED, lw=2, ls=":", label="theory, high start")
     ax.set(xlabel="time $t$", ylabel="overlap $q(t)$", ylim=(None, 1.02), title="path of the overlap")
     ax.legend(frameon=False, loc="lower right")
     return ax
@@ -78,17 +86,8 @@ def stability_density(prediction: Prediction, ax: Axes) -> Axes:
     margin = prediction.target.margin
     low = margin if prediction.target.potential.hard else margin - 3
     s = np.linspace(low - 0.3, max(low + 4.5, 3.5), 600)
-    ax.plot(s, prediction.stability_density(s), color="#c8372d", lw=2)
-    ax.axvline(margin, color="0.4", lw=1, ls="--", label=f"margin {margin:g}")
+    ax.plot(s, prediction.stability_density(s), color=RED, lw=2)
+    ax.axvline(margin, color=GREY, lw=1, ls="--", label=f"margin {margin:g}")
     ax.set(xlabel="stability $s$", ylabel="$P(s)$", title="stabilities", ylim=(0, None))
     ax.legend(frameon=False)
-    return ax
-
-
-def regimes(alphas: Array, times: Array, codes: Array, ax: Axes) -> Axes:
-    """Draw the t–α diagram: `codes` (times, alphas) with 0 green, 1 yellow, 2 red."""
-    ax.pcolormesh(
-        alphas, times, codes, cmap=ListedColormap(list(REGIME.values())), vmin=0, vmax=2, shading="nearest", alpha=0.8
-    )
-    ax.set(xlabel=r"load $\alpha$", ylabel="time $t$")
     return ax

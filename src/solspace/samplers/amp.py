@@ -90,7 +90,8 @@ def amp(
     damping
         Share of the old state kept at every iteration, or "auto": none, and more where it is needed.
     variances
-        "scalar", "full" (a variance for every constraint and weight, as Algorithm 1 prints them), or "auto": by the data.
+        "scalar", "full" (a variance for every constraint and weight, as Algorithm 1 prints them), or "auto": by the
+        data.
     precision
         "float64" or "float32".
 

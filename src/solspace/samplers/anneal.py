@@ -25,8 +25,10 @@ from solspace.numerics import progress as bars
 from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
+from solspace.samplers import gpu_anneal
 from solspace.samplers.chains import Chains, Plan
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.device import resolve
 from solspace.samplers.schedules import stages_of
 from solspace.samplers.walkers import Walker, walker_for
 from solspace.samples import Samples
@@ -35,8 +37,8 @@ Array = NDArray[Any]
 MODES = ("sample", "solve")
 _BEAT = 0.5
 """Seconds of work between two looks at the clock."""
-_ROOM = 1 << 24
-"""Most (sweep, site) pairs laid out at a time."""
+_ROOM = 1 << 22
+"""Most numbers laid out at a time for the sweeps to come."""
 
 
 def anneal(
@@ -75,7 +77,8 @@ def anneal(
         (one draw at the end of the schedule if there are none). `"solve"`: stop each chain at its first solution,
         which is then no sample of the measure.
     device
-        `"cpu"`, or `"auto"`.
+        `"cpu"`, `"gpu"` (one CUDA device, with CuPy), or `"auto"`: a device where there is one. The chains are the same
+        on either; a device pays from some hundred chains on.
     n_threads
         Threads; all cores unless given. The result does not depend on it.
     progress
@@ -90,7 +93,8 @@ def anneal(
     Samples
         Rows ordered by chain, then draw. `info` holds, for each chain (rows) and sweep (columns), the `acceptance` and
         the `energy` ΣU; `solved_at`, the number of the sweep at which a chain first met every constraint, -1 if it
-        never did; `chain` and `draw` of each row; `temperature` (and `tau`) of each sweep.
+        never did; `chain` and `draw` of each row, the sweeps that ended in draws (`draw_sweep`), and `temperature`
+        (and `tau`) of each sweep.
 
     Examples
     --------
@@ -98,16 +102,22 @@ def anneal(
     >>> anneal(problem, n_chains=4, n_sweeps=100, rng=1)
     Samples(k=4, n=101, m=30, solved 4/4, tau)
     """
-    _check(problem, n_chains, n_sweeps, n_extra, thin, mode, device)
+    check(problem, n_chains, n_sweeps, n_extra, thin, mode)
+    where = resolve(device)
     name, stages = stages_of(schedule, problem.target, n_sweeps)
     plan = Plan.of(stages, n_extra, thin, solve=mode == "solve")
     key = int(seed_sequence(rng).generate_state(1, np.uint64)[0])
-    chains = Chains.start(_first_weights(key, n_chains, problem.n), plan)
+    walker: Any
+    if where == "gpu":
+        walker = gpu_anneal.walker_for([problem], plan, [key], n_chains)
+        chains = Chains.start(walker.first_weights(), plan)
+    else:
+        walker = walker_for(problem, plan, key)
+        chains = Chains.start(_first_weights(key, n_chains, problem.n), plan)
     store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
     stored = store.load()
     if stored is not None:
         chains.restore(stored)
-    walker = walker_for(problem, plan, key)
     begun = time.perf_counter()
     with bars.progress(len(plan), f"annealing ({name})", progress) as bar:
         bar.advance(chains.sweep)
@@ -117,10 +127,14 @@ def anneal(
             if callback is not None:
                 callback(chains)
 
-        _run(walker, chains, plan, _groups(n_chains, n_threads), store, report)
+        if where == "gpu":
+            gpu_anneal.run(walker, chains, plan, store, report)
+        else:
+            _run(walker, chains, plan, _groups(n_chains, n_threads), store, report)
     store.remove()
-    info = {"sampler": name, "mode": mode, "path": walker.name, "key": key, "wall_time": time.perf_counter() - begun}
-    return _samples(problem, plan, chains, info)
+    info = {"sampler": name, "mode": mode, "path": walker.name, "device": where, "key": key}
+    info["wall_time"] = time.perf_counter() - begun
+    return samples_of(problem, plan, chains, info)
 
 
 def _run(
@@ -131,7 +145,7 @@ def _run(
     Whatever ends the run before its time, the state after the last sweeps that all chains finished is stored.
     """
     halt = np.zeros(1, np.bool_)
-    count, most = 1, max(1, _ROOM // chains.weights.shape[1])
+    count, most = 1, max(1, _ROOM // walker.breadth)
     walker.place(chains)
     with ThreadPoolExecutor(len(groups)) as pool:
         tasks: list[Future[None]] = []
@@ -157,7 +171,8 @@ def _run(
             raise
 
 
-def _samples(problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, Any]) -> Samples:
+def samples_of(problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, Any]) -> Samples:
+    """Return the samples that `chains` made, and what is known of them."""
     k, n = chains.weights.shape
     draws = 1 if plan.solve else plan.n_draws
     weights = chains.weights if plan.solve else chains.draws.reshape(k * draws, n)
@@ -166,6 +181,7 @@ def _samples(problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, An
         "n_chains": k,
         "n_draws": draws,
         "n_anneal": plan.n_anneal,
+        "draw_sweep": np.flatnonzero(plan.draw_at >= 0),
         "chain": np.repeat(np.arange(k), draws),
         "draw": np.tile(np.arange(draws), k),
         "acceptance": np.where(done, chains.accepted / n, np.nan),
@@ -205,17 +221,14 @@ def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int) -> dict[
     }  # fmt: skip
 
 
-def _check(
-    problem: Perceptron, n_chains: int, n_sweeps: int | None, n_extra: int, thin: int, mode: str, device: str
-) -> None:
+def check(problem: Perceptron, n_chains: int, n_sweeps: int | None, n_extra: int, thin: int, mode: str) -> None:
+    """Raise a sentence for arguments that `anneal` cannot take."""
     if problem.target.prior.name != "binary":
         raise ValueError(
             f"anneal flips ±1 weights, but the target's prior is {problem.target.prior}; use localize for it."
         )
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
-    if device not in ("cpu", "auto"):
-        raise ValueError(f"device must be 'cpu' or 'auto'; got {device!r}.")
     least = {
         "n_chains": (n_chains, 1),
         "n_sweeps": (1 if n_sweeps is None else n_sweeps, 1),

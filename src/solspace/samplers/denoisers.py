@@ -1,7 +1,7 @@
 """The drift of stochastic localization: where the weights are on average, given the field.
 
-AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact one
-of a small problem, `problem.enumerate().posterior_mean`.
+AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact
+one of a small problem, `problem.enumerate().posterior_mean`.
 """
 
 from __future__ import annotations
@@ -65,10 +65,12 @@ class MessagePassing(Denoiser):
     `tolerance` and `limit` (k,) may be changed between calls, and so may `damping` (k,).
     """
 
+    STATE = ("damping", "patience", "tolerance", "limit")
+
     def __init__(self, messages: Messages, automatic: bool, pace: Pace) -> None:
         self.messages, self.k, self.mean = messages, messages.k, messages.mean
         self.relaxation = Relaxation(messages, pace.damping, automatic)
-        self.damping = self.relaxation.damping
+        self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
         self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
 
     @property
@@ -82,7 +84,7 @@ class MessagePassing(Denoiser):
         relax = self.relaxation.run(field, np.zeros(self.k), 1e-3 * self.tolerance, 10 * self.limit, first)
         for part in self.messages.state(copy=False):
             part[..., : self.k] = part[..., :1]
-        self.damping[...] = self.damping[0]
+        self.damping[...], self.patience[...] = self.damping[0], self.patience[0]
         return relax.of(np.zeros(self.k, int))
 
     def relax(self, field: Array, time: Array, lanes: Array) -> Effort:
@@ -104,13 +106,13 @@ class MessagePassing(Denoiser):
     def state(self) -> dict[str, Array]:
         """Return the messages and their damping."""
         arrays = {f"messages_{i}": part for i, part in enumerate(self.messages.state(copy=False))}
-        return {**arrays, "damping": self.damping, "tolerance": self.tolerance, "limit": self.limit}
+        return {**arrays, **{name: getattr(self, name) for name in self.STATE}}
 
     def load(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
         for i, part in enumerate(self.messages.state(copy=False)):
             part[...] = state[f"messages_{i}"]
-        for name in ("damping", "tolerance", "limit"):
+        for name in self.STATE:
             getattr(self, name)[...] = state[name]
 
 

@@ -60,13 +60,11 @@ class FixedPoint:
 
     def _round(self) -> tuple[Array, float]:
         """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
+        from solspace.samplers.kernels.columns import fix_columns
+
         columns = aligned((self.n, PAD * -(-self.m // PAD)), np.int32)
-        square = 0.0
-        for rows, block in self.problem.blocks():
-            rounded = np.rint(block * 2.0**self.bits)
-            square += float((rounded**2).sum())
-            columns[:, rows] = 2 * rounded.T
-        return columns, 2 * np.sqrt(square / (self.n * self.m))
+        square = fix_columns(self.problem.patterns, 2.0**self.bits, columns)
+        return columns, float(np.sqrt(square / (self.n * self.m)))
 
     def integer(self, margin: float) -> int:
         """Return the smallest t that meets `margin`."""
@@ -98,12 +96,11 @@ class FixedPoint:
 
     def states(self, weights: Array, pad: int) -> Array:
         """Return Σ x w for `weights` (k, n), exactly, (k, size) int32; `pad` where there is no constraint."""
+        from solspace.samplers.kernels.columns import find_states
+
         states = aligned((len(weights), self.columns.shape[1]), np.int32)
+        find_states(self.columns.reshape(-1), weights, states)
         states[:, self.m :] = pad
-        exact = weights.astype(np.float64)
-        for first in range(0, self.m, 1024):
-            rows = slice(first, min(first + 1024, self.m))
-            states[:, rows] = exact @ (self.columns[:, rows] // 2).astype(np.float64)
         return states
 
 

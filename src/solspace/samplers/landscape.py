@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.measure.potentials import Tau
 from solspace.samplers.schedules import Stage
 
 Array = NDArray[Any]
@@ -38,9 +39,8 @@ class Lattice:
 
     Level number `j` has k = 2 (j + base) - n - 2; `base` is 0 unless n is so large that only middle levels are kept.
 
-    >>> lattice = Lattice(n=9, m=5)
-    >>> lattice.stabilities.shape, int(lattice.number(np.array([9])).item())
-    ((12,), 10)
+    >>> (Lattice(n=4, m=5).stabilities * 2).tolist()
+    [-6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0]
     """
 
     n: int
@@ -60,10 +60,6 @@ class Lattice:
     def stabilities(self) -> Array:
         """(size,) stability at each level."""
         return (2 * (np.arange(self.size) + self.base) - self.n - 2) / np.sqrt(self.n)
-
-    def number(self, products: Array) -> Array:
-        """Return the level numbers of products ⟨x, w⟩, uint16."""
-        return ((products + self.n) // 2 + 1 - self.base).astype(np.uint16)
 
     @property
     def largest(self) -> int:
@@ -94,8 +90,7 @@ def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
     >>> bool(abs(error).max() <= rounded.unit / 2)
     True
     """
-    stabilities = lattice.stabilities
-    values = np.stack([stage.energies(stabilities) for stage in stages])
+    values = _values(stages, lattice.stabilities)
     slope = np.zeros((len(stages), lattice.size - 1))
     allowed = np.isfinite(values)
     walled = ~allowed.all(axis=1)
@@ -118,6 +113,26 @@ def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
     heat = np.array([stage.temperature if stage.temperature > 0 else 1.0 for stage in stages])
     heat[np.isinf(heat)] = 0.0
     return Landscapes(energies.astype(np.int32), np.where(thermal, scale, 0.0), heat / scale, heat * floor)
+
+
+def _values(stages: Sequence[Stage], stabilities: Array) -> Array:
+    """Return U/T (or U at T = 0) of each stage at `stabilities`, (k, size).
+
+    The stages of τ-annealing share log s; one by one they would be what a small problem spends its time on.
+    """
+    powers = [t for t, stage in enumerate(stages) if isinstance(stage.potential, Tau) and stage.potential.tau > 0]
+    if len(powers) < 2 or len({stages[t].margin for t in powers}) > 1:
+        return np.stack([stage.energies(stabilities) for stage in stages])
+    values = np.empty((len(stages), len(stabilities)))
+    for t in set(range(len(stages))) - set(powers):
+        values[t] = stages[t].energies(stabilities)
+    s = stabilities - stages[powers[0]].margin
+    tau = np.array([stages[t].potential.parameters["tau"] for t in powers])[:, None]
+    heat = np.array([stages[t].temperature or 1.0 for t in powers])[:, None]
+    right = int(np.searchsorted(s, 0.0, side="right"))
+    values[powers, :right] = (1 - s[:right]) / (tau * heat)
+    values[powers, right:] = np.expm1(tau * np.log(s[right:])) / (-tau * heat)
+    return values
 
 
 def _nearest(allowed: Array, stage: Stage) -> Array:

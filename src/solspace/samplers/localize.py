@@ -25,7 +25,10 @@ from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.amp import TRY
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.denoisers import Denoiser, Function, MessagePassing
+from solspace.samplers.denoisers import Function, MessagePassing
+from solspace.samplers.device import resolve
+from solspace.samplers.gpu_localize import GpuMessagePassing, GpuWalk
+from solspace.samplers.gpu_messages import supported
 from solspace.samplers.integrators import INTEGRATORS
 from solspace.samplers.messages import Messages
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
@@ -80,7 +83,7 @@ def localize(
     method
         "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`).
     integrator
-        "heun", "posterior", "euler" (`integrators`), or "auto": heun for ±1 weights, posterior on the sphere.
+        "heun", "posterior", "mixed", "euler" (`integrators`), or "auto": heun for ±1 weights, mixed on the sphere.
     step, longest_step
         Steps dt = min(step (1 + t), longest_step), or `step` an increasing grid of times from 0 to the final one.
     final_time
@@ -88,7 +91,8 @@ def localize(
     tolerance, max_iterations, damping, variances, precision
         Of message passing, as in `amp`.
     device
-        "cpu".
+        "cpu", "gpu" (a CUDA device with CuPy: ±1 weights, potentials log and uniform, scalar variances, float32), or
+        "auto". Noise is the same on either, so that samples agree to single precision.
     denoiser
         Instead of AMP: a function (field (k, n), time (k,)) -> mean (k, n).
     callback
@@ -110,8 +114,6 @@ def localize(
     Samples(k=4, n=501, m=150, solved 4/4, asl)
     """
     began = clocks.perf_counter()
-    if device not in ("cpu", "auto"):
-        raise unknown("device", device, ("auto", "cpu"))
     if resume and rng is None:
         raise ValueError("resume needs the seed of the run it goes on with: give rng.")
     k, dtype, seeds = counting("n_samples", n_samples), working_type(precision), seed_sequence(rng)
@@ -131,9 +133,12 @@ def localize(
         damping=None if automatic else start,
     )
     chosen = choose_variances(problem, variances)
-    drift: Denoiser
+    where = _place(device, problem, chosen == "full", dtype, denoiser is not None)
+    drift: Any
     if denoiser is not None:
         drift = Function(problem, k, dtype, denoiser)
+    elif where == "gpu":
+        drift = GpuMessagePassing(problem, k, automatic, pace)
     else:
         drift = MessagePassing(Messages(problem, k, dtype, full=chosen == "full"), automatic, pace)
     options = {
@@ -153,13 +158,16 @@ def localize(
         "problem": "" if checkpoint is None else fingerprint(problem),
     }
     store = Checkpoint(checkpoint, key, resume)
-    walk = Walk(problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds)
+    walk = (GpuWalk if where == "gpu" else Walk)(
+        problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds
+    )
     with np.errstate(all="ignore"):
         walk.go(store, callback, progress)
     samples = Samples.of(problem, problem.target.prior.decode(walk.means()))
     samples.info = {
         "sampler": "asl",
         "seed": str(seeds.entropy),
+        "device": where,
         **options,
         **walk.path.arrays(),
         "damping": drift.damping.copy(),
@@ -172,9 +180,18 @@ def localize(
     return samples
 
 
-def _grid(
-    default: float, step: ArrayLike | None, final_time: float | None
-) -> tuple[float, Array | None, float | None]:
+def _place(device: str, problem: Perceptron, full: bool, dtype: Any, own: bool) -> str:
+    """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
+    where = resolve(device)
+    if where == "gpu":
+        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, dtype)
+        if lacking and device == "gpu":
+            raise ValueError(lacking)
+        where = "cpu" if lacking else "gpu"
+    return where
+
+
+def _grid(default: float, step: ArrayLike | None, final_time: float | None) -> tuple[float, Array | None, float | None]:
     """Return the final time, the grid of times where one was given, and the relative step where that was."""
     if step is None or np.ndim(step) == 0:
         final = default if final_time is None else positive("final_time", final_time)
@@ -188,7 +205,7 @@ def _grid(
 
 
 def _statuses(samples: Samples, walk: Walk) -> list[Status]:
-    converged = walk.path.converged.all(axis=0)
+    converged = np.asarray(walk.path.converged.all(axis=0))
     hard = samples.target.potential.hard
     words = []
     for j, solved in enumerate(samples.solved):

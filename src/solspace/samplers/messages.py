@@ -6,10 +6,10 @@ One iteration sends the means of the weights to the constraints and the constrai
     g_μ = ∂_ω log Z(ω_μ, V_μ)        A_i = -Σ_μ x_μi² ∂_ω g_μ/n               B_i = Σ_μ x_μi g_μ/√n + A_i m_i
     m_i, Δ_i = mean and variance of the prior tilted by exp(-(A_i + t) w²/2 + (B_i + h_i) w)
 
-With *scalar* variances the sums over x² are replaced by averages: the same marginals for i.i.d. patterns at half the matrix
-products. *State damping* computes B from the undamped g and then moves m, g and V together: damping m alone counts the
-Onsager reaction twice. For ±1 weights V is floored at 0.5/n, half a weight undecided: below it, one violated constraint
-would pull with an unbounded force and a run that misses a single constraint would lose a third of them.
+With *scalar* variances the sums over x² are replaced by averages: the same marginals for i.i.d. patterns at half the
+matrix products. *State damping* computes B from the undamped g and then moves m, g and V together: damping m alone
+counts the Onsager reaction twice. For ±1 weights V is floored at 0.5/n, half a weight undecided: below it, one violated
+constraint would pull with an unbounded force and a run that misses a single constraint would lose a third of them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Messages:
         return change[: self.k], (change / size)[: self.k]
 
     def _set_variance(self, size: Array, weight: Array) -> None:
-        if self.full:
+        if self.full and self.spread is not None:
             new = self.products.forward_squares(self.spread, out=self._scratch["forward"])
         else:
             new = (self.moment * size).astype(self.dtype)

@@ -34,14 +34,18 @@ def starting_damping(damping: Any) -> tuple[float, bool]:
         if damping != "auto":
             raise ValueError(f'damping must be "auto" or a number from 0 to below 1; got {damping!r}.')
         return 0.0, True
-    if isinstance(damping, bool) or not np.isscalar(damping) or not 0 <= float(damping) < 1:
+    if isinstance(damping, bool) or not isinstance(damping, (int, float, np.number)) or not 0 <= float(damping) < 1:
         raise ValueError(f'damping must be "auto" or a number from 0 to below 1; got {damping!r}.')
     return float(damping), False
 
 
 def positive(name: str, value: Any) -> float:
     """Return `value` as a float, which must be positive and finite."""
-    if isinstance(value, (bool, str)) or not np.isscalar(value) or not (np.isfinite(value) and value > 0):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.number))
+        or not (np.isfinite(value) and value > 0)
+    ):
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
     return float(value)
 
@@ -56,8 +60,8 @@ def counting(name: str, value: Any) -> int:
 def choose_variances(problem: Perceptron, variances: str) -> str:
     """Return "scalar" or "full": what is asked for, or for "auto" what the patterns need.
 
-    Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. For others full variances are taken:
-    late in a run few weights are undecided, and what a constraint feels of them is a sum over just these few.
+    Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. For others full variances are
+    taken: late in a run few weights are undecided, and what a constraint feels of them is a sum over just these few.
     """
     if variances not in VARIANCES:
         raise unknown("variances", variances, VARIANCES)

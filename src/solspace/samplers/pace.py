@@ -1,9 +1,9 @@
 """How fast a localization goes: step lengths, AMP's tolerance and damping, and when to slow down.
 
-*fast* takes some 25 steps for ±1 weights (dt = min(0.2 (1 + t), 1) up to t = 20) and some 50 on the sphere (dt = 0.2 (1 + t) up
-to t = 10⁴). *careful* takes steps of 0.04 (1 + t) with damping 0.3: it reaches loads where fast runs miss constraints, at
-three to four times the cost. *auto* runs fast and lets a sample go on carefully from the moment its measured instability
-λ = α mean(Δ²) mean(g'²) passes 0.7; AMP stops converging at 1.
+*fast* takes some 25 steps for ±1 weights (dt = min(0.2 (1 + t), 1) up to t = 20) and some 50 on the sphere (dt = 0.2 (1
++ t) up to t = 10⁴). *careful* takes steps of 0.04 (1 + t) with damping 0.3: it reaches loads where fast runs miss
+constraints, at three to four times the cost. *auto* runs fast and lets a sample go on carefully from the moment its
+measured instability λ = α mean(Δ²) mean(g'²) passes 0.7; AMP stops converging at 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ NEAR = 0.7
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps dt = min(step (1 + t), longest); AMP to `tolerance` within `limit` iterations, damped at least by `damping`."""
+    """Steps dt = min(step (1 + t), longest); AMP to `tolerance` within `limit` iterations, damped at least by
+    `damping`.
+    """
 
     step: float
     longest: float
@@ -37,7 +39,7 @@ class Pace:
 FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-3, 100, 0.0)}
 CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 200, 0.0)}
 FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
-INTEGRATOR = {"binary": "heun", "spherical": "posterior"}
+INTEGRATOR = {"binary": "heun", "spherical": "mixed"}
 
 
 def kind(prior: Prior) -> str:

@@ -1,12 +1,14 @@
 """Iterate messages until every column stands still, each with the damping it needs.
 
 A column has converged when the mean squared change of its means falls below `tolerance` times the mean variance of its
-weights. Converged columns are frozen, and when a register's worth of them has gathered the others go on alone, so that one
-slow column does not stall a batch. What a column does never depends on its neighbours.
+weights. Converged columns are frozen, and when a register's worth of them has gathered the others go on alone, so that
+one slow column does not stall a batch. What a column does never depends on its neighbours.
 
-Automatic damping climbs a ladder. A column that *blows up* (not finite, changing more and more, or still tossing about at
-the iteration limit) goes back to where the call found it and tries again one rung higher; one that is merely slow, as
-all are near the algorithm's threshold, goes up to a half and no further. Rungs are kept from call to call.
+Automatic damping climbs a ladder. A column that *blows up* (not finite, changing more and more, or still tossing about
+at the iteration limit) goes back to where the call found it and tries again one rung higher; one that is merely slow,
+as all are near the algorithm's threshold, goes up to a half and no further. Rungs are kept from call to call. Near the
+threshold many calls do not converge whatever one does, so a column that has just missed gets fewer iterations the next
+time.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ Array = NDArray[Any]
 LADDER = (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)
 SLOW_TOP = 0.5
 """Highest rung for a column that is slow but does not blow up."""
-TOSSING = 0.02
+TOSSING = 0.1
 """Mean squared change of a mean above which a column that does not settle counts as blown up."""
+IMPATIENCE, LEAST_PATIENCE = 0.5, 0.4
+"""Factor on the iteration limit after a call that missed, and the least it comes to; one that converges restores it."""
 
 
 @dataclass
@@ -58,11 +62,12 @@ class Effort:
 
 
 class Relaxation:
-    """Messages with a damping (k,) for each column, which climbs where `automatic`."""
+    """Messages with a damping (k,) and a patience (k,) for each column; where `automatic` the damping climbs."""
 
     def __init__(self, messages: Messages, damping: Any, automatic: bool) -> None:
         self.messages, self.automatic = messages, automatic
         self.damping = np.broadcast_to(damping, messages.k).astype(float)
+        self.patience = np.ones(messages.k)
         self._start = messages.state()
 
     def run(self, field: Array, time: Array, tolerance: Array, limit: Array, lanes: Array) -> Effort:
@@ -71,10 +76,12 @@ class Relaxation:
         The limit counts undamped iterations: from a damping of 0.3 on it grows as 1/(1 - damping).
         """
         k = self.messages.k
-        effort = Effort(np.zeros(k, int), np.zeros(k, bool), np.zeros(k, bool), np.full(k, np.nan))
+        effort = Effort.none(k)
+        effort.converged[lanes] = False
         for kept, current in zip(self._start, self.messages.state(copy=False)):
             np.copyto(kept, current)
-        todo = np.asarray(lanes)
+        todo = lanes = np.asarray(lanes)
+        limit = limit * self.patience
         while len(todo):
             blown = self._relax(field, time, tolerance, limit, todo, effort)
             for kept, current in zip(self._start, self.messages.state(copy=False)):
@@ -84,13 +91,13 @@ class Relaxation:
             todo = blown[np.isfinite(rungs)]
             self.damping[todo] = rungs[np.isfinite(rungs)]
         if self.automatic:
-            slow = [j for j in lanes if not (effort.converged[j] or effort.blown[j])]
+            slow = lanes[~(effort.converged | effort.blown)[lanes]]
             self.damping[slow] = [max(d, min(_rung_above(d), SLOW_TOP)) for d in self.damping[slow]]
+        less = np.maximum(self.patience[lanes] * IMPATIENCE, LEAST_PATIENCE)
+        self.patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
         return effort
 
-    def _relax(
-        self, field: Array, time: Array, tolerance: Array, limit: Array, lanes: Array, effort: Effort
-    ) -> Array:
+    def _relax(self, field: Array, time: Array, tolerance: Array, limit: Array, lanes: Array, effort: Effort) -> Array:
         """Iterate until each of `lanes` converges, blows up or reaches its limit; return those that blew up."""
         whole = self.messages
         batch, h = whole, field
@@ -113,7 +120,8 @@ class Relaxation:
             done = moving & (residual < tolerance[lanes])
             late = moving & ~done & (count >= cap)
             worse = (residual > 1) & (residual > 10 * best) & (change > TOSSING)
-            lost = moving & (~np.isfinite(residual) | worse | (late & (change > TOSSING) & (residual > 0.1)))
+            tossing = late & (change > TOSSING) & (self.patience[lanes] == 1)
+            lost = moving & (~np.isfinite(residual) | worse | tossing)
             best = np.fmin(best, residual)
             effort.residual[lanes] = np.where(moving, residual, effort.residual[lanes])
             effort.iterations[lanes] += moving

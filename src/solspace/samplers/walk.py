@@ -29,7 +29,7 @@ class Walk:
     ) -> None:
         self.problem, self.clock, self.denoiser, self.advance, self.seeds = problem, clock, denoiser, advance, seeds
         self.field = np.zeros_like(denoiser.mean)
-        self.noise = np.zeros_like(denoiser.mean)
+        self.noise = Noise(seeds, np.zeros_like(denoiser.mean))
         self.diverged = np.zeros(denoiser.k, bool)
         self.path = Path()
 
@@ -58,22 +58,15 @@ class Walk:
         alive = self.alive
         steps = np.where(alive, self.clock.next_steps(), 0.0)
         lanes = np.flatnonzero(alive)
-        self._draw(lanes)
-        effort = self.advance(self.field, self.denoiser, self.clock.time, steps, self.noise, lanes)
+        noise = self.noise.draw(lanes)
+        effort = self.advance(self.field, self.denoiser, self.clock.time, steps, noise, lanes)
         self.clock.advance(steps)
         self._record(effort, alive)
 
-    def _draw(self, lanes: Array) -> None:
-        # Single precision at every working precision: the same seed gives the same noise at both.
-        rows = np.zeros((self.denoiser.k, self.problem.n), np.float32)
-        for j in lanes:
-            generator(self.seeds, int(j), int(self.clock.taken[j])).standard_normal(dtype=np.float32, out=rows[j])
-        self.noise[:, : len(rows)] = rows.T
-
     def _record(self, effort: Effort, alive: Array) -> None:
-        k, denoiser = self.denoiser.k, self.denoiser
+        denoiser = self.denoiser
         self.diverged |= effort.blown
-        overlap = np.einsum("ij,ij->j", denoiser.mean, denoiser.mean)[:k].astype(float) / self.problem.n
+        overlap = self._overlap()
         self.path.add(
             t=np.where(alive, self.clock.time, np.nan),
             overlap=np.where(alive, overlap, np.nan),
@@ -83,6 +76,10 @@ class Walk:
         )
         denoiser.slow_down(self.clock.slow_down(denoiser.instability), self.clock.slower)
 
+    def _overlap(self) -> Array:
+        mean = self.denoiser.mean
+        return np.einsum("ij,ij->j", mean, mean)[: self.denoiser.k].astype(float) / self.problem.n
+
     def means(self) -> Array:
         """Return the means (k, n) at the end, in double precision.
 
@@ -90,7 +87,7 @@ class Walk:
         """
         means = self.denoiser.mean[:, : self.denoiser.k].T.astype(float)
         for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
-            means[j] = generator(self.seeds, int(j), 0).standard_normal(self.problem.n)
+            means[j] = generator(self.seeds, int(j), 1).standard_normal(self.problem.n)
         return means
 
     def _progress(self) -> float:
@@ -107,4 +104,38 @@ class Walk:
         for name in Clock.STATE:
             setattr(self.clock, name, state[name])
         self.denoiser.load(state)
+        self.noise.replay(self.clock.taken)
         self.path.load({name[5:]: value for name, value in state.items() if name.startswith("path_")})
+
+
+class Noise:
+    """Normal deviates for every step, a stream for each sample: sample j sees the same whatever runs beside it.
+
+    They are drawn in single precision at every working precision, so that one seed means one path of noise.
+    """
+
+    def __init__(self, seeds: np.random.SeedSequence, columns: Array) -> None:
+        self.seeds, self.columns = seeds, columns
+        self.streams: dict[int, np.random.Generator] = {}
+
+    def draw(self, lanes: Array) -> Array:
+        """Return an array (n, width) with the next deviates of the samples `lanes`; it is written over by the next
+        call.
+        """
+        rows = np.empty((len(lanes), len(self.columns)), np.float32)
+        for row, j in zip(rows, lanes):
+            self._stream(int(j)).standard_normal(dtype=np.float32, out=row)
+        self.columns[:, lanes] = rows.T
+        return self.columns
+
+    def replay(self, taken: Array) -> None:
+        """Draw and forget what `taken[j]` steps of each sample used."""
+        row = np.empty(len(self.columns), np.float32)
+        for j, steps in enumerate(taken):
+            for _ in range(int(steps)):
+                self._stream(j).standard_normal(dtype=np.float32, out=row)
+
+    def _stream(self, j: int) -> np.random.Generator:
+        if j not in self.streams:
+            self.streams[j] = generator(self.seeds, j, 0)
+        return self.streams[j]

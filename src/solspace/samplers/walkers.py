@@ -41,6 +41,8 @@ class Walker(Protocol):
     """What `anneal` asks of the code that moves chains."""
 
     name: str
+    breadth: int
+    """Numbers that a sweep needs: sites, levels or coefficients."""
 
     def place(self, chains: Chains) -> None:
         """Compute from the weights what the kernel caches."""
@@ -59,21 +61,24 @@ class IntegerWalker:
     name = "integer"
 
     def __init__(self, problem: Perceptron, plan: Plan, key: int) -> None:
+        from solspace.samplers.kernels.columns import pack_columns
+
         self.problem, self.plan, self.key = problem, plan, np.uint64(key)
         self.lattice = Lattice(problem.n, problem.m)
+        self.breadth = problem.n + self.lattice.size
         self.blocks = 4 * -(-problem.m // 128)
-        self.bits = pack_columns(problem.patterns, self.blocks)
+        packed = aligned((problem.n, self.blocks), np.uint32)
+        pack_columns(problem.patterns, packed)
+        self.bits = packed.reshape(-1)
         self.valid = np.packbits(np.arange(32 * self.blocks) < problem.m, bitorder="little").view(np.uint32)
         self.allowed = met_range(plan.target, self.lattice.stabilities)
 
     def place(self, chains: Chains) -> None:
         """Compute every chain's levels."""
-        m, n = self.problem.m, self.problem.n
+        from solspace.samplers.kernels.columns import find_levels
+
         self.levels = aligned((len(chains.weights), 32 * self.blocks), np.uint16)
-        products = np.rint(self.problem.stabilities(chains.weights) * np.sqrt(n)).astype(np.int64)
-        self.levels[:, :m] = self.lattice.number(products)
-        # what pads the last blocks behaves as patterns of -1, so that its levels stay inside the table
-        self.levels[:, m:] = self.lattice.number(-chains.weights.sum(axis=1, dtype=np.int64))[:, None]
+        find_levels(self.bits, chains.weights, self.lattice.base, self.levels)
 
     def prepare(self, sweeps: slice) -> Work:
         """Round the potentials of these sweeps and order their sites."""
@@ -84,18 +89,19 @@ class IntegerWalker:
         from solspace.samplers.kernels.flips_integer import run_chains
 
         field, table = aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16)
+        halves = aligned(1024, np.uint8)
         energies = np.full((rows.stop - rows.start, len(work.lazy)), _NOT_DONE)
         rounded = work.potentials
         inside = run_chains(
             self.bits, self.valid, self.problem.m, rounded.energies, rounded.kt, work.orders, work.lazy, work.draw_at,
             self.allowed, self.key, np.arange(rows.start, rows.stop), work.sweeps.start, work.solve, halt, field, table,
-            chains.weights[rows], self.levels[rows], chains.draws[rows], chains.accepted[rows, work.sweeps], energies,
-            chains.solved_at[rows], chains.stopped[rows],
+            halves, chains.weights[rows], self.levels[rows], chains.draws[rows], chains.accepted[rows, work.sweeps],
+            energies, chains.solved_at[rows], chains.stopped[rows],
         )  # fmt: skip
         if not inside:
             raise ValueError(
-                f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are told apart: "
-                "patterns this correlated can be annealed up to n = 65000."
+                f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are told "
+                "apart: patterns this correlated can be annealed up to n = 65000."
             )
         chains.energy[rows, work.sweeps] = np.where(
             energies == _NOT_DONE, np.nan, energies * rounded.unit + self.problem.m * rounded.floor
@@ -112,6 +118,7 @@ class RealWalker:
         self.fixed = fixedpoint.FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))
         self.power = all(fixedpoint.is_power(stage) for stage in plan.stages)
         self.allowed = self.fixed.met_range(plan.target)
+        self.breadth = problem.n + len(fixedpoint.forms(plan.stages[:1], self.fixed, self.power).forms[0])
 
     def place(self, chains: Chains) -> None:
         """Compute every chain's stabilities."""
@@ -144,16 +151,6 @@ class RealWalker:
 def walker_for(problem: Perceptron, plan: Plan, key: int) -> Walker:
     """Return the walker that suits the patterns."""
     return (IntegerWalker if problem.has_binary_patterns else RealWalker)(problem, plan, key)
-
-
-def pack_columns(patterns: Array, blocks: int) -> Array:
-    """Return the columns of ±1 `patterns` (m, n) as bits, +1 set: (n · blocks,) uint32, zeros where they are padded."""
-    n = patterns.shape[1]
-    packed = aligned((n, blocks * 4), np.uint8)
-    for first in range(0, n, 4096):
-        part = np.packbits(patterns[:, first : first + 4096] > 0, axis=0, bitorder="little")
-        packed[first : first + 4096, : part.shape[0]] = part.T
-    return packed.view(np.uint32).reshape(-1)
 
 
 def met_range(target: Target, stabilities: Array) -> tuple[int, int]:

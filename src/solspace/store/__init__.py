@@ -4,7 +4,8 @@ A result is keyed by the hash of its task (`experiments.tasks`) and stands for i
 changed or removed, and the file's own triggers refuse both. A task that failed is a row with its error; when it is
 tried again the new row is added behind the old one and counts in its place. SQLite's write-ahead log makes each
 addition whole or absent, so that `kill -9`, a full disk or a power cut leave every result that was there. Numbers are
-kept as JSON, which SQLite can filter; arrays as compressed `.npy`.
+kept as JSON, which SQLite can filter; arrays as compressed `.npy`. Keep the file on a local disk: the log needs memory
+shared between processes, which network file systems do not give.
 """
 
 from __future__ import annotations

@@ -1,1 +1,11 @@
-"""n to infinity: replica theory of the reference system, of localization, and its thresholds."""
+"""n to infinity: replica theory of the reference system, of localization, and its thresholds.
+
+`reference` solves for the equilibrium at a load, `cavity` holds the averages over fields that all of it is made
+of, `localization` the curve F(q), `landscape` the maxima of φ_t, `stability` the law of the stabilities, `edge`
+the end q → 1; `prediction` puts them together, `thresholds`, `capacity`, `phases` and `design` ask for loads,
+lines and potentials.
+"""
+
+from solspace.theory.thresholds import tricritical_margin
+
+__all__ = ["tricritical_margin"]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solspace.experiments.figures.figure import Picture
+from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
+from solspace.experiments.tasks import Task
+from solspace.measure import Target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BY = ("sampler", "n_sweeps", "n", "alpha")
 
@@ -17,8 +23,15 @@ def points(results: Results) -> list[dict[str, Any]]:
     return [{**point, "sweeps": "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]} for point in found]
 
 
-def picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str) -> Picture:
-    """Return the picture: for each panel its title and what its points have in common."""
+def theory(size: str) -> Sequence[Task]:
+    """Return the thresholds of the measure in which τ-annealing ends."""
+    return thresholds_of(Target("binary", "log", temperature=0.5))
+
+
+def picture(
+    results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str, sampler: str | None = None
+) -> Picture:
+    """Return the picture: for each panel its title and what its points have in common; `sampler` where all share it."""
     from solspace.plots import style, sweeps
 
     table = points(results)
@@ -27,6 +40,8 @@ def picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], head
         for ax, (title, common) in zip(axes, panels):
             sweeps.success([p for p in table if common.items() <= p.items()], ax)
             ax.set_title(title)
+            if common.get("sampler", sampler) == "tau":
+                _mark(results, ax)
         figure.suptitle(heading, fontsize=11)
         instances = sorted({point["instances"] for point in table})
         sweeps.note(
@@ -35,6 +50,15 @@ def picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], head
             "bars: one-sigma Wilson intervals over instances",
         )
     return Picture(figure, table)
+
+
+def _mark(results: Results, ax: Axes) -> None:
+    """Mark up to which load theory says that the measure itself can be sampled by localization."""
+    from solspace.plots import sweeps
+
+    for row in results.rows(kind="thresholds"):
+        sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
+        ax.legend(loc="lower left")
 
 
 def _range(values: list[int]) -> str:

@@ -22,7 +22,7 @@ def specs(size: str) -> Sequence[Spec]:
     """Return one sweep; the paper has 250 simulations a point, each on an instance of its own."""
     grid: dict[str, Any]
     if size == "quick":
-        grid = {"n": [201, 501, 1001], "alpha": {"start": 0.35, "stop": 0.75, "step": 0.05}, "instances": 24}
+        grid = {"n": [201, 501, 1001], "alpha": [0.4, 0.5, 0.55, 0.6, 0.65, 0.7], "instances": 12}
     else:
         grid = {"n": [501, 1001, 2001, 5001], "alpha": {"start": 0.3, "stop": 0.75, "step": 0.025}, "instances": 250}
     return [Spec(name="asl-success", target=TARGET, sampler="asl", **grid)]

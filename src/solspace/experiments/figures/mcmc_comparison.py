@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solspace.experiments.figures.annealing import picture
+from solspace.experiments.figures.annealing import picture, theory
 from solspace.experiments.figures.figure import Figure, Picture
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -33,4 +33,6 @@ def draw(results: Results, size: str) -> Picture:
     return picture(results, panels, f"{SWEEPS} sweeps of Metropolis on the binary perceptron, κ = 0")
 
 
-FIGURE = Figure("mcmc-comparison", "success of τ- and temperature annealing after 100 sweeps", "Fig. 3", draw, specs)
+FIGURE = Figure(
+    "mcmc-comparison", "success of τ- and temperature annealing after 100 sweeps", "Fig. 3", draw, specs, theory
+)

@@ -18,12 +18,15 @@ from solspace.experiments.tasks import Task
 from solspace.measure import Target
 
 TARGET = Target("spherical", "uniform")
+ZOOM = (-2.64, -2.28)
+"""Margins of the inset."""
 
 
 def theory(size: str) -> Sequence[Task]:
     """Return a task for each margin."""
-    count = {"quick": 15, "paper": 61}[size]
-    return thresholds_of(TARGET, np.linspace(-3.0, -0.2, count))
+    step = {"quick": 0.2, "paper": 0.05}[size]
+    zoom = np.arange(ZOOM[0], ZOOM[1] + 0.01, step / 5)
+    return thresholds_of(TARGET, sorted({*np.round(np.arange(-3.0, -0.1, step), 6), *np.round(zoom, 6)}))
 
 
 def draw(results: Results, size: str) -> Picture:
@@ -38,11 +41,11 @@ def draw(results: Results, size: str) -> Picture:
     with style.style():
         figure, ax = style.panels(1, width=6.0, height=4.4)
         diagrams.alpha_kappa(margins, lines, ax)
-        ax.set(xscale="log", xlim=(1.5, None), ylim=(margins[0], margins[-1]), title="spherical, $U = 0$")
+        ax.set(xscale="log", xlim=(0.05, None), ylim=(margins[0], margins[-1]), title="spherical, $U = 0$")
         ax.legend(loc="upper right")
-        inset = ax.inset_axes((0.09, 0.09, 0.4, 0.4))
+        inset = ax.inset_axes((0.09, 0.1, 0.38, 0.42))
         diagrams.alpha_kappa(margins, lines, inset, ("asl", "dat", "dynamical", "condensation"))
-        inset.set(xlim=(150, 400), ylim=(-2.62, -2.3), xlabel="", ylabel="")
+        inset.set(xlim=(150, 420), ylim=ZOOM, xlabel="", ylabel="")
         inset.tick_params(labelsize=7)
     return Picture(
         figure, [{"margin": float(m), **{n: _none(lines[n][k]) for n in LINES}} for k, m in enumerate(margins)]

@@ -21,12 +21,15 @@ ALPHAS = (5.0, 20.0, 80.0)
 
 
 def specs(size: str) -> Sequence[Spec]:
-    """Return a sweep for each load; fewer samples where they are dear."""
-    shape = {"quick": {5.0: (4, 4), 20.0: (4, 4), 80.0: (2, 4)}, "paper": dict.fromkeys(ALPHAS, (10, 16))}[size]
+    """Return a sweep for each load: (N, instances, samples of each); quick is smaller where it is dear."""
+    shape = {
+        "quick": {5.0: (1001, 4, 4), 20.0: (1001, 4, 4), 80.0: (501, 2, 4)},
+        "paper": dict.fromkeys(ALPHAS, (1001, 10, 16)),
+    }[size]
     return [
-        Spec(name="spherical-stabilities", n=1001, alpha=alpha, target=TARGET, sampler="asl", n_samples=samples,
+        Spec(name="spherical-stabilities", n=n, alpha=alpha, target=TARGET, sampler="asl", n_samples=samples,
              instances=instances, keep=["stabilities", "violations"])
-        for alpha, (instances, samples) in shape.items()
+        for alpha, (n, instances, samples) in shape.items()
     ]  # fmt: skip
 
 

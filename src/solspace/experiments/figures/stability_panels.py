@@ -37,17 +37,16 @@ def panel(results: Results, theory: Result, ax: Axes) -> list[dict[str, Any]]:
     ]
     ax.text(0.97, 0.62, "\n".join(words), transform=ax.transAxes, ha="right", va="top", fontsize=8)
     ax.set_title(f"N = {rows[0].task['n']}, α = {alpha:g}, {len(rows)} instances")
-    return _table(values, s, density, lattice, alpha)
+    return _table(values, s, density, sweeps.bins(values, target["margin"], lattice), alpha)
 
 
 def _on_lattice(task: dict[str, Any]) -> bool:
     return task["patterns"] == "binary" and task["target"]["prior"] == "binary"
 
 
-def _table(values: Any, s: Any, density: Any, lattice: float | None, alpha: float) -> list[dict[str, Any]]:
-    width = 0.05 if lattice is None else lattice * max(1, round(0.05 / lattice))
-    edges = np.arange(s[0], s[-1] + width, width)
+def _table(values: Any, s: Any, density: Any, edges: Any, alpha: float) -> list[dict[str, Any]]:
     counts, _ = np.histogram(values, edges)
+    width = edges[1] - edges[0]
     centres = (edges[1:] + edges[:-1]) / 2
     theory = np.interp(centres, s, density)
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solspace.experiments.figures.annealing import picture
+from solspace.experiments.figures.annealing import picture, theory
 from solspace.experiments.figures.figure import Figure, Picture
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -39,7 +39,10 @@ def specs(size: str) -> Sequence[Spec]:
 
 def draw(results: Results, size: str) -> Picture:
     """Return a panel for each number of sweeps."""
-    return picture(results, panels(size), "τ-annealing of the binary perceptron, log potential at T = 0.5, κ = 0")
+    heading = "τ-annealing of the binary perceptron, log potential at T = 0.5, κ = 0"
+    return picture(results, panels(size), heading, sampler="tau")
 
 
-FIGURE = Figure("tau-annealing", "success of τ-annealing for several numbers of sweeps", "appendix", draw, specs)
+FIGURE = Figure(
+    "tau-annealing", "success of τ-annealing for several numbers of sweeps", "appendix", draw, specs, theory
+)

@@ -31,17 +31,18 @@ def curve_table(row: Result) -> list[dict[str, Any]]:
 
 
 def diagram(
-    results: Results, target: Target, ax: Axes, top: float, marked: tuple[str, ...] = ()
+    results: Results, target: Target, ax: Axes, top: float, marked: tuple[str, ...] = (), legend: str = "upper left"
 ) -> list[dict[str, Any]]:
     """Draw the stored t–α diagram of `target` on `ax`, its thresholds marked; return its table."""
     from solspace.plots import diagrams
 
     rows = [row for row in results.rows(kind="windows") if row.task["target"] == target.to_dict()]
     rows.sort(key=lambda row: row.task["alpha"])
-    diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top)
+    diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top, legend)
     for row in results.rows(kind="thresholds"):
         if row.task["target"] == target.to_dict():
-            diagrams.mark_loads(ax, {name: row.values[name] for name in marked})
+            height = 0.47 if legend == "upper left" else 0.1
+            diagrams.mark_loads(ax, {name: row.values[name] for name in marked}, height)
     return [_line(row) for row in rows]
 
 

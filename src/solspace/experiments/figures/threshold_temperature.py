@@ -31,8 +31,8 @@ def _target(temperature: float) -> Target:
 
 def specs(size: str) -> Sequence[Spec]:
     """Return a sweep over the load for success and convergence, at both temperatures."""
-    n, samples, instances = {"quick": (1001, 2, 10), "paper": (10001, 8, 20)}[size]
-    alphas = {"start": 0.56, "stop": 0.72, "step": 0.04 if size == "quick" else 0.02}
+    n, samples, instances = {"quick": (1001, 1, 8), "paper": (10001, 8, 20)}[size]
+    alphas = [0.56, 0.6, 0.64, 0.68] if size == "quick" else {"start": 0.56, "stop": 0.72, "step": 0.02}
     return [
         Spec(name="threshold-temperature", n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES),
              sampler={"name": "asl", "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
@@ -59,10 +59,11 @@ def draw(results: Results, size: str) -> Picture:
         size_of = next(results.rows(kind="sample")).task
         count = max(point.get("instances", 0) for point in table)
         figure.suptitle(r"binary perceptron, $U = -\log s$, κ = 0", fontsize=11)
+        each = f"{size_of['n_samples']} sample" + ("s" if size_of["n_samples"] > 1 else "")
         sweeps.note(
             figure,
-            f"N = {size_of['n']}, {count} instances a point with {size_of['n_samples']} samples each, ±1 patterns, "
-            "method careful; bars: one-sigma intervals over instances",
+            f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: "
+            "one-sigma intervals over instances (centre: spread over runs)",
         )
     return Picture(figure, table)
 

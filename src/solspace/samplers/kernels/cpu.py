@@ -70,7 +70,9 @@ def _spherical(
     from solspace.samplers.kernels import elementwise
 
     rows = len(mean)
-    (power,) = _sums(1, rows, weight, lambda first, sums: elementwise.tilt(product, field, mean, precision, first, sums))
+    (power,) = _sums(
+        1, rows, weight, lambda first, sums: elementwise.tilt(product, field, mean, precision, first, sums)
+    )
     factor = (2 / (1 + np.sqrt(1 + 4 * power))).astype(mean.dtype)
     (change,) = _sums(
         1, rows, weight, lambda first, sums: elementwise.scale_towards(product, mean, factor, weight, first, sums)

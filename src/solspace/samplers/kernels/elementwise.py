@@ -1,8 +1,8 @@
 """Compiled elementwise halves of an AMP iteration; imported at first use, as Numba is.
 
 Samples are columns and lie beside each other, so every inner loop runs over the samples of one row and the compiler
-vectorises it. Sums over rows are kept apart for pieces of PIECE rows and added up afterwards: rounding stays small in single
-precision, and nothing depends on how many threads share the pieces.
+vectorises it. Sums over rows are kept apart for pieces of PIECE rows and added up afterwards: rounding stays small in
+single precision, and nothing depends on how many threads share the pieces.
 """
 
 from __future__ import annotations
@@ -72,9 +72,16 @@ def settle(g, new, curvature, weight, first, sums):
 
 @njit(**FAST)
 def binary_marginals(product, field, mean, spread, precision, weight, first, sums):
-    """Move `mean` to tanh B, B = product + A m + h; sums[piece] gets Σ change², Σ Δ, Σ Δ²; `spread` Δ unless it is empty."""
+    """Move `mean` to tanh B, B = product + A m + h; sums[piece] gets Σ change², Σ Δ, Σ Δ²; `spread` Δ unless it is
+    empty.
+    """
     rows = mean.shape[0]
-    one, two, four, least = weight.dtype.type(1), weight.dtype.type(2), weight.dtype.type(4), weight.dtype.type(SMALLEST)
+    one, two, four, least = (
+        weight.dtype.type(1),
+        weight.dtype.type(2),
+        weight.dtype.type(4),
+        weight.dtype.type(SMALLEST),
+    )
     for piece in range(sums.shape[0]):
         low = (first + piece) * PIECE
         moved, width, width2 = np.zeros_like(weight), np.zeros_like(weight), np.zeros_like(weight)

@@ -23,21 +23,22 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import int16, int64, uint32
+from numba import int16, int64, uint8, uint32
 
 from solspace.numerics.compiled import njit
 from solspace.samplers.kernels.philox import thresholds
 from solspace.samplers.kernels.vector import (
+    PAGES,
     WIDE,
     add,
     add_selected,
     add_words,
     beyond,
+    either_beyond,
     get,
     keep,
     load,
     look_up,
-    lowest,
     prefetch,
     put,
     shift,
@@ -67,39 +68,36 @@ def _selected(bits: Any, column: Any, blocks: Any, field: Any) -> Any:
 
 
 def _mover(pages: int) -> Any:
-    """Return the function that carries out a flip, with a register window of 64 `pages` levels."""
+    """Return the function that carries out a flip, with a register window of 128 `pages` levels."""
 
     @numba.njit
-    def move(bits, column, blocks, valid, weight, level, field, table, low):
+    def move(bits, column, blocks, valid, weight, level, field, table, halves, low):
         plus, everything = zeros(), zeros()
-        for k in range(blocks):
-            mask = get(bits, column + k)
-            place = shift(load(level, 32 * k), mask, weight)
-            store(level, 32 * k, place)
-            if WIDE:
-                found = look_up(table, low, pages, place)
-                outside = beyond(place, low, 64 * pages)
-                if outside != uint32(0):
-                    store(field, 32 * k, found)
-                    while outside != uint32(0):
-                        lane = 32 * k + lowest(outside)
-                        put(field, lane, get(table, int64(get(level, lane))))
-                        outside &= outside - uint32(1)
-                    found = load(field, 32 * k)
+        for k in range(0, blocks, 2):
+            first, second = get(bits, column + k), get(bits, column + k + 1)
+            left = shift(load(level, 32 * k), first, weight)
+            right = shift(load(level, 32 * k + 32), second, weight)
+            store(level, 32 * k, left)
+            store(level, 32 * k + 32, right)
+            if WIDE and not either_beyond(left, right, low, 128 * pages):
+                one = look_up(table, halves, low, pages, left, right, 0)
+                two = look_up(table, halves, low, pages, left, right, 1)
             else:
-                for lane in range(32 * k, 32 * k + 32):
+                for lane in range(32 * k, 32 * k + 64):
                     put(field, lane, get(table, int64(get(level, lane))))
-                found = load(field, 32 * k)
-            found = keep(get(valid, k), found)
-            store(field, 32 * k, found)
-            plus = add_selected(plus, mask, found)
-            everything = add_words(everything, found)
+                one, two = load(field, 32 * k), load(field, 32 * k + 32)
+            if k >= blocks - GROUP:
+                one, two = keep(get(valid, k), one), keep(get(valid, k + 1), two)
+            store(field, 32 * k, one)
+            store(field, 32 * k + 32, two)
+            plus = add_selected(add_selected(plus, first, one), second, two)
+            everything = add_words(add_words(everything, one), two)
         return total(plus), total(everything)
 
     return move
 
 
-_move_2, _move_4, _move_6, _move_8 = (_mover(pages) for pages in (2, 4, 6, 8))
+_move_1, _move_2, _move_3, _move_4 = (_mover(pages) for pages in (1, 2, 3, 4))
 
 
 @numba.njit
@@ -114,7 +112,7 @@ def _violated(level: Any, valid: Any, block: Any, first: Any, width: Any) -> Any
 
 
 @numba.njit
-def _refresh(energy: Any, level: Any, field: Any, table: Any, m: Any) -> Any:
+def _refresh(energy: Any, level: Any, field: Any, table: Any, halves: Any, m: Any) -> Any:
     """Build the field's table for new energies, read the field; return Σ C, Σ P, Σ E, and a window (low, pages)."""
     size = len(energy)
     for j in range(1, size - 1):
@@ -134,17 +132,20 @@ def _refresh(energy: Any, level: Any, field: Any, table: Any, m: Any) -> Any:
         square += float(j) * j
     mean /= m
     spread = np.sqrt(max(square / m - mean * mean, 0.0))
-    pages = min(8, 2 * int64(np.ceil(6.5 * spread / 128.0 + 0.01)))
-    low = int64(mean + 0.25 * spread) - 32 * pages
-    low = max(0, min(low, len(table) - 64 * pages)) // 32 * 32
+    pages = min(PAGES, 1 + int64(7.0 * spread / 128.0))
+    low = int64(mean + 0.25 * spread) - 64 * pages
+    low = max(0, min(low, len(table) - 128 * pages)) // 32 * 32
+    for i in range(128 * pages):
+        halves[i] = uint8(table[low + i] & 0xFF)
+        halves[128 * PAGES + i] = uint8((table[low + i] >> 8) & 0xFF)
     return fields, ups, energies, low, pages
 
 
 @njit(nogil=True, error_model="numpy")
 def run_chains(
     bits: Any, valid: Any, m: Any, energies: Any, kts: Any, orders: Any, lazy: Any, draw_at: Any, allowed: Any,
-    key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, field: Any, table: Any, weights: Any, levels: Any,
-    draws: Any, accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
+    key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, field: Any, table: Any, halves: Any, weights: Any,
+    levels: Any, draws: Any, accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
 ) -> Any:  # fmt: skip
     """Run some chains through the sweeps of `energies`; return False if a level came near the end of its 16 bits.
 
@@ -161,8 +162,8 @@ def run_chains(
     key, chains, first_sweep, solve, halt
         The call's key, the numbers of these chains, the number of the first sweep, whether to stop a chain at a
         solution, and a flag that others may set to end the run at once, in the middle of a sweep.
-    field, table
-        Scratch: (32 blocks,) int16, and int16 for the levels and 512 more, both at multiples of 64 bytes.
+    field, table, halves
+        Scratch at multiples of 64 bytes: (32 blocks,) int16, int16 for the levels and 512 more, (1024,) uint8.
     weights, levels, draws, accepted, energy_of, solved_at, stopped
         State and records, row by row for each chain; written.
     """
@@ -175,7 +176,7 @@ def run_chains(
         for t in range(len(kts)):
             if stopped[row]:
                 break
-            fields, ups, energy, low, pages = _refresh(energies[t], level, field, table, m)
+            fields, ups, energy, low, pages = _refresh(energies[t], level, field, table, halves, m)
             witness = _violated(level, valid, 0, first, width)
             stopped[row] = solve and witness < 0
             count = 0
@@ -197,14 +198,14 @@ def run_chains(
                 change = ups - down
                 if change > threshold[p % TILE]:
                     continue
-                if pages == 2:
-                    plus, fields = _move_2(bits, column, blocks, valid, w, level, field, table, low)
-                elif pages == 4:
-                    plus, fields = _move_4(bits, column, blocks, valid, w, level, field, table, low)
-                elif pages == 6:
-                    plus, fields = _move_6(bits, column, blocks, valid, w, level, field, table, low)
+                if pages == 1:
+                    plus, fields = _move_1(bits, column, blocks, valid, w, level, field, table, halves, low)
+                elif pages == 2:
+                    plus, fields = _move_2(bits, column, blocks, valid, w, level, field, table, halves, low)
+                elif pages == 3:
+                    plus, fields = _move_3(bits, column, blocks, valid, w, level, field, table, halves, low)
                 else:
-                    plus, fields = _move_8(bits, column, blocks, valid, w, level, field, table, low)
+                    plus, fields = _move_4(bits, column, blocks, valid, w, level, field, table, halves, low)
                 ups = (fields - plus if w > 0 else plus) + down - ups
                 energy += change
                 weight[site] = -w

@@ -1,7 +1,7 @@
 """The two halves of an AMP iteration in array arithmetic: any array library, any potential, any prior.
 
-This is what the compiled kernels are tested against, and what runs where there are none. Samples are columns; `weight` is
-how far a column moves towards its new value (1 undamped, 0 frozen). A frozen column keeps its bits.
+This is what the compiled kernels are tested against, and what runs where there are none. Samples are columns; `weight`
+is how far a column moves towards its new value (1 undamped, 0 frozen). A frozen column keeps its bits.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def estimate(
 ) -> tuple[Array, Array, Array]:
     """Turn the products Xᵀ g/√n (n, k) into new marginals: the input half of an iteration.
 
-    B = product + A m + h; `mean` moves towards the new mean, `spread` (where wanted) becomes the variance of each weight.
-    Returns the mean squared (undamped) change of `mean`, and the means of the variances and of their squares over the
-    weights, (k,) each. `product` is used up.
+    B = product + A m + h; `mean` moves towards the new mean, `spread` (where wanted) becomes the variance of each
+    weight. Returns the mean squared (undamped) change of `mean`, and the means of the variances and of their squares
+    over the weights, (k,) each. `product` is used up.
     """
     product += precision * mean
     product += field

@@ -107,11 +107,12 @@ class Products:
 
         lane = tiles.lanes(self.dtype)
         kernel = getattr(tiles, way)
-        shape = (tiles.ACROSS, tiles.DEPTH) if way == "forward" else (tiles.DEPTH, tiles.ACROSS)
+        ahead = way == "forward"
+        shape = (tiles.ACROSS, tiles.DEPTH) if ahead else (tiles.DEPTH_BACK, tiles.ACROSS_BACK)
 
         def part(first: int, last: int) -> None:
-            a, b = np.empty(shape, self.dtype), columns(tiles.DEPTH, tiles.VECTORS * lane, self.dtype)
+            a, b = np.empty(shape, self.dtype), columns(tiles.DEPTH, tiles.VECTORS * lane, self.dtype).reshape(-1)
             kernel(self.patterns, given, out, first, last, scale, square, lane, a, b)
 
-        split(part, len(out), tiles.ACROSS)
+        split(part, len(out), tiles.ACROSS if ahead else tiles.ACROSS_BACK)
         return out

@@ -1,12 +1,13 @@
 """Matrix products of patterns with a few dozen columns, from the patterns' own type; imported at first use, as Numba is.
 
-BLAS is made for large square matrices: at 64 columns it spends half its time repacking the patterns, and it wants them in
-floating point. Here a tile of `rows` × (`vectors` · `lanes`) sums stays in registers while the depth runs by, the patterns
-are converted a few hundred at a time into a buffer that stays in the first cache, and the columns are packed once for all
-rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a column's result does
-not depend, in its last bit, on the batch it is in nor on the number of threads.
+BLAS is made for large square matrices: at 64 columns it spends half its time repacking the patterns, and it wants them
+in floating point. Here a tile of `rows` × (`vectors` · `lanes`) sums stays in registers while the depth runs by, the
+patterns are converted a few hundred at a time into a buffer that stays in the first cache, and the columns are packed
+once for all rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a
+column's result does not depend, in its last bit, on the batch it is in nor on the number of threads.
 
-Arrays of columns are C-contiguous with a width that `padded` gives; columns beyond the wanted ones are computed and ignored.
+Arrays of columns are C-contiguous with a width that `padded` gives; columns beyond the wanted ones are computed and
+ignored.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ REGISTER = 64 if "+avx512f" in FEATURES else 32 if "+avx2" in FEATURES else 16
 VECTORS = 4 if REGISTER == 64 else 2
 """Most vectors beside each other in a tile; with the rows below, what fits into 32 or 16 registers."""
 ROWS_1, ROWS_2, ROWS_3, ROWS_4 = (12, 12, 8, 6) if REGISTER == 64 else (10, 6, 1, 1)
-DEPTH = 384
-"""Depth of a block: its columns (96 kB at 64 single-precision columns) stay in the second cache."""
-ACROSS = 48
-"""Columns of the patterns converted at a time in the transposed product."""
+DEPTH, ACROSS = 512, 24
+"""Depth of a block of the product X m, and rows of the patterns converted at a time."""
+DEPTH_BACK, ACROSS_BACK = 96, 384
+"""The same for Xᵀ g, with columns in the place of rows: wide strips, because each row of one lies on its own page."""
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
 
@@ -55,8 +56,8 @@ def tile(typing: Any, a: Any, a_at: Any, row: Any, deep: Any, b: Any, c: Any, c_
         def data(kind: Any, value: Any) -> Any:
             return context.make_array(kind)(context, builder, value).data
 
-        _emit_tile(context, builder, b.dtype, data(a, values[0]), *values[1:4], data(b, values[4]),
-                   data(c, values[5]), *values[6:9], *shape)  # fmt: skip
+        arguments = [data(a, values[0]), *values[1:4], data(b, values[4]), data(c, values[5]), *values[6:9], *shape]
+        _emit_tile(context, builder, b.dtype, *arguments)
         return context.get_dummy_value()
 
     return signature, generate
@@ -87,9 +88,7 @@ def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: An
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     inputs = [at(a, a_at, builder.mul(row, number(r))) for r in range(rows)]
     outputs = {
-        (r, v): builder.bitcast(
-            at(c, c_at, builder.mul(wide, number(r)), number(v * lanes)), vector.as_pointer()
-        )
+        (r, v): builder.bitcast(at(c, c_at, builder.mul(wide, number(r)), number(v * lanes)), vector.as_pointer())
         for r, v in grid
     }
     start = {key: builder.load(outputs[key], align=size) for key in grid}
@@ -119,26 +118,54 @@ def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: An
         builder.store(result[key], outputs[key], align=size)
 
 
+@intrinsic
+def _convert_lanes(typing: Any, source: Any, source_at: Any, target: Any, target_at: Any) -> Any:
+    """Write a register's worth of `source`, in the type of `target`; nothing is checked."""
+    signature = types.void(source, types.intp, target, types.intp)
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        given, wanted = (context.get_value_type(kind.dtype) for kind in (source, target))
+        count, size = lanes(str(target.dtype)), context.get_abi_sizeof(wanted)
+        before, after = ir.VectorType(given, count), ir.VectorType(wanted, count)
+        pointers = [
+            builder.gep(context.make_array(kind)(context, builder, array).data, [at])
+            for kind, array, at in ((source, values[0], values[1]), (target, values[2], values[3]))
+        ]
+        value = builder.load(builder.bitcast(pointers[0], before.as_pointer()), align=1)
+        if isinstance(given, ir.IntType):
+            value = builder.sitofp(value, after)
+        elif given != wanted:
+            value = builder.fptrunc(value, after) if size == 4 else builder.fpext(value, after)
+        builder.store(value, builder.bitcast(pointers[1], after.as_pointer()), align=size)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 @njit(**FAST)
-def _convert(source, target, square):
-    for r in range(source.shape[0]):
+def _convert(patterns, first, last, start, end, square, lane, target):
+    """Write patterns[first:last, start:end], or its square, to `target` in its own type."""
+    whole = (end - start) // lane * lane
+    for r in range(last - first):
+        source, result = patterns[first + r][start:end], target[r]
+        for p in range(0, whole, lane):
+            _convert_lanes(source, p, result, p)
+        for p in range(whole, source.size):
+            result[p] = source[p]
         if square:
-            for p in range(source.shape[1]):
-                value = target.dtype.type(source[r, p])
-                target[r, p] = value * value
-        else:
-            for p in range(source.shape[1]):
-                target[r, p] = source[r, p]
+            for p in range(source.size):
+                result[p] *= result[p]
 
 
 @njit(**FAST)
-def _pack(source, target, scale):
-    for r in range(source.shape[0]):
-        for p in range(source.shape[1]):
-            target[r, p] = scale * source[r, p]
+def _pack(columns, start, depth, column, width, scale, packed):
+    for p in range(depth):
+        source, result = columns[start + p][column : column + width], packed[p * width : (p + 1) * width]
+        for k in range(width):
+            result[k] = scale * source[k]
 
 
-@njit(**FAST)
+@njit(inline="always", **FAST)
 def _rows(a, row, deep, b, out, first, last, column, depth, vectors):
     """Add the products of rows first <= r < last of `a` with the packed `b` to `out`, tile by tile; return nothing."""
     wide = out.shape[1]
@@ -178,7 +205,7 @@ def _rows(a, row, deep, b, out, first, last, column, depth, vectors):
 def forward(patterns, columns, out, first, last, scale, square, lane, a, b):
     """Fill rows first <= μ < last of `out` with scale Σ_i x_μi columns_i, or with x² in the place of x.
 
-    `a` (ACROSS, DEPTH) and `b` (DEPTH, VECTORS · lane) are scratch.
+    `a` (ACROSS, DEPTH) and `b` (DEPTH · VECTORS · lane,) are scratch.
     """
     n = patterns.shape[1]
     out[first:last] = 0
@@ -186,26 +213,26 @@ def forward(patterns, columns, out, first, last, scale, square, lane, a, b):
         width = min(VECTORS * lane, columns.shape[1] - column)
         for start in range(0, n, DEPTH):
             depth = min(DEPTH, n - start)
-            packed = b.reshape(-1)[: depth * width].reshape(depth, width)
-            _pack(columns[start : start + depth, column : column + width], packed, scale)
+            _pack(columns, start, depth, column, width, scale, b)
             for r in range(first, last, ACROSS):
                 end = min(r + ACROSS, last)
-                _convert(patterns[r:end, start : start + depth], a, square)
-                _rows(a, DEPTH, 1, packed, out, r, end, column, depth, width // lane)
+                _convert(patterns, r, end, start, start + depth, square, lane, a)
+                _rows(a, DEPTH, 1, b, out, r, end, column, depth, width // lane)
 
 
 @njit(**FAST)
 def backward(patterns, columns, out, first, last, scale, square, lane, a, b):
-    """Fill rows first <= i < last of `out` with scale Σ_μ x_μi columns_μ; `a` (DEPTH, ACROSS) and `b` are scratch."""
+    """Fill rows first <= i < last of `out` with scale Σ_μ x_μi columns_μ; `a` (DEPTH_BACK, ACROSS_BACK) and `b` are
+    scratch.
+    """
     m = patterns.shape[0]
     out[first:last] = 0
     for column in range(0, columns.shape[1], VECTORS * lane):
         width = min(VECTORS * lane, columns.shape[1] - column)
-        for start in range(0, m, DEPTH):
-            depth = min(DEPTH, m - start)
-            packed = b.reshape(-1)[: depth * width].reshape(depth, width)
-            _pack(columns[start : start + depth, column : column + width], packed, scale)
-            for i in range(first, last, ACROSS):
-                end = min(i + ACROSS, last)
-                _convert(patterns[start : start + depth, i:end], a, square)
-                _rows(a, 1, ACROSS, packed, out, i, end, column, depth, width // lane)
+        for start in range(0, m, DEPTH_BACK):
+            depth = min(DEPTH_BACK, m - start)
+            _pack(columns, start, depth, column, width, scale, b)
+            for i in range(first, last, ACROSS_BACK):
+                end = min(i + ACROSS_BACK, last)
+                _convert(patterns, start, start + depth, i, end, square, lane, a)
+                _rows(a, 1, ACROSS_BACK, b, out, i, end, column, depth, width // lane)

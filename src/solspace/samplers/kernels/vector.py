@@ -26,12 +26,17 @@ intrinsic: Any = _intrinsic
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 WORDS, INTS, LONGS = ir.VectorType(I16, 32), ir.VectorType(I32, 16), ir.VectorType(I64, 16)
+OCTETS = ir.VectorType(I8, 64)
 FLOATS = ir.VectorType(ir.FloatType(), 16)
 
 FEATURES = frozenset(cpu_target.target_context.codegen().magic_tuple()[2].split(","))
 """What the processor that Numba compiles for can do."""
 WIDE = {"+avx512bw", "+avx512vl"} <= FEATURES
 """True where a register holds 32 words and a table of 64 words can be permuted."""
+BYTES = WIDE and "+avx512vbmi" in FEATURES
+"""True where a table of 128 bytes can be permuted."""
+PAGES = 4
+"""Most pages of 128 entries that `look_up` searches."""
 
 
 class Vector(types.Type):
@@ -225,6 +230,16 @@ def shift(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
 
 
 @intrinsic
+def add_where(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
+    """Return the words plus `by` where `mask` selects."""
+
+    def emit(b: Any, v: Any, chosen: Any, step: Any) -> Any:
+        return b.add(v, b.select(_lanes(b, chosen, 32), _splat(b, b.trunc(step, I16), WORDS), _same(WORDS, 0)))
+
+    return _function(words, (words, types.uint32, types.int64), emit)
+
+
+@intrinsic
 def beyond(typing: Any, vector: Any, first: Any, width: Any) -> Any:
     """Return the selection of words outside first .. first + width - 1, all counted modulo 2^16."""
 
@@ -235,34 +250,67 @@ def beyond(typing: Any, vector: Any, first: Any, width: Any) -> Any:
     return _function(types.uint32, (words, types.int64, types.int64), emit)
 
 
-@intrinsic(prefer_literal=True)
-def look_up(typing: Any, table: Any, first: Any, pages: Any, index: Any) -> Any:
-    """Return table[index] for words `index` in first .. first + 64 `pages` - 1, by permuting registers (AVX-512 only).
-
-    `first` is a multiple of 32; words outside the window come back undefined.
-    """
-
-    def emit(b: Any, data: Any, start: Any, _: Any, v: Any) -> Any:
-        place = b.sub(v, _splat(b, b.trunc(start, I16), WORDS))
-        page = b.lshr(place, _same(WORDS, 6))
-        answer = None
-        for number in range(pages.literal_value):
-            low, high = (
-                b.load(_at(b, data, b.add(start, ir.Constant(I64, 64 * number + half)), WORDS), align=64)
-                for half in (0, 32)
-            )
-            found = _call(b, "llvm.x86.avx512.vpermi2var.hi.512", WORDS, low, place, high)
-            here = b.icmp_unsigned("==", page, _same(WORDS, number))
-            answer = found if answer is None else b.select(here, found, answer)
-        return answer
-
-    return _function(words, (table, types.int64, pages, words), emit)
-
-
 @intrinsic
-def lowest(typing: Any, mask: Any) -> Any:
-    """Return the number of the first selected lane."""
-    return _function(types.int64, (types.uint32,), lambda b, x: b.zext(b.cttz(x, ir.Constant(I1, 1)), I64))
+def either_beyond(typing: Any, left: Any, right: Any, first: Any, width: Any) -> Any:
+    """Return whether any word of two vectors lies outside first .. first + width - 1, all counted modulo 2^16."""
+
+    def emit(b: Any, v: Any, w: Any, start: Any, size: Any) -> Any:
+        origin = _splat(b, b.trunc(start, I16), WORDS)
+        x, y = b.sub(v, origin), b.sub(w, origin)
+        larger = b.select(b.icmp_unsigned(">", x, y), x, y)
+        out = b.icmp_unsigned(">=", larger, _splat(b, b.trunc(size, I16), WORDS))
+        return b.icmp_unsigned("!=", b.bitcast(out, I32), ir.Constant(I32, 0))
+
+    return _function(types.boolean, (words, words, types.int64, types.int64), emit)
+
+
+@intrinsic(prefer_literal=True)
+def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: Any, right: Any, side: Any) -> Any:
+    """Return table[left] (side 0) or table[right] (side 1), by permuting registers; only where `WIDE`.
+
+    Words lie in first .. first + 128 `pages` - 1 with `first` a multiple of 32; others come back undefined. `halves`
+    holds the low bytes of the table's entries from `first` on, and 128 PAGES further on their high bytes.
+    """
+    count = pages.literal_value
+
+    def from_words(b: Any, data: Any, _: Any, start: Any, __: Any, v: Any, w: Any, ___: Any) -> Any:
+        place = b.sub(w if side.literal_value else v, _splat(b, b.trunc(start, I16), WORDS))
+        pairs = [
+            [_at(b, data, b.add(start, ir.Constant(I64, 64 * page + half)), WORDS) for half in (0, 32)]
+            for page in range(2 * count)
+        ]
+        return _permuted(b, "llvm.x86.avx512.vpermi2var.hi.512", pairs, place, b.lshr(place, _same(WORDS, 6)))
+
+    def from_bytes(b: Any, _: Any, data: Any, start: Any, __: Any, v: Any, w: Any, ___: Any) -> Any:
+        origin = _splat(b, b.trunc(start, I16), WORDS)
+        places = [b.sub(v, origin), b.sub(w, origin)]
+        pack = "llvm.x86.avx512.packuswb.512"
+        index = _call(b, pack, OCTETS, *(b.and_(place, _same(WORDS, 0xFF)) for place in places))
+        page = _call(b, pack, OCTETS, *(b.lshr(place, _same(WORDS, 7)) for place in places))
+
+        def permuted(part: int) -> Any:
+            starts = [part + 128 * number for number in range(count)]
+            pairs = [[_at(b, data, ir.Constant(I64, at + half), OCTETS) for half in (0, 64)] for at in starts]
+            return _permuted(b, "llvm.x86.avx512.vpermi2var.qi.512", pairs, index, page)
+
+        # packing took eight words of each vector in turn: interleaving low and high bytes undoes it
+        order = [16 * lane + 8 * side.literal_value + i for lane in range(4) for i in range(8)]
+        mixed = ir.Constant(ir.VectorType(I32, 64), [place for i in order for place in (i, 64 + i)])
+        return b.bitcast(b.shuffle_vector(permuted(0), permuted(128 * PAGES), mixed), WORDS)
+
+    arguments = (table, halves, types.int64, pages, words, words, side)
+    return _function(words, arguments, from_bytes if BYTES else from_words)
+
+
+def _permuted(b: Any, name: str, pairs: list[Any], index: Any, page: Any) -> Any:
+    """Return what a table of several pages, each of two registers, holds at `index`, with `page` saying which."""
+    answer = None
+    for number, addresses in enumerate(pairs):
+        low, high = (b.load(address, align=64) for address in addresses)
+        found = _call(b, name, index.type, low, index, high)
+        here = b.icmp_unsigned("==", page, _same(index.type, number))
+        answer = found if answer is None else b.select(here, found, answer)
+    return answer
 
 
 @intrinsic

@@ -1,7 +1,7 @@
 """Products of patterns of any type with one column; imported at first use, as Numba is.
 
-A single product only reads the patterns: as int8 they are a quarter of what float32 would be. Loops are written so that the
-compiler vectorises them, conversion included.
+A single product only reads the patterns: as int8 they are a quarter of what float32 would be. Loops are written so that
+the compiler vectorises them, conversion included.
 """
 
 from __future__ import annotations

@@ -1,0 +1,34 @@
+# %% [markdown]
+# # First samples
+# Sixteen fair samples of a perceptron with ±1 weights, and how we know that they are fair.
+
+# %%
+import matplotlib.pyplot as plt
+
+import solspace as ss
+
+target = ss.Target(prior="binary", potential="log", temperature=0.5)
+problem = ss.Perceptron.random(n=1001, alpha=0.3, target=target, rng=0)
+print(problem)
+
+# %% [markdown]
+# Theory first: is it possible, and what must samples look like?
+
+# %%
+prediction = ss.predict(target, alpha=0.3)
+print(f"samplable: {prediction.samplable}, overlap of two samples: {prediction.overlap:.3f}")
+
+# %%
+samples = ss.localize(problem, n_samples=16, rng=1)
+report = ss.diagnose(samples, prediction)
+print(report)
+
+# %% [markdown]
+# The histogram of stabilities against theory. It is a weak test; overlaps, printed above, are the strong one.
+
+# %%
+from solspace.plots.samples import stability_histogram
+
+figure, ax = plt.subplots(layout="constrained")
+stability_histogram(samples, ax, prediction.stability_density)
+figure.savefig("first_samples.png", dpi=150)

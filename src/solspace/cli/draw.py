@@ -1,0 +1,194 @@
+"""The samplers as the command line sees them: a problem and settings in, samples with a table and a picture out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solspace.cli.app import say
+from solspace.numerics.streams import child, generator, seed_sequence
+from solspace.problem import Perceptron
+from solspace.samples import Samples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from solspace.theory.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for."""
+
+    samples: int
+    seed: int
+    method: str
+    damping: str
+    precision: str
+    sweeps: int | None
+    solve: bool
+    device: str
+    checkpoint: Path
+    resume: bool
+    quiet: bool
+
+    @property
+    def progress(self) -> bool | None:
+        """Whether to show a bar: never beside JSON, else where somebody looks."""
+        return False if self.quiet else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the user gets."""
+
+    samples: Samples
+    report: dict[str, Any]
+    rows: Sequence[Sequence[str]]
+    columns: Sequence[str]
+    verdict: str
+    picture: Callable[[Figure], None]
+    size: tuple[float, float] = (10, 4)
+
+
+def _exact(problem: Perceptron, settings: Settings) -> Outcome:
+    law = problem.enumerate()
+    info = {"sampler": "exact", "seed": settings.seed}
+    drawn = Samples.of(problem, law.sample(settings.samples, rng=generator(settings.seed, 1)), info)
+    overlaps, mass = law.overlap_distribution()
+    overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
+    seen = drawn.overlaps()
+    rows = [
+        ("solved", f"{int(drawn.solved.sum())}/{len(drawn)}", ""),
+        ("mean stability", with_error(drawn.stabilities.mean(axis=1)), f"{stability:.4f}"),
+        ("overlap of two samples", f"{seen.mean():.3f}" if len(seen) else "-", f"{overlap:.4f}"),
+        ("solutions", "", f"{law.n_solutions} of {1 << problem.n}"),
+        ("entropy per weight", "", f"{law.entropy:.4f}"),
+    ]
+    report = {
+        **_about(problem, "exact", drawn),
+        "log_partition": law.log_partition,
+        "entropy": law.entropy,
+        "n_solutions": law.n_solutions,
+        "overlap": {"samples": float(seen.mean()) if len(seen) else None, "exact": overlap},
+        "mean_stability": {"samples": float(drawn.stabilities.mean()), "exact": stability},
+    }
+
+    def picture(figure: Figure) -> None:
+        from solspace.plots.samples import overlap_bars, stability_bars
+
+        left, right = figure.subplots(1, 2)
+        stability_bars(drawn, left, *law.stability_distribution())
+        overlap_bars(drawn, right, overlaps, mass)
+
+    return Outcome(drawn, report, rows, ("", "samples", "exact"), "", picture)
+
+
+def _asl(problem: Perceptron, settings: Settings) -> Outcome:
+    from solspace.samplers.localize import localize
+
+    prediction = _expectation(problem, settings, asl=True)
+    damping: Any = settings.damping if settings.damping == "auto" else _number("damping", settings.damping)
+    drawn = localize(
+        problem,
+        n_samples=settings.samples,
+        rng=child(seed_sequence(settings.seed), 1),
+        method=settings.method,
+        damping=damping,
+        precision=settings.precision,
+        device=settings.device,
+        progress=settings.progress,
+        checkpoint=settings.checkpoint,
+        resume=settings.resume,
+    )
+    return _judged(problem, drawn, "asl", prediction)
+
+
+def _annealed(name: str, schedule: str) -> Callable[[Perceptron, Settings], Outcome]:
+    def run(problem: Perceptron, settings: Settings) -> Outcome:
+        from solspace.samplers.anneal import anneal
+
+        drawn = anneal(
+            problem,
+            n_chains=settings.samples,
+            n_sweeps=problem.n if settings.sweeps is None else settings.sweeps,
+            schedule=schedule,
+            rng=child(seed_sequence(settings.seed), 1),
+            mode="solve" if settings.solve else "sample",
+            device=settings.device,
+            progress=settings.progress,
+            checkpoint=settings.checkpoint,
+            resume=settings.resume,
+        )
+        final = problem.with_target(drawn.target)
+        prediction = None if settings.solve else _expectation(final, settings, asl=False)
+        return _judged(final, drawn, name, prediction)
+
+    return run
+
+
+def _expectation(problem: Perceptron, settings: Settings, asl: bool) -> Prediction | None:
+    """Return theory's prediction where the patterns look random, and say before an ASL run whether it can work."""
+    from solspace.theory.prediction import predict
+
+    if not problem.looks_random():
+        if asl and not settings.quiet:
+            say("theory: the patterns do not look independent, so there is no prediction; watch convergence below.")
+        return None
+    try:
+        prediction = predict(problem.target, problem.alpha)
+    except ValueError as error:
+        if not settings.quiet:
+            say(f"theory: {error}")
+        return None
+    if asl and not settings.quiet:
+        say(f"theory: {prediction.summary()}")
+    return prediction
+
+
+def _judged(problem: Perceptron, drawn: Samples, name: str, prediction: Prediction | None) -> Outcome:
+    from solspace.diagnostics import diagnose
+
+    judged = diagnose(drawn, prediction)
+    report = {**_about(problem, name, drawn), **judged.to_dict()}
+    if prediction is not None:
+        report["prediction"] = prediction.to_dict()
+
+    def picture(figure: Figure) -> None:
+        from solspace.plots.samples import sample_panels
+
+        sample_panels(drawn, figure, prediction)
+
+    return Outcome(drawn, report, judged.rows(), ("", "samples", "theory"), judged.verdict, picture, (13, 4))
+
+
+def _about(problem: Perceptron, name: str, drawn: Samples) -> dict[str, Any]:
+    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+    return {"sampler": name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
+
+
+def with_error(values: Any) -> str:
+    """Return mean ± standard error of `values`."""
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return f"{values.mean():.4f}"
+    return f"{values.mean():.4f} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be auto or a number; got {text!r}.") from None
+
+
+DRAW: dict[str, Callable[[Perceptron, Settings], Outcome]] = {
+    "asl": _asl,
+    "tau": _annealed("tau", "tau"),
+    "sa": _annealed("sa", "temperature"),
+    "exact": _exact,
+}

@@ -1,0 +1,145 @@
+"""`solspace phase`: the t–α diagram of a target, or the α–κ map of its thresholds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from solspace.cli.app import JSON, say, show_json, verb
+from solspace.measure import Target
+from solspace.numerics.files import replacing
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `app`."""
+    app.command("phase")(verb(phase))
+
+
+def phase(
+    prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
+    potential: Annotated[str, typer.Option(help="uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
+    temperature: Annotated[float, typer.Option(help="T; inf is the uniform measure.")] = 0.5,
+    margin: Annotated[float, typer.Option(help="κ, for the t–α diagram.")] = 0.0,
+    alphas: Annotated[
+        str | None, typer.Option(help="Loads as FIRST:LAST:COUNT; around the thresholds unless given.")
+    ] = None,
+    times: Annotated[str | None, typer.Option(help="Times as FIRST:LAST:COUNT; over all windows unless given.")] = None,
+    margins: Annotated[str | None, typer.Option(help="Margins as FIRST:LAST:COUNT: the α–κ map instead.")] = None,
+    out: Annotated[Path, typer.Option(help="The picture; the numbers go beside it as .csv.")] = Path("phase.png"),
+    as_json: JSON = False,
+) -> None:
+    """Draw where sampling by localization works: over times and loads, or (with --margins) over loads and margins.
+
+    The lines are exact: a window narrower than the grid is drawn, and is in the CSV, all the same.
+
+    - the paper's Fig. 1, centre: `solspace phase --prior spherical --potential uniform --margin -2.5`
+
+    - the paper's Fig. 1, right: `solspace phase --prior spherical --potential uniform --margins=-2.6:-0.2:25`
+
+    - the paper's Fig. 2, left: `solspace phase`
+    """
+    target = Target(prior, potential, temperature, margin)
+    if margins is not None:
+        result, table, draw = _map(target, _grid("margins", margins))
+    else:
+        result, table, draw = _diagram(target, alphas, times)
+    with replacing(out.with_suffix(".csv")) as file:
+        file.write(_csv(table).encode())
+    _draw(draw, out)
+    if as_json:
+        show_json(result.to_dict())
+        return
+    print(result)
+    say(f"wrote {out} and {out.with_suffix('.csv')}")
+
+
+def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any, dict[str, Any], Any]:
+    from solspace.theory.phases import phase_diagram
+    from solspace.theory.thresholds import thresholds
+
+    limits = thresholds(target)
+    loads = _grid("alphas", alphas) if alphas is not None else _loads(limits)
+    clock = _grid("times", times) if times is not None else None
+    diagram = phase_diagram(target, loads, np.linspace(0, 1, 2) if clock is None else clock)
+    if clock is None:
+        high = diagram.spinodal_high[np.isfinite(diagram.spinodal_high)]
+        clock = np.linspace(0, 1.25 * high.max() if len(high) else 2.0, 51)
+        diagram = phase_diagram(target, loads, clock)
+    names = ("spinodal_low", "maxwell", "spinodal_high", "samplable", "stable", "satisfiable")
+    table = {"alpha": diagram.alphas, **{name: getattr(diagram, name) for name in names}}
+
+    def draw(ax: Any) -> None:
+        from solspace.plots import diagrams
+
+        rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
+        windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
+        diagrams.regimes(list(zip(diagram.alphas, windows)), ax, float(clock[-1]))
+        diagrams.mark_loads(
+            ax, {name: getattr(limits, name) for name in ("asl", "dynamical", "condensation", "dat")}, 0.35
+        )
+        ax.set_title(str(target))
+
+    return diagram, table, draw
+
+
+def _loads(limits: Any) -> Any:
+    known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, limits.capacity) if x]
+    if not known:
+        return np.linspace(0.05, 1.0, 50)
+    low, high = min(known), max(x for x in known if x < 1.6 * min(known))
+    return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
+
+
+def _map(target: Target, margins: Any) -> tuple[Any, dict[str, Any], Any]:
+    from solspace.theory.phases import sampling_map
+
+    found = sampling_map(target, margins)
+    names = ("asl", "dat", "dynamical", "condensation", "capacity", "capacity_rs", "capacity_1rsb")
+    lines = {name: getattr(found, name) for name in names}
+
+    def draw(ax: Any) -> None:
+        from solspace.plots import diagrams
+
+        diagrams.alpha_kappa(found.margins, lines, ax)
+        if np.nanmax(lines["capacity"]) > 30:
+            ax.set_xscale("log")
+            ax.set_xlim(0.8 * float(np.nanmin(lines["asl"])), None)
+        ax.legend()
+        ax.set_title(f"{target.prior} weights, {target.potential} potential")
+
+    return found, {"margin": found.margins, **lines}, draw
+
+
+def _grid(name: str, text: str) -> Any:
+    try:
+        first, last, count = text.split(":")
+        grid = np.linspace(float(first), float(last), int(count))
+    except ValueError:
+        raise ValueError(f"--{name} must be FIRST:LAST:COUNT, as in 0.1:0.8:50; got {text!r}.") from None
+    if not 1 <= len(grid) <= 10_000:
+        raise ValueError(f"--{name} must ask for 1 to 10000 values; got {len(grid)}.")
+    return grid
+
+
+def _csv(table: dict[str, Any]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(table)
+    for row in zip(*table.values()):
+        writer.writerow(["" if isinstance(x, float) and np.isnan(x) else x for x in row])
+    return text.getvalue()
+
+
+def _draw(draw: Any, out: Path) -> None:
+    from solspace.plots.style import panels, style
+
+    with style():
+        figure, ax = panels(1, width=6.4, height=4.6)
+        draw(ax)
+        with replacing(out) as file:
+            figure.savefig(file, format=out.suffix.lstrip(".") or "png")

@@ -1,0 +1,125 @@
+"""`solspace predict`: what theory says about a target at a load, before any run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from solspace.cli.app import JSON, say, show_json, show_table, verb
+from solspace.measure import Target
+
+TIMES = (0.0, 0.5, 1.0, 2.0, 4.0)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `app`."""
+    app.command("predict")(verb(predict))
+
+
+def predict(
+    alpha: Annotated[float, typer.Option(help="Load: constraints per weight.")] = 0.3,
+    prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
+    potential: Annotated[str, typer.Option(help="uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
+    temperature: Annotated[float, typer.Option(help="T; inf is the uniform measure.")] = 0.5,
+    margin: Annotated[float, typer.Option(help="κ: what a stability must reach.")] = 0.0,
+    times: Annotated[str | None, typer.Option(help="Times of the curves φ_t(q), as in 0,0.5,2.")] = None,
+    no_thresholds: Annotated[bool, typer.Option("--no-thresholds", help="Leave the thresholds out: faster.")] = False,
+    out: Annotated[Path, typer.Option(help="The picture.")] = Path("prediction.png"),
+    as_json: JSON = False,
+) -> None:
+    """Say what replica theory predicts: order parameters, thresholds around the load, regimes; and draw it.
+
+    Green: φ_t(q) has one maximum at time t. Yellow: a second one, lower. Red: the second one is higher, and sampling by
+    localization fails. All three: `solspace predict --prior spherical --potential uniform --margin -2.5 --alpha 278`.
+    """
+    from solspace.theory.prediction import predict as theory
+
+    prediction = theory(Target(prior, potential, temperature, margin), alpha)
+    limits = None
+    if not no_thresholds:
+        from solspace.theory.thresholds import thresholds
+
+        limits = thresholds(prediction.target)
+    chosen = _times(times, prediction)
+    _draw(prediction, chosen, out)
+    if as_json:
+        show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
+        return
+    rows = [
+        ("overlap r", f"{prediction.overlap:.9g}"),
+        ("conjugate r̂", f"{prediction.conjugate:.9g}"),
+        ("free entropy φ", f"{prediction.free_entropy:.9g}"),
+        ("entropy per weight", f"{prediction.entropy:.9g}"),
+        ("replicon", f"{prediction.replicon:.6g}"),
+        ("mean stability", f"{prediction.mean_stability:.6g}"),
+    ]
+    if prediction.norm_conjugate is not None:
+        rows.insert(2, ("norm conjugate r̂_d", f"{prediction.norm_conjugate:.9g}"))
+    show_table(f"{prediction.target}, α = {alpha:g}", rows, ("", "value"))
+    if limits is not None:
+        show_table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is"))
+    print(prediction.summary())
+    say(f"wrote {out}")
+
+
+NAMES = {
+    "asl": "ASL stops",
+    "dat": "replica symmetry breaks (dAT)",
+    "dynamical": "a second maximum appears at t = 0 (d1RSB)",
+    "condensation": "it takes over at t = 0 (static 1RSB)",
+    "capacity": "solutions end (capacity)",
+    "capacity_rs": "capacity, replica symmetric (Gardner)",
+    "capacity_1rsb": "capacity, 1RSB",
+}
+
+
+def _around(limits: Any, alpha: float) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, words in NAMES.items():
+        value = getattr(limits, name)
+        if value is None:
+            if not name.startswith("capacity_"):
+                rows.append((words, "none", ""))
+        else:
+            rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
+    return rows
+
+
+def _times(text: str | None, prediction: Any) -> list[float]:
+    if text is not None:
+        try:
+            return sorted(float(word) for word in text.split(","))
+        except ValueError:
+            raise ValueError(f"--times must be numbers separated by commas, as in 0,0.5,2; got {text!r}.") from None
+    inside = [float(t) for window in prediction.windows for t in window if np.isfinite(t) and t > 0]
+    if inside:
+        low, high = min(inside), max(inside)
+        return [
+            0.0,
+            low,
+            *(float(t) for window in prediction.windows[:1] for t in window[1:2] if t > 0),
+            high,
+            1.3 * high,
+        ]
+    return list(TIMES)
+
+
+def _draw(prediction: Any, times: list[float], out: Path) -> None:
+    from solspace.numerics.files import replacing
+    from solspace.plots import theory
+    from solspace.plots.style import panels, style
+
+    with style():
+        figure, axes = panels(4, width=4.0)
+        theory.free_entropy(prediction, sorted(set(times)), axes[0])
+        theory.localization_curve(prediction, axes[1])
+        theory.overlap_path(prediction, axes[2])
+        theory.stability_density(prediction, axes[3])
+        flags = "" if prediction.stable else ", RS unstable"
+        flags += "" if prediction.satisfiable else ", past capacity"
+        figure.suptitle(f"{prediction.target}, α = {prediction.alpha:g}{flags}")
+        with replacing(out) as file:
+            figure.savefig(file, format=out.suffix.lstrip(".") or "png")

@@ -1,0 +1,175 @@
+"""The part of the page that draws samples: its controls, the run under way, and what is left to download."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import panel as pn
+
+from solspace.explorer.controls import Choice, Field
+from solspace.explorer.state import SAMPLERS, refusal
+from solspace.explorer.worker import Worker
+
+if TYPE_CHECKING:
+    from solspace.explorer.page import Page
+
+
+class Running:
+    """Sampler controls of a page, and its worker process."""
+
+    def __init__(self, page: Page, styles: str) -> None:
+        self.page = page
+        self.worker: Worker | None = None
+        self.patterns: Any = None
+        self._begun = 0.0
+        s = page.settings
+        options = {label: name for name, label in SAMPLERS.items()}
+        self.fields: dict[str, Any] = {
+            "sampler": Choice("sampler", "sampler", options, s.sampler, page.changed, styles),
+            "n": Field("n", "weights N", s.n, page.changed, styles),
+            "samples": Field("samples", "samples", s.samples, page.changed, styles),
+            "sweeps": Field("sweeps", "sweeps", s.sweeps, page.changed, styles),
+            "patterns": Choice("patterns", "random patterns", {"binary (±1)": "binary", "Gaussian": "gaussian"},
+                               s.patterns, page.changed, styles),
+            "seed": Field("seed", "seed", s.seed, page.changed, styles),
+        }  # fmt: skip
+        look = {"stylesheets": [styles], "margin": (8, 8, 4, 0)}
+        self.start = pn.widgets.Button(name="Sample", button_type="primary", css_classes=["start"], **look)
+        self.stop = pn.widgets.Button(name="Stop", disabled=True, css_classes=["stop"], **look)
+        self.start.on_click(lambda event: self.run())
+        self.stop.on_click(lambda event: self.halt())
+        self.refused = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
+        self.outcome = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
+        self.upload = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
+        self.forget = pn.widgets.Button(name="Back to random patterns", visible=False, **look)
+        self.forget.on_click(lambda event: self.use_random())
+        self.controls = pn.Column(
+            *(field.layout for field in self.fields.values()), pn.Row(self.start, self.stop, self.forget, margin=0),
+            self.refused, margin=0, sizing_mode="stretch_width",
+        )  # fmt: skip
+        self.settings_changed()
+
+    # ---- what is allowed
+
+    def settings_changed(self) -> None:
+        """Look again whether a run is allowed, and say so."""
+        s = self.page.settings
+        self.fields["sweeps"].layout.visible = s.sampler != "asl"
+        own = self.patterns is not None
+        for name in ("n", "patterns"):
+            self.fields[name].layout.visible = not own
+        self.forget.visible = own
+        why = self._refusal()
+        self.refused.object = f'<div class="refused" role="alert">{escape(why)}</div>' if why else ""
+        self.start.disabled = bool(why) or self.busy
+        self.stop.disabled = not self.busy
+
+    def _refusal(self) -> str:
+        s, facts = self.page.settings, self.page.facts
+        shape = None if self.patterns is None else self.patterns.shape
+        if shape is None and facts is not None and facts["alpha"] == s.alpha and not facts["satisfiable"]:
+            return f"α = {s.alpha:g} is past capacity: there is nothing to sample."
+        return refusal(s, shape)
+
+    @property
+    def busy(self) -> bool:
+        """True while a run is under way."""
+        return self.worker is not None and self.worker.busy
+
+    # ---- the run
+
+    def run(self) -> None:
+        """Start a run with the page's settings."""
+        if self.busy or self._refusal():
+            return
+        if not self.page.service.may_run(self.page):
+            self._tell("The machine is busy with other visitors' runs; try again when one has ended.")
+            return
+        self.page.charts.clear_run()
+        self.page.charts.annealing.visible = self.page.settings.sampler != "asl"
+        self.page.service.publish(self.page.token, {})
+        self.worker = self.worker or Worker()
+        self._begun = time.monotonic()
+        self._progress({"fraction": 0.0, "words": "starting; the first run compiles, which can take a minute"})
+        self.worker.submit("sample", (self.page.settings, self.patterns), self._heard)
+        self.settings_changed()
+
+    def halt(self) -> None:
+        """Stop the run."""
+        if self.worker is not None:
+            self.stop.disabled = True
+            self.worker.stop()
+
+    def close(self) -> None:
+        """End the worker."""
+        if self.worker is not None:
+            self.worker.close()
+
+    def _heard(self, kind: str, value: Any) -> None:
+        self.page._later(partial(self._show, kind, value))
+
+    def _show(self, kind: str, value: Any) -> None:
+        if kind == "update":
+            self.page.charts.show_run(value)
+            self._progress(value)
+            return
+        if kind == "done":
+            self.page.charts.show_run(value)
+            self.page.service.publish(self.page.token, value["files"])
+            self._tell(
+                value["verdict"], value["rows"], value["files"], {True: "green", False: "red"}.get(value["fair"], "")
+            )
+        elif kind == "stopped":
+            self._tell("Stopped. Unfinished samples are not fair, so nothing is kept.")
+        else:
+            self._tell(f"The run failed: {value}")
+        self.settings_changed()
+
+    def _progress(self, update: dict[str, Any]) -> None:
+        done, elapsed = update["fraction"], time.monotonic() - self._begun
+        left = f", about {elapsed * (1 - done) / done:.0f} s left" if done > 0.02 and elapsed > 2 else ""
+        self.outcome.object = (
+            f'<div class="run" role="status"><progress max="1" value="{done:.3f}" aria-label="progress"></progress>'
+            f"<div>{escape(update['words'])}{left}</div></div>"
+        )
+
+    def _tell(self, sentence: str, rows: Any = (), files: Any = (), colour: str = "") -> None:
+        table = "".join(
+            f'<tr><th scope="row">{escape(name)}</th><td>{escape(seen)}</td><td>{escape(theory)}</td></tr>'
+            for name, seen, theory in rows
+        )
+        head = "<tr><th></th><td>samples</td><td>theory</td></tr>" if rows else ""
+        links = "".join(f'<a href="files/{self.page.token}/{name}" download="{name}">{name}</a>' for name in files)
+        self.outcome.object = (
+            f'<div class="run" role="status"><div class="fair {colour}">{escape(sentence)}</div>'
+            f"<table>{head}{table}</table>{'<div>Download: ' + links + '</div>' if links else ''}</div>"
+        )
+
+    # ---- own patterns
+
+    def uploaded(self, kind: str, value: Any) -> None:
+        """Take over patterns (m, n) that a user sent, or say why not; called from any thread."""
+        self.page._later(partial(self._show_upload, kind, value))
+
+    def _show_upload(self, kind: str, value: Any) -> None:
+        if kind == "done":
+            self.patterns = value
+            m, n = value.shape
+            word = "±1" if value.dtype.itemsize == 1 else "real-valued"
+            text = f"Your patterns: M = {m}, N = {n}, {word}, α = {m / n:.4g}. Theory lines hold for random patterns."
+            self.upload.object = f'<div class="run" role="status">{escape(text)}</div>'
+            if 0.001 <= m / n <= 10_000:
+                self.page.fields["alpha"].show(m / n)
+                self.page.changed("alpha", m / n)
+        else:
+            self.upload.object = f'<div class="refused" role="alert">Refused: {escape(str(value))}</div>'
+        self.settings_changed()
+
+    def use_random(self) -> None:
+        """Go back to a random instance."""
+        self.patterns = None
+        self.upload.object = ""
+        self.settings_changed()

@@ -1,0 +1,234 @@
+"""A run of the page: draw samples, show how far it is, and make the files that are left. Runs in a worker process.
+
+What runs here is what `code.program` prints, call by call, so that a user's own session gives the same samples.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import solspace as ss
+from solspace.explorer.code import program
+from solspace.explorer.state import Settings
+from solspace.explorer.worker import reporting
+from solspace.measure import Target
+from solspace.problem import Perceptron
+from solspace.samples import Samples
+
+Array = NDArray[Any]
+BEAT = 0.2
+"""Seconds between two updates of a page."""
+SCHEDULES = {"tau": "tau", "sa": "temperature"}
+
+
+@reporting
+def sample(settings: Settings, patterns: Array | None, report: Callable[[Any], None]) -> dict[str, Any]:
+    """Return what the page shows after a run on a random instance or on the user's `patterns` (m, n)."""
+    s, target = settings, settings.target
+    if patterns is None:
+        problem = ss.Perceptron.random(n=s.n, alpha=s.alpha, target=target, patterns=s.patterns, rng=s.seed)
+    else:
+        problem = ss.Perceptron(patterns, target=target)
+    watch = Watch(problem, s, report)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        if s.sampler == "asl":
+            samples = ss.localize(
+                problem, n_samples=s.samples, rng=s.seed + 1, callback=watch.localized, progress=False
+            )
+        else:
+            samples = ss.anneal(
+                problem, n_chains=s.samples, n_sweeps=s.sweeps, schedule=SCHEDULES[s.sampler], rng=s.seed + 1,
+                n_threads=1, callback=watch.annealed, progress=False,
+            )  # fmt: skip
+        report({"fraction": 1.0, "words": "comparing with theory", **watch.stabilities(samples.stabilities)})
+        prediction = _prediction(target, problem.alpha)
+        judged = ss.diagnose(samples, prediction if patterns is None else None)
+    return {
+        "fraction": 1.0,
+        **watch.stabilities(samples.stabilities),
+        **_end(samples, watch),
+        "verdict": " ".join([judged.verdict, *judged.notes, *_sentences(notes)]),
+        "fair": judged.fair,
+        "rows": [*judged.rows(), ("seconds", f"{samples.info['wall_time']:.2f}", "")],
+        "files": _files(s, samples, prediction, judged, patterns is not None),
+    }
+
+
+class Watch:
+    """Turns what samplers tell into updates of the page, a few a second."""
+
+    def __init__(self, problem: Perceptron, settings: Settings, report: Callable[[Any], None]) -> None:
+        self.problem, self.settings, self.report = problem, settings, report
+        self._last = -np.inf
+        self._missed: list[tuple[int, float]] = []
+
+    def _due(self) -> bool:
+        self.report(None)
+        now = time.monotonic()
+        if now - self._last < BEAT:
+            return False
+        self._last = now
+        return True
+
+    def localized(self, path: Any) -> None:
+        """Tell of a step of localization."""
+        if not self._due():
+            return
+        t, q = (
+            np.nanmean(values[-1]) if np.isfinite(values[-1]).any() else np.nan for values in (path.t, path.overlap)
+        )
+        seen = overlap_path(path.t, path.overlap)
+        end = 20.0 if self.problem.target.prior.name == "binary" else 1e4
+        words = f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}"
+        means = getattr(path, "means", None)
+        bars = {} if means is None else self._decoded(means())
+        self.report(
+            {"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars}
+        )
+
+    def _decoded(self, means: Array) -> dict[str, Any]:
+        return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
+
+    def annealed(self, chains: Any) -> None:
+        """Tell of some sweeps of annealing."""
+        stabilities = self.problem.stabilities(chains.weights)
+        violated = self.problem.target.violated(stabilities).sum(axis=1)
+        self._missed.append((chains.sweep, float(violated.mean())))
+        if not self._due():
+            return
+        total = chains.energy.shape[1]
+        words = f"sweep {chains.sweep} of {total}, {violated.mean():.3g} constraints violated on average"
+        self.report(
+            {"fraction": chains.sweep / total, "words": words, "energy": energy(chains.energy, self.problem.n),
+             "missed": self.missed, **self.stabilities(stabilities)}
+        )  # fmt: skip
+
+    @property
+    def missed(self) -> dict[str, Array]:
+        """Violated constraints, mean over chains, at the sweeps seen."""
+        sweeps, violated = np.array(self._missed).reshape(-1, 2).T
+        return {"sweep": sweeps, "violations": violated}
+
+    def stabilities(self, values: Array) -> dict[str, Any]:
+        """Return the histogram of stabilities, any shape, as bars."""
+        return {"bars": histogram(values, self.problem.target, self.problem.n)}
+
+
+def histogram(values: Array, target: Target, n: int) -> dict[str, Array]:
+    """Return bars (left, right, top): bins of whole lattice steps 2/√n from the margin on, at most about 60.
+
+    >>> bars = histogram(np.array([0.1, 0.3, 2.9]), Target(), 100)
+    >>> float((bars["top"] * (bars["right"] - bars["left"])).sum().round(12))
+    1.0
+    """
+    step = 2 / np.sqrt(n)
+    values = values[np.isfinite(values)]
+    low, high = (float(x) for x in np.quantile(values, [0.001, 0.999]))
+    width = step * max(1, np.ceil(max((high - low) / 60, 0.08) / step))
+    first = target.margin + width * np.floor((values.min() - target.margin) / width)
+    edges = first + width * np.arange(np.ceil((values.max() - first) / width) + 1.5)
+    counts, _ = np.histogram(values, edges)
+    return {"left": edges[:-1], "right": edges[1:], "top": counts / (counts.sum() * width)}
+
+
+def overlap_path(t: Array, overlap: Array) -> dict[str, Array]:
+    """Return the mean over samples of times and overlaps (steps, k), step by step, without t = 0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        t, q = np.nanmean(t, axis=1), np.nanmean(overlap, axis=1)
+    good = np.isfinite(t) & np.isfinite(q) & (t > 0)
+    return {"t": t[good], "q": q[good]}
+
+
+def energy(values: Array, n: int, most: int = 400) -> dict[str, Array]:
+    """Return the mean energy per weight of the sweeps done, thinned to about `most` points."""
+    done = np.isfinite(values).all(axis=0)
+    mean = values[:, done].mean(axis=0) / n
+    stride = max(1, len(mean) // most)
+    return {"sweep": 1.0 + np.arange(len(mean))[::stride], "energy": mean[::stride]}
+
+
+def _prediction(target: Target, alpha: float) -> Any:
+    try:
+        return ss.predict(target, alpha=alpha)
+    except ValueError:  # past capacity: samples are still shown, without a theory line
+        return None
+
+
+def _end(samples: Samples, watch: Watch) -> dict[str, Any]:
+    if "overlap" in samples.info:
+        return {"seen": overlap_path(samples.info["t"], samples.info["overlap"])}
+    return {"energy": energy(samples.info["energy"], samples.n), "missed": watch.missed}
+
+
+def _sentences(notes: list[warnings.WarningMessage]) -> list[str]:
+    return [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
+
+
+def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, own: bool) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as folder:
+        samples.save(Path(folder) / "samples.npz")
+        packed = (Path(folder) / "samples.npz").read_bytes()
+    report = {
+        "settings": {name: getattr(settings, name) for name in settings.__dataclass_fields__ if name != "theme"},
+        "prediction": None if prediction is None else prediction.to_dict(),
+        "diagnosis": judged.to_dict(),
+        "solved": int(samples.solved.sum()),
+        "samples": len(samples),
+    }
+    return {
+        "samples.npz": packed,
+        "report.json": json.dumps(_plain(report), indent=2).encode(),
+        **pictures(samples, prediction),
+        "code.py": program(settings, own).encode(),
+    }
+
+
+def pictures(samples: Samples, prediction: Any) -> dict[str, bytes]:
+    """Return a picture of the run by file name: stabilities, and the path of the overlap or the energy."""
+    from matplotlib.figure import Figure
+
+    from solspace.plots import samples as plots
+    from solspace.plots import theory
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plots.stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
+    if "overlap" in samples.info:
+        if prediction is not None:
+            theory.overlap_path(prediction, right)
+        seen = overlap_path(samples.info["t"], samples.info["overlap"])
+        right.plot(seen["t"], seen["q"], "o", ms=4, color=plots.BLUE, label="samples")
+        right.set(xlim=(0, 20), xlabel="time $t$", ylabel="overlap")
+        right.legend(frameon=False, loc="lower right")
+    else:
+        seen = energy(samples.info["energy"], samples.n)
+        right.plot(seen["sweep"], seen["energy"], color=plots.BLUE)
+        right.set(xlabel="sweep", ylabel="energy per weight", title="annealing")
+    made = {}
+    for kind in ("svg", "png"):
+        file = BytesIO()
+        figure.savefig(file, format=kind, dpi=160)
+        made[f"picture.{kind}"] = file.getvalue()
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,174 @@
+"""The server of the explorer: loopback unless told otherwise, and nothing from outside.
+
+Every visitor gets a `Page`. They share two pools of worker processes for theory, one that answers at once and one in
+the background; each run has a process of its own. When a tab closes, its page is closed within seconds and its run
+with it. Downloads and uploads are plain HTTP under a secret token of the page.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import webbrowser
+from typing import TYPE_CHECKING, Any
+
+import panel as pn
+from tornado.web import HTTPError, RequestHandler, stream_request_body
+
+from solspace.explorer.pool import Pool
+from solspace.explorer.state import Settings
+from solspace.explorer.uploads import MAX_BYTES
+
+if TYPE_CHECKING:
+    from solspace.explorer.page import Page
+
+MAX_RUNS = 16
+"""Runs under way at once, over all pages."""
+LIFETIME = 12_000
+"""Milliseconds that a page outlives its connection: as long as a slow machine needs to load it."""
+KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
+         "py": "text/x-python"}  # fmt: skip
+
+
+class Service:
+    """What all pages share."""
+
+    def __init__(self) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.theory = Pool(min(cores, 4), niceness=0, patience=20.0)
+        self.background = Pool(min(cores, 4), niceness=10, patience=120.0)
+        self.pages: dict[str, Page] = {}
+        self.files: dict[str, dict[str, bytes]] = {}
+
+    def register(self, page: Page) -> str:
+        """Return the secret token under which `page` is known."""
+        token = secrets.token_hex(16)
+        self.pages[token] = page
+        return token
+
+    def forget(self, token: str) -> None:
+        """Drop a page and its files."""
+        self.pages.pop(token, None)
+        self.files.pop(token, None)
+
+    def publish(self, token: str, files: dict[str, bytes]) -> None:
+        """Offer `files` of a page's last run for download."""
+        self.files[token] = files
+
+    def may_run(self, page: Page) -> bool:
+        """Tell whether another run may start."""
+        return sum(other.running.busy for other in self.pages.values()) < MAX_RUNS
+
+    def close(self) -> None:
+        """End all processes."""
+        for page in list(self.pages.values()):
+            page.close()
+        self.theory.close()
+        self.background.close()
+
+
+class _Handler(RequestHandler):
+    def initialize(self, service: Service) -> None:
+        self.service = service
+
+    def set_default_headers(self) -> None:
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+
+class Download(_Handler):
+    """A file of the page's last run."""
+
+    def get(self, token: str, name: str) -> None:
+        """Send the file."""
+        content = self.service.files.get(token, {}).get(name)
+        if content is None:
+            raise HTTPError(404)
+        self.set_header("Content-Type", KINDS[name.rpartition(".")[2]])
+        self.set_header("Content-Disposition", f'attachment; filename="{name}"')
+        self.finish(content)
+
+
+@stream_request_body
+class Upload(_Handler):
+    """Patterns that a user sends to the page; kept in memory, never on the disk."""
+
+    def prepare(self) -> None:
+        """Refuse what is too large before it comes."""
+        self.parts: list[bytes] = []
+        self.request.connection.set_max_body_size(MAX_BYTES)  # type: ignore[union-attr]
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep a part."""
+        self.parts.append(chunk)
+
+    def post(self, token: str) -> None:
+        """Have the content read by a worker and hand it to the page."""
+        page = self.service.pages.get(token)
+        if page is None:
+            raise HTTPError(404)
+        size = self.request.headers.get("X-Refused-Size", "")
+        if size:
+            mib = int(size) / 2**20 if size.isdecimal() else 0
+            page.running.uploaded("failed", f"the file has {mib:.0f} MiB; the limit is {MAX_BYTES // 2**20} MiB.")
+        else:
+            content = b"".join(self.parts)
+            take = page.running.uploaded
+            self.service.background.ask((token, "upload"), "upload", (content,), take, remember=False)
+        self.finish()
+
+
+def free_port(host: str, port: int) -> int:
+    """Return `port` if it is free on `host`, any free one for 0; `ValueError` if it is taken."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ValueError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port."
+            ) from None
+        return int(probe.getsockname()[1])
+
+
+def make_server(service: Service, host: str, port: int) -> Any:
+    """Return the server, not yet started, on a port that is free."""
+    from solspace.explorer.page import make_page
+
+    pn.extension(inline=True)
+    names = ["*"] if host in ("0.0.0.0", "::") else [f"{name}:{port}" for name in {host, "127.0.0.1", "localhost"}]
+    return pn.serve(
+        {"/": make_page(service)},
+        port=port,
+        address=host,
+        show=False,
+        start=False,
+        verbose=False,
+        title="solspace explorer",
+        websocket_origin=names,
+        check_unused_sessions_milliseconds=1000,
+        unused_session_lifetime_milliseconds=LIFETIME,
+        extra_patterns=[
+            (r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)", Download, {"service": service}),
+            (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
+        ],
+    )
+
+
+def serve(host: str, port: int, browser: bool, say: Any) -> None:
+    """Serve the page until Ctrl-C."""
+    port = free_port(host, port)
+    service = Service()
+    first = Settings()
+    service.theory.start("curves", (first.target.to_json(), first.alpha, first.time))
+    server = make_server(service, host, port)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+    say(f"solspace explorer: {address}  (Ctrl-C ends it)")
+    if browser:
+        webbrowser.open(address)
+    try:
+        server.run_until_shutdown()
+    finally:
+        service.close()

@@ -1,0 +1,188 @@
+"""The settings of a page: what may be asked for, and how a URL carries it.
+
+A page's state is a value. Every field is read from text by `parse`, which refuses nonsense with a sentence; the query
+of a URL holds the fields that differ from the defaults, so that a link is a state and a state is a link.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from solspace.measure import Target
+from solspace.measure.potentials import REGISTRY, as_potential
+from solspace.numerics.names import unknown
+
+PRIORS = ("binary", "spherical")
+SAMPLERS = {"asl": "ASL", "tau": "τ-annealing", "sa": "simulated annealing"}
+ENSEMBLES = ("binary", "gaussian")
+THEMES = ("auto", "light", "dark")
+MAX_ENTRIES = 10**8
+"""Pattern entries (N times M) that one run on the page may have."""
+MAX_STABILITIES = 5 * 10**6
+"""Stabilities (samples times M) that one run on the page may keep."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a page shows and runs.
+
+    >>> Settings(alpha=0.6).query()
+    'alpha=0.6'
+    >>> Settings.from_query({"alpha": "0.6", "temperature": "0"})
+    (Settings(prior='binary', potential='log', temperature=0.5, margin=0.0, alpha=0.6, time=1.0, sampler='asl', n=1001,
+    samples=16, sweeps=200, patterns='binary', seed=0, theme='auto'), ['T must lie between 0.05 and 20; got 0.'])
+    """
+
+    prior: str = "binary"
+    potential: str = "log"
+    temperature: float = 0.5
+    margin: float = 0.0
+    alpha: float = 0.3
+    time: float = 1.0
+    sampler: str = "asl"
+    n: int = 1001
+    samples: int = 16
+    sweeps: int = 200
+    patterns: str = "binary"
+    seed: int = 0
+    theme: str = "auto"
+
+    @property
+    def target(self) -> Target:
+        """The measure."""
+        return Target(self.prior, self.potential, self.temperature, self.margin)
+
+    def with_text(self, name: str, text: str) -> Settings:
+        """Return the settings with one field read from what a user typed; `ValueError` with a sentence if refused."""
+        return replace(self, **{name: parse(name, text)})
+
+    def query(self) -> str:
+        """Return the query of the URL: the fields that differ from the defaults."""
+        default = Settings()
+        changed = {f.name: getattr(self, f.name) for f in fields(self)}
+        return urlencode({k: _text(v) for k, v in changed.items() if v != getattr(default, k)}, safe="(),")
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
+        """Return the settings of a URL's query, and a sentence for each field that was refused."""
+        settings, refused = cls(), []
+        for field in fields(cls):
+            if field.name in query:
+                try:
+                    settings = settings.with_text(field.name, query[field.name])
+                except ValueError as error:
+                    refused.append(str(error))
+        return settings, refused
+
+    def constraints(self) -> int:
+        """Return M = round(α N), the number of patterns of a random instance."""
+        return max(1, round(self.alpha * self.n))
+
+
+def parse(name: str, text: str) -> Any:
+    """Return the value of field `name` that `text` stands for.
+
+    >>> parse("alpha", " 1/3 ")
+    0.3333333333333333
+    >>> parse("n", "1e9")
+    Traceback (most recent call last):
+    ...
+    ValueError: N must lie between 3 and 50000; got 1000000000.
+    """
+    return _PARSERS[name](str(text).strip())
+
+
+def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
+    """Return why a run with `settings` is refused, on a random instance or on patterns of `shape` (m, n); else ''.
+
+    >>> refusal(Settings(n=20000, alpha=0.5))
+    'N = 20000 at α = 0.5 makes 2e+08 pattern entries and the page takes at most 1e+08: choose N ≤ 14142.'
+    """
+    m, n = shape or (settings.constraints(), settings.n)
+    if m * n > MAX_ENTRIES:
+        limit = math.isqrt(int(MAX_ENTRIES / settings.alpha))
+        return (
+            f"N = {n} at α = {settings.alpha:g} makes {m * n:.2g} pattern entries and the page takes at most "
+            f"{MAX_ENTRIES:.2g}: choose N ≤ {limit}."
+        )
+    if settings.samples * m > MAX_STABILITIES:
+        return f"{settings.samples} samples of {m} constraints are too many for a page: at most {MAX_STABILITIES // m}."
+    if settings.sampler != "asl" and settings.prior != "binary":
+        return f"{SAMPLERS[settings.sampler]} flips ±1 weights; the weights are {settings.prior}: choose ASL."
+    if settings.sampler == "tau" and as_potential(settings.potential).name not in ("log", "tau"):
+        return f"τ-annealing ends in the log potential; the potential is {settings.potential}: choose log."
+    return ""
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _number(symbol: str, text: str) -> float:
+    top, _, bottom = text.partition("/")
+    try:
+        value = float(top) / float(bottom) if bottom else float(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{symbol} must be a number; got {text!r}.") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{symbol} must be a finite number; got {text!r}.")
+    return value
+
+
+def _between(symbol: str, low: float, high: float, whole: bool = False) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        value = _number(symbol, text)
+        if whole:
+            if value != round(value):
+                raise ValueError(f"{symbol} must be a whole number; got {text}.")
+            value = int(value)
+        if not low <= value <= high:
+            raise ValueError(f"{symbol} must lie between {low:.10g} and {high:.10g}; got {value:.10g}.")
+        return value
+
+    return read
+
+
+def _one_of(kind: str, allowed: Any) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise unknown(kind, text, allowed)
+        return text
+
+    return read
+
+
+def _potential(text: str) -> str:
+    potential = as_potential(text)
+    values = potential.parameters
+    return f"{potential.name}({', '.join(f'{v:.10g}' for v in values.values())})" if values else potential.name
+
+
+def parameter_names(potential: str) -> list[str]:
+    """Return the names of a potential's parameters.
+
+    >>> parameter_names("band")
+    ['width']
+    """
+    return list(as_potential(REGISTRY[potential]).parameters)
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "prior": _one_of("prior", PRIORS),
+    "potential": _potential,
+    "temperature": _between("T", 0.05, 20),
+    "margin": _between("κ", -6, 2),
+    "alpha": _between("α", 0.001, 10_000),
+    "time": _between("t", 0, 1000),
+    "sampler": _one_of("sampler", SAMPLERS),
+    "n": _between("N", 3, 50_000, whole=True),
+    "samples": _between("samples", 1, 256, whole=True),
+    "sweeps": _between("sweeps", 1, 100_000, whole=True),
+    "patterns": _one_of("patterns", ENSEMBLES),
+    "seed": _between("seed", 0, 2**31 - 1, whole=True),
+    "theme": _one_of("theme", THEMES),
+}

@@ -1,0 +1,38 @@
+"""The numbers of the page, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+THRESHOLDS = {
+    "asl": "α where ASL stops",
+    "dynamical": "α d1RSB (dynamical)",
+    "condensation": "α static 1RSB",
+    "dat": "α dAT",
+    "capacity": "α capacity",
+}
+FACTS = {"overlap": "overlap r", "entropy": "entropy", "free_entropy": "free entropy", "replicon": "replicon"}
+
+
+def numbers(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None) -> str:
+    """Return the table of order parameters and thresholds; thresholds still to come are shown as such.
+
+    >>> "0.5111" in numbers({"overlap": 0.51112, "entropy": .3, "free_entropy": .2, "replicon": .4, "alpha": .3}, None)
+    True
+    """
+    rows = [(label, _number(facts[name]), name) for name, label in FACTS.items()]
+    rows += [
+        (label, "computing…" if thresholds is None else _number(thresholds.get(name)), name)
+        for name, label in THRESHOLDS.items()
+    ]
+    return "<table>" + "".join(
+        f'<tr{" class=parting" if name == "asl" else ""}><th scope="row">{escape(label)}</th>'
+        f'<td data-name="{name}">{escape(value)}</td></tr>'
+        for label, value, name in rows
+    ) + "</table>"  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"

@@ -1,0 +1,193 @@
+"""Averages over a ±1 weight in replica theory: alone with its Gaussian field, and beside a planted weight w* = ±1.
+
+*Alone* (EQUATIONS 2): the field is b ~ N(0, r̂), and r = E tanh² b. *Planted* (EQUATIONS 3): the field is B = b
++ √d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average wanted is of the
+form e^{-d/2} ∫∫ N(b; 0, r̂) sech b · N(B - b; 0, d) f(B) with an f that decays like sech: so on one equidistant
+grid the double sum depends on B - b alone, and its correlation C_f is formed once for all d. The trapezoidal
+rule converges like exp(-π²/step) because the poles of sech lie at ±iπ/2.
+
+1 - q = E sech² B is kept instead of q: near localization q is 1 to all digits while 1 - q and q̂ still tell times apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicHermiteSpline
+from scipy.special import erf
+
+from solspace.numerics.quadrature import gaussian_trapezoid, hermite
+
+Array = NDArray[np.floating[Any]]
+STEP = 0.2
+REACH = 40.0
+_NARROW = 0.12
+"""Variances below this are integrated in units of their own width."""
+
+
+class Alone(NamedTuple):
+    """Averages over b ~ N(0, r̂): E tanh², E sech², E sech⁴, E log 2cosh, and dr/dr̂."""
+
+    overlap: Array
+    variance: Array
+    susceptibility: Array
+    log_cosh: Array
+    slope: Array
+
+
+def alone(conjugate: ArrayLike) -> Alone:
+    """Return the averages for each conjugate r̂ >= 0.
+
+    >>> alone([0.0]).variance, alone([1.0]).variance.round(12)
+    (array([1.]), array([0.60570551]))
+    """
+    conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))[:, None]
+    z, weight = gaussian_trapezoid(0.5, 9.0)
+    b = _grid(REACH)
+    wide = conjugate[:, 0] >= _NARROW
+    result = np.empty((5, len(conjugate)))
+    if wide.any():
+        width = conjugate[wide]
+        density = STEP * np.exp(-(b**2) / (2 * width)) / np.sqrt(2 * np.pi * width)
+        result[:, wide] = _averages(b, density)
+        # b erf(b/√2) has the same growth as log 2cosh b and the average in closed form
+        result[3, wide] += (2 * width / np.sqrt(2 * np.pi * (width + 1)))[:, 0]
+        result[4, wide] /= width[:, 0]
+        result[0, wide] = 1 - result[1, wide]
+    if not wide.all():
+        width = conjugate[~wide]
+        result[:, ~wide] = _averages(np.sqrt(width) * z, np.broadcast_to(weight, (len(width), len(z))))
+        result[3, ~wide] += (2 * width / np.sqrt(2 * np.pi * (width + 1)))[:, 0]
+        result[4, ~wide] = 3 * result[2, ~wide] - 2 * result[1, ~wide]
+    return Alone(*result)
+
+
+def _averages(b: Array, density: Array) -> Array:
+    sech2 = _sech2(b)
+    growth = _log_2cosh(b) - b * erf(b / np.sqrt(2))
+    columns = (np.tanh(b) ** 2, sech2, sech2**2, growth, b * np.tanh(b) * sech2)
+    return np.stack([(density * column).sum(axis=1) for column in columns])
+
+
+class Planted(NamedTuple):
+    """At each d = q̂ - r̂: 1 - q, χ = dq/dq̂ = E sech⁴ B, and the entropy of the weight given its field.
+
+    The last is E[log(1 + e^{-2 w* B})].
+    """
+
+    variance: Array
+    susceptibility: Array
+    uncertainty: Array
+
+
+@dataclass(frozen=True)
+class PlantedIsing:
+    """The field of a weight beside a planted one, at reference conjugate r̂.
+
+    >>> law = PlantedIsing(1.0)
+    >>> law(0.0).variance.round(12)                   # d = 0: nothing beyond the reference is known
+    array([0.60570551])
+    >>> law.excess(law(7.0).variance)[0].round(12)
+    array([7.])
+    """
+
+    conjugate: float
+
+    @cached_property
+    def _source(self) -> tuple[Array, Array]:
+        # points b and weights N(b; 0, r̂) sech b
+        if self.conjugate < _NARROW:
+            z, weight = gaussian_trapezoid(0.5, 9.0)
+            b = np.sqrt(self.conjugate) * z
+            return b, weight / np.cosh(b)
+        b = _grid(min(9.0 * np.sqrt(self.conjugate), REACH))
+        weight = STEP * np.exp(-(b**2) / (2 * self.conjugate)) / np.sqrt(2 * np.pi * self.conjugate)
+        return b, weight / np.cosh(b)
+
+    @cached_property
+    def _correlation(self) -> tuple[Array, Array]:
+        # C_f(m) = Σ_j f(b_j + m h) N(b_j) sech b_j for the three f, m >= 0; both factors are even
+        _, weight = self._source
+        field = _grid(REACH)
+        both = np.stack([np.convolve(column, weight) for column in _decaying(field)], axis=1)
+        half = len(both) // 2
+        both = both[half:] * STEP
+        both[1:] *= 2
+        return (STEP * np.arange(len(both))) ** 2, both
+
+    def __call__(self, excess: ArrayLike) -> Planted:
+        """Return the averages for each `excess` d = q̂ - r̂ >= 0."""
+        excess = np.atleast_1d(np.asarray(excess, dtype=float))
+        result = np.empty((len(excess), 3))
+        wide = excess >= _NARROW
+        if wide.any():
+            result[wide] = self._wide(excess[wide])
+        if not wide.all():
+            result[~wide] = self._narrow(excess[~wide])
+        return Planted(*(result * np.exp(-excess / 2)[:, None]).T)
+
+    def _wide(self, excess: Array) -> Array:
+        d = excess[:, None]
+        if self.conjugate >= _NARROW:
+            square, correlation = self._correlation
+            return (np.exp(-square / (2 * d)) / np.sqrt(2 * np.pi * d)) @ correlation
+        b, weight = self._source
+        field = _grid(REACH)
+        field = field[len(field) // 2 :]
+        columns = 2 * STEP * _decaying(field).T
+        columns[0] /= 2
+        square = (field[:, None] - b) ** 2
+        total = np.empty((len(excess), 3))
+        for row, value in enumerate(excess):
+            total[row] = (np.exp(-square / (2 * value)) @ weight / np.sqrt(2 * np.pi * value)) @ columns
+        return total
+
+    def _narrow(self, excess: Array) -> Array:
+        b, weight = self._source
+        z, share = hermite(24)
+        field = b[None, :, None] + np.sqrt(excess)[:, None, None] * z
+        return np.stack([(column @ share) @ weight for column in _decaying(field)], axis=1)
+
+    def excess(self, variance: ArrayLike) -> tuple[Array, Planted]:
+        """Return d with 1 - q = `variance`, and the averages there: Newton on log(1 - q)."""
+        log_variance = np.log(np.atleast_1d(np.asarray(variance, dtype=float)))
+        start = float(np.log(self([0.0]).variance[0]))
+        reach = 2 * max(start - float(log_variance.min()), 0.0) + 8
+        knots = np.linspace(0, np.sqrt(reach), 48) ** 2
+        table = self(knots)
+        guess = CubicHermiteSpline(-np.log(table.variance), knots, table.variance / table.susceptibility)
+        d = np.clip(guess(-log_variance), 0, reach)
+        for _ in range(8):
+            law = self(d)
+            step = (np.log(law.variance) - log_variance) * law.variance / law.susceptibility
+            d = np.maximum(d + step, 0.0)
+            if np.all(np.abs(step) <= 1e-9 * d + 1e-13):
+                break
+        return d, law
+
+
+def _grid(reach: float) -> Array:
+    # not np.arange(-reach, ...): its rounded increment adds up to 1e-12
+    count = int(np.ceil(reach / STEP - 1e-9))
+    return STEP * np.arange(-count, count + 1)
+
+
+def _sech2(b: Array) -> Array:
+    decay = np.exp(-2 * np.abs(b))
+    return 4 * decay / (1 + decay) ** 2
+
+
+def _log_2cosh(b: Array) -> Array:
+    return np.abs(b) + np.log1p(np.exp(-2 * np.abs(b)))
+
+
+def _decaying(field: Array) -> Array:
+    # sech B, sech³ B, and cosh B (log 2cosh B - B tanh B): cosh times sech², sech⁴ and the entropy of the weight
+    decay = np.exp(-2 * np.abs(field))
+    sech = 2 * np.exp(-np.abs(field)) / (1 + decay)
+    entropy = np.log1p(decay) + 2 * np.abs(field) * decay / (1 + decay)
+    return np.stack([sech, sech**3, entropy / sech])

@@ -1,0 +1,44 @@
+"""Smooth curves on panels: Chebyshev points, the polynomial through them, and roots that a grid would miss."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+
+def chebyshev_points(count: int) -> Array:
+    """Return the Chebyshev points of [0, 1], ascending.
+
+    >>> chebyshev_points(2).round(6)
+    array([0.146447, 0.853553])
+    """
+    return (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
+
+
+@lru_cache(maxsize=8)
+def interpolation(count: int, dense: int) -> Array:
+    """Return the matrix (dense, count) from values at Chebyshev points to `dense` equidistant ones from 0 on."""
+    x = chebyshev_points(count)
+    fine = np.arange(dense) / dense
+    return np.polynomial.legendre.legvander(2 * fine - 1, count - 1) @ np.linalg.inv(
+        np.polynomial.legendre.legvander(2 * x - 1, count - 1)
+    )
+
+
+def hidden_roots(x: Array, y: Array) -> list[float]:
+    """Return the two roots around a local maximum that is negative at three equidistant points and positive between.
+
+    >>> hidden_roots(np.array([-1.0, 0.0, 1.0]), 0.1 - (np.array([-1.0, 0.0, 1.0]) - 0.5) ** 2)[0] > 0
+    True
+    """
+    h = x[2] - x[1]
+    bend, tilt = (y[0] - 2 * y[1] + y[2]) / 2, (y[2] - y[0]) / 2
+    discriminant = tilt**2 - 4 * bend * y[1]
+    if bend >= 0 or discriminant <= 0:
+        return []
+    return [float(x[1] + h * (-tilt + sign * np.sqrt(discriminant)) / (2 * bend)) for sign in (1, -1)]

@@ -1,0 +1,146 @@
+"""Gauss–Legendre panels that are fine near given points and grow away from them.
+
+A function with a feature of size `fine` at a point c, and smooth on the scale of the distance from c elsewhere,
+needs panels of width w(d) = min(max(fine, growth d), cap) at distance d. The panels are laid out by counting:
+N(d) = ∫ dd'/w(d') has a closed form, and edges at equal steps of N are panels of the widths wanted. All
+functions work on a batch: one row of nodes for each member, all rows of one length, so that an integrand is
+called once for the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.floating[Any]]
+ORDER = 16
+"""Nodes in a panel."""
+
+
+@lru_cache(maxsize=8)
+def legendre(order: int = ORDER) -> tuple[Array, Array]:
+    """Return the Gauss–Legendre nodes and weights on [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(order)
+    return (x + 1) / 2, w / 2
+
+
+@lru_cache(maxsize=8)
+def hermite(order: int) -> tuple[Array, Array]:
+    """Return nodes and weights for the average over a standard Gaussian."""
+    x, w = np.polynomial.hermite_e.hermegauss(order)
+    return x, w / w.sum()
+
+
+@lru_cache(maxsize=8)
+def integration_matrix(order: int = ORDER) -> Array:
+    """Return A (order + 1, order): A @ f(nodes) holds the integrals of f from 0 to each node of a panel, and to 1.
+
+    >>> x, w = legendre()
+    >>> bool(np.allclose(integration_matrix() @ x**3, np.append(x, 1.0)**4 / 4, atol=1e-15))
+    True
+    """
+    x, w = legendre(order)
+    basis = np.polynomial.legendre.legvander(2 * x - 1, order)
+    ends = np.polynomial.legendre.legvander(2 * np.append(x, 1.0) - 1, order)
+    degree = np.arange(order)
+    to_coefficients = (2 * degree[:, None] + 1) * basis[:, :order].T * w
+    integrals = np.empty((order + 1, order))
+    integrals[:, 0] = np.append(x, 1.0)
+    integrals[:, 1:] = (ends[:, 2:] - ends[:, :-2]) / (2 * (2 * degree[1:] + 1))
+    return integrals @ to_coefficients
+
+
+def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, growth: float) -> Array:
+    """Return panel edges (q, p + 1) from `start` to `stop`, of width min(max(fine, growth d), cap) or less.
+
+    Members with stop <= start get panels of width zero.
+
+    >>> graded(0.0, 10.0, 1.0, 4.0, 0.5).round(3)
+    array([[ 0.   ,  0.879,  1.758,  2.749,  4.266,  6.62 , 10.   ]])
+    """
+    rows = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=float)) for a in (start, stop, fine, cap)))
+    first_d, last_d, narrow, wide = (row[:, None] for row in rows)
+    first_d = np.maximum(first_d, 0.0)
+    last_d, narrow = np.maximum(last_d, first_d), np.minimum(narrow, wide)
+    near, far = narrow / growth, wide / growth
+    at_near, at_far = 1 / growth, 1 / growth + np.log(wide / narrow) / growth
+
+    def count(d: Array) -> Array:
+        middle = at_near + np.log(np.maximum(d, near) / near) / growth
+        return np.where(d < near, d / narrow, np.where(d < far, middle, at_far + (d - far) / wide))
+
+    first, last = count(first_d), count(last_d)
+    steps = max(int(np.ceil((last - first).max() - 1e-9)), 1)
+    at = first + (last - first) * np.linspace(0, 1, steps + 1)
+    middle = near * np.exp(growth * np.clip(at - at_near, 0, at_far - at_near))
+    edges = np.where(at < at_near, at * narrow, np.where(at < at_far, middle, far + (at - at_far) * wide))
+    edges[:, 0], edges[:, -1] = first_d[:, 0], last_d[:, 0]
+    return edges
+
+
+def nodes(edges: Array) -> tuple[Array, Array]:
+    """Return nodes and weights (q, 16 p) of the panels between `edges` (q, p + 1)."""
+    x, w = legendre()
+    width = np.diff(edges, axis=-1)[..., None]
+    shape = (*edges.shape[:-1], -1)
+    return (edges[..., :-1, None] + width * x).reshape(shape), (width * w).reshape(shape)
+
+
+class Layout(NamedTuple):
+    """Where panels lie: in the windows [low, high] (q,), around `centres`, of width min(max(fine, growth d), cap)."""
+
+    low: Array
+    high: Array
+    centres: tuple[float, ...]
+    fine: Array
+    cap: Array
+    growth: float
+
+
+def around(layout: Layout, close: Sequence[tuple[Array | None, Array | None]] | None = None) -> tuple[Array, Array]:
+    """Return nodes and weights (q, n) of panels graded on both sides of each centre, up to halfway to the next.
+
+    Parameters
+    ----------
+    layout
+        Windows, centres and widths.
+    close
+        For each centre, how far its left and its right side reach at most (q,), in panels of width `fine`;
+        None: all the way, in growing panels.
+
+    >>> x, w = around(Layout(np.array([-1.0]), np.array([2.0]), (0.0,), np.array([0.1]), np.array([1.0]), 0.5))
+    >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)
+    True
+    """
+    centres = np.array(layout.centres)
+    ends = np.concatenate([[-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]])
+    points, weights = [], []
+    for index, centre in enumerate(centres):
+        for sign, end, edge in ((-1, ends[index], layout.low), (1, ends[index + 1], layout.high)):
+            limit = close[index][(sign + 1) // 2] if close else None
+            other = layout.low if sign > 0 else layout.high
+            start = np.maximum(sign * (other - centre), 0.0)
+            stop = np.minimum(sign * (edge - centre), sign * (end - centre))
+            cap = layout.cap
+            if limit is not None:
+                stop, cap = np.minimum(stop, limit), np.minimum(layout.fine, layout.cap)
+            x, w = nodes(graded(start, stop, layout.fine, cap, layout.growth))
+            points.append(centre + sign * x)
+            weights.append(w)
+    return np.concatenate(points, axis=1), np.concatenate(weights, axis=1)
+
+
+def gaussian_trapezoid(step: float, reach: float) -> tuple[Array, Array]:
+    """Return nodes and weights for the average over a standard Gaussian, equidistant from -reach to reach.
+
+    >>> z, w = gaussian_trapezoid(0.5, 8.5)
+    >>> bool(abs(w @ z**4 - 3) < 1e-13)
+    True
+    """
+    count = int(np.ceil(reach / step))
+    z = step * np.arange(-count, count + 1)
+    return z, step * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)

@@ -1,0 +1,59 @@
+"""Where samplers run: the processor, or a CUDA device through CuPy.
+
+CuPy is imported at the first use of a device, never by ``import solspace``. `"auto"` takes a device where there is one
+and falls back to the processor without a word; `"gpu"` says in words what is missing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+from solspace.numerics.names import unknown
+
+DEVICES = ("cpu", "gpu", "auto")
+
+
+def resolve(device: str) -> str:
+    """Return `"cpu"` or `"gpu"`, whichever `device` stands for on this machine.
+
+    >>> resolve("cpu")
+    'cpu'
+    """
+    if device not in DEVICES:
+        raise unknown("device", device, DEVICES)
+    if device == "auto":
+        return "cpu" if missing() else "gpu"
+    if device == "gpu" and missing():
+        raise RuntimeError(f"device='gpu' {missing()} device='auto' falls back to the CPU.")
+    return device
+
+
+@lru_cache(maxsize=1)
+def missing() -> str:
+    """Return what a GPU run lacks on this machine, as the end of a sentence; empty if nothing.
+
+    >>> isinstance(missing(), str)
+    True
+    """
+    if find_spec("cupy") is None:
+        return "needs CuPy: pip install 'solspace[gpu]' (or the CuPy wheel of your CUDA version)."
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.getDeviceCount() > 0:
+            return ""
+    except ImportError as error:
+        return f"needs CuPy, which is installed but cannot be imported: {error}"
+    except Exception as error:  # the driver's absence shows as one of several CuPy errors
+        return f"needs a CUDA device and its driver; CuPy finds none ({error})."
+    return "needs a CUDA device; CuPy finds none."
+
+
+def cupy() -> Any:
+    """Return the CuPy module; raise in words where there is no device to use."""
+    resolve("gpu")
+    import cupy
+
+    return cupy

@@ -1,0 +1,85 @@
+// What chains need before they walk: packed columns, first weights, levels, and the orders in which sites are visited.
+
+typedef signed char i8;
+typedef unsigned short u16;
+
+// Packs some columns of patterns (m, columns) into words (columns, words, threads): slot 4k + b of a thread is bit 8b + k.
+extern "C" __global__ void pack_columns(const i8 *patterns, int m, int columns, int words, int threads, u32 *packed)
+{
+    int column = blockIdx.x * blockDim.x + threadIdx.x, word = blockIdx.y / threads, thread = blockIdx.y % threads;
+    if (column >= columns) return;
+    u32 bits = 0;
+    for (int slot = 0; slot < 32; ++slot) {
+        long long mu = (long long)(32 * word + slot) * threads + thread;
+        if (mu < m && patterns[mu * columns + column] > 0) bits |= 1u << (8 * (slot % 4) + slot / 4);
+    }
+    packed[((size_t)column * words + word) * threads + thread] = bits;
+}
+
+// First weights of each chain: fair signs from the stream of its number.
+extern "C" __global__ void first_weights(const u64 *keys, const int *instance_of, const int *number_of, int n, i8 *weights)
+{
+    int chain = blockIdx.x, block = blockIdx.y * blockDim.x + threadIdx.x;
+    if (128 * block >= n) return;
+    Block drawn = philox(block, 0, number_of[chain], START, keys[instance_of[chain]]);
+    u32 word[4] = {drawn.a, drawn.b, drawn.c, drawn.d};
+    for (int k = 0; k < 128 && 128 * block + k < n; ++k)
+        weights[(size_t)chain * n + 128 * block + k] = word[k / 32] >> (k % 32) & 1 ? 1 : -1;
+}
+
+// Levels of one word's 32 slots: the number of columns with x w > 0, less `base` - 1. Padding counts as patterns of -1.
+extern "C" __global__ void place(const u32 *packed, const int *instance_of, const i8 *weights, int n, int words, int threads,
+                                 int slots, int base, u16 *levels)
+{
+    int chain = blockIdx.x, at = blockIdx.y * blockDim.x + threadIdx.x, word = at / threads, thread = at % threads;
+    if (word >= words) return;
+    const u32 *column = packed + ((size_t)instance_of[chain] * n * words + word) * threads + thread;
+    const i8 *weight = weights + (size_t)chain * n;
+    int count[32] = {0};
+    for (int first = 0; first < n; first += 255) {
+        u32 bytes[8] = {0};
+        int last = min(first + 255, n);
+        for (int i = first; i < last; ++i) {
+            u32 bits = column[(size_t)i * words * threads];
+            if (weight[i] < 0) bits = ~bits;
+#pragma unroll
+            for (int k = 0; k < 8; ++k) bytes[k] += bits >> k & 0x01010101u;
+        }
+#pragma unroll
+        for (int slot = 0; slot < 32; ++slot) count[slot] += bytes[slot / 4] >> (8 * (slot % 4)) & 255u;
+    }
+#pragma unroll
+    for (int slot = 0; slot < 32; ++slot)
+        if (32 * word + slot < slots)
+            levels[((size_t)chain * slots + 32 * word + slot) * threads + thread] = count[slot] + 1 - base;
+}
+
+// A permutation of the sites for each instance (blockIdx.y) and sweep (blockIdx.x): Fisher-Yates, by one thread; the others of
+// its warp draw the numbers. In shared memory if `inside`, else in place. Rows are padded with site 0.
+extern "C" __global__ void site_orders(const u64 *keys, int n, int first_sweep, int row_length, int inside, int *orders)
+{
+    extern __shared__ int sites[];
+    __shared__ u32 drawn[128];
+    int *row = orders + ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * row_length, *site = inside ? sites : row;
+    const u64 key = keys[blockIdx.y];
+    const int lane = threadIdx.x;
+    for (int i = lane; i < (inside ? n : row_length); i += 32) site[i] = i < n ? i : 0;
+    for (int last = (n - 1) / 128; last >= 0; --last) {
+        Block block = philox(32 * last + lane, first_sweep + blockIdx.x, 0, ORDER, key);
+        __syncwarp();
+        drawn[4 * lane] = block.a;
+        drawn[4 * lane + 1] = block.b;
+        drawn[4 * lane + 2] = block.c;
+        drawn[4 * lane + 3] = block.d;
+        __syncwarp();
+        if (lane == 0)
+            for (int i = min(n - 1, 128 * last + 127); i >= max(1, 128 * last); --i) {
+                int j = (int)((u64)drawn[i % 128] * (u64)(i + 1) >> 32), here = site[i];
+                site[i] = site[j];
+                site[j] = here;
+            }
+    }
+    __syncwarp();
+    if (inside)
+        for (int i = lane; i < row_length; i += 32) row[i] = i < n ? sites[i] : 0;
+}

@@ -1,0 +1,251 @@
+// Single flips of +-1 weights on +-1 patterns, in integers: the algorithm of kernels/flips_integer.py, chain for chain.
+//
+// Thread t of a chain's THREADS owns the constraints t, t + THREADS, ...: its slots. What a proposal reads, the field C of
+// these slots, lies in registers as PAIRS pairs of int16; a column's bits for 32 slots are one word, slot 4k + b at bit 8b + k, so
+// that (word >> k) & 0x01010101 are the four bytes by which dp2a selects. A flip moves the levels (registers, or shared memory
+// if LEVELS_SHARED) and reads C anew from the table in shared memory. BATCH proposals are summed at a time, as if those
+// before them were refused: while a chain moves rarely, that saves it waiting. Columns come into a ring in shared memory, HOP at
+// a time and two hops ahead.
+//
+// Set by the host: PAIRS; UNIT, 2 when twice a level fits 16 bits, so that it is the place in the table, else 1; SOLVE;
+// LEVELS_SHARED; BATCH (1, 2 or 4); HOP (BATCH to 8); WINDOW, the levels kept in the table, and GUARDED, whether that is not all there are;
+// RESIDENT, the blocks a multiprocessor should hold.
+
+#define WORDS ((2 * PAIRS + 31) / 32)
+#define COLUMN (4 * WORDS * THREADS)
+constexpr int unrolled = PAIRS > 24 ? 1 : 2; // proposals written out one after another
+#define RING (4 * HOP)
+#define EDGE 64
+
+// Bytes 0/1 of the four slots of plane k.
+__device__ __forceinline__ u32 plane(const u32 *words, int k) { return (words[k / 8] >> (k % 8)) & 0x01010101u; }
+
+// Asks for the columns of HOP proposals from `first` on, sixteen bytes a lane and request; a warp fetches what its lanes read.
+__device__ __forceinline__ void ask(const int2 *proposal, int first, u64 bits, u32 *ring, int lane)
+{
+#pragma unroll
+    for (int k = 0; k < (HOP * WORDS + 3) / 4; ++k) {
+        if (HOP * WORDS % 4 && 32 * k + lane >= 8 * HOP * WORDS) break;
+        const int chunk = (32 * k + lane) % 8, line = (32 * k + lane) / 8, p = first + line / WORDS, q = line % WORDS;
+        const u64 from = bits + (u64)((u32)proposal[p].x >> 1) * COLUMN + q * (4 * THREADS) + 16 * chunk;
+        copy_async(ring + ((p % RING) * WORDS + q) * 32 + 4 * chunk, (const void *)from);
+    }
+    commit_async();
+}
+
+#define FIELD_OF(place) (*(const short *)(table + (UNIT == 2 ? (place) : 2 * (place))))
+#define TWICE(x) (0x10001u * (u32)((x) & 0xffff))
+
+extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
+walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
+     const u32 *columns, int n, int m, int size, int low, int first, int width,                    // the problems
+     int sweeps, int first_sweep, const int *energies, const double *kts, const unsigned char *lazy, const int *draw_at,
+     const int *orders, int row_length, int n_draws,
+     i8 *weights_of, u16 *levels_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
+     unsigned char *stopped, int *outside)
+{
+    extern __shared__ int4 shared[];
+    char *table = (char *)shared;
+    int *scratch = (int *)(table + (2 * WINDOW + 15) / 16 * 16);
+    const int in_block = threadIdx.x / THREADS, thread = threadIdx.x % THREADS, lane = threadIdx.x % 32;
+    int2 *proposal = (int2 *)scratch + in_block * (TILE + SPARE);
+    scratch += GROUP * 2 * (TILE + SPARE);
+    u32 *ring = (u32 *)scratch + threadIdx.x / 32 * (RING * WORDS * 32);
+    scratch += GROUP * THREADS * RING * WORDS;
+    Exchange exchange = {scratch, 0, thread / 32, lane};
+#if LEVELS_SHARED
+    u32 *level = (u32 *)(scratch + Exchange::size) + thread;
+#define LEVEL(p) level[(p) * THREADS]
+#else
+    u32 level[PAIRS];
+#define LEVEL(p) level[p]
+#endif
+    u32 field[PAIRS];
+
+    const bool mine = blockIdx.x * GROUP + in_block < chains;
+    const int row = mine ? rows[blockIdx.x * GROUP + in_block] : 0;
+    bool alive = mine;
+    Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n};
+    const u64 bits = (u64)columns + (u64)chain.instance * n * COLUMN + 128 * (thread / 32);
+    u16 *stored = levels_of + (size_t)row * (2 * PAIRS * THREADS) + thread;
+    // the slots of the last pair that are constraints
+    const int slots = (m - thread + THREADS - 1) / THREADS;
+    const u32 valid = slots >= 2 * PAIRS ? ALL : slots == 2 * PAIRS - 1 ? 0xffffu : 0u;
+
+#pragma unroll
+    for (int p = 0; p < PAIRS; ++p)
+        LEVEL(p) = UNIT * ((stored[2 * p * THREADS] - low) | (u32)(stored[(2 * p + 1) * THREADS] - low) << 16);
+
+    // whether a level of this thread lies outside start .. start + range - 1, both in units of the table
+    auto beyond = [&](int start, u32 range) {
+        u32 most = 0, minus = TWICE(-start);
+#pragma unroll
+        for (int p = 0; p < PAIRS - 1; ++p) most = __vmaxu2(most, __vadd2(LEVEL(p), minus));
+        most = __vmaxu2(most, __vadd2((LEVEL(PAIRS - 1) & valid) | (TWICE(start) & ~valid), minus));
+        return max(most & 0xffffu, most >> 16) >= range;
+    };
+
+    for (int t = 0; t < sweeps; ++t) {
+        const int *energy_at = energies + (size_t)t * size + low;
+        __syncthreads();
+        for (int j = threadIdx.x; j < WINDOW; j += GROUP * THREADS) {
+            bool inside = j + low > 0 && j + low < size - 1;
+            ((short *)table)[j] = inside ? (short)(energy_at[j + 1] - energy_at[j - 1]) : (short)0;
+        }
+        __syncthreads();
+        if (!alive) continue;
+
+        int fields = 0, ups = 0, count = 0;
+        long long energy = 0;
+#pragma unroll
+        for (int p = 0; p < PAIRS; ++p) {
+            u32 at = LEVEL(p), found = 0;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                if (p == PAIRS - 1 && !(valid >> (16 * half) & 1)) continue;
+                int place = half ? at >> 16 : at & 0xffffu, here = energy_at[place / UNIT];
+                found |= (u32)(u16)FIELD_OF(place) << (16 * half);
+                fields += FIELD_OF(place);
+                ups += energy_at[place / UNIT + 1] - here;
+                energy += here;
+            }
+            field[p] = found;
+        }
+        bool wrong = beyond(UNIT * (first - low), UNIT * width);
+        exchange.sum(fields, ups, wrong);
+        energy = exchange.sum(energy);
+        bool stop = SOLVE && !wrong;
+        const int *order = orders + ((size_t)chain.instance * sweeps + t) * row_length;
+
+        // sum of the field over the constraints of this thread that a column selects
+        auto select = [&](const u32 *words) {
+            int even = 0, odd = 0;
+#pragma unroll
+            for (int p = 0; p < PAIRS; p += 2) {
+                u32 chosen = plane(words, p / 2);
+                even = __dp2a_lo((int)field[p], (int)chosen, even);
+                if (p + 1 < PAIRS) odd = __dp2a_hi((int)field[p + 1], (int)chosen, odd);
+            }
+            return even + odd;
+        };
+        // flips the weight of a proposal that moves `down` down; tells whether that solved the problem
+        auto flip = [&](int here, int down, const u32 *words) {
+            const bool plus = here & 1;
+            const int step = plus ? UNIT : -UNIT, shift = step * 0x10001;
+            int total = 0, above = 0;
+#pragma unroll
+            for (int p = 0; p < PAIRS; ++p) {
+                u32 chosen = plane(words, p / 2), spread = __byte_perm(chosen, 0, p % 2 ? 0x4342 : 0x4140);
+                u32 at = LEVEL(p) + shift - 2 * step * spread;
+                LEVEL(p) = at;
+                u32 found = __byte_perm((u16)FIELD_OF(at & 0xffffu), (u16)FIELD_OF(at >> 16), 0x5410);
+                if (p == PAIRS - 1) found &= valid;
+                field[p] = found;
+                total = __dp2a_lo((int)found, 0x0101, total);
+                above = p % 2 ? __dp2a_hi((int)found, (int)chosen, above) : __dp2a_lo((int)found, (int)chosen, above);
+            }
+            bool wrong = SOLVE && beyond(UNIT * (first - low), UNIT * width);
+            exchange.sum(total, above, wrong);
+            energy += ups - down;
+            fields = total;
+            ups = (plus ? total - above : above) + down - ups;
+            ++count;
+            if (thread == 0) chain.weights[here >> 1] = plus ? -1 : 1;
+            if (GUARDED && beyond(UNIT * EDGE, UNIT * (WINDOW - 2 * EDGE))) *outside = 1;
+            return SOLVE && !wrong;
+        };
+
+        for (int tile = 0; tile < n && !stop; tile += TILE) {
+            lay_tile(chain, order, tile, n, first_sweep + t, kts[t], lazy[t], thread, proposal);
+            const int proposals = min(TILE, n - tile);
+            ask(proposal, 0, bits, ring, lane);
+            ask(proposal, HOP, bits, ring, lane);
+#if BATCH == 1
+#pragma unroll 1
+            for (int hop = 0; hop < proposals; hop += HOP) {
+                await_async();
+                __syncwarp();
+                ask(proposal, hop + 2 * HOP, bits, ring, lane);
+                const int2 *at = proposal + hop;
+                const u32 *word = ring + hop % RING * (32 * WORDS) + lane;
+#pragma unroll unrolled
+                for (int d = 0; d < HOP; ++d) {
+                    const int2 next = at[d];
+                    u32 words[WORDS];
+#pragma unroll
+                    for (int q = 0; q < WORDS; ++q) words[q] = word[32 * (d * WORDS + q)];
+                    int down[1] = {select(words)};
+                    exchange.sums(down);
+                    if (!(next.x & 1)) down[0] = fields - down[0];
+                    if (ups - down[0] <= next.y && flip(next.x, down[0], words)) {
+                        stop = true;
+                        goto done;
+                    }
+                }
+            }
+#else
+            for (int start = 0, ready = 0; start < proposals;) {
+                if (start + BATCH > ready) {
+                    await_async();
+                    __syncwarp();
+                    ready += HOP;
+                    ask(proposal, ready + HOP, bits, ring, lane);
+                }
+                int2 next[BATCH];
+                u32 words[BATCH][WORDS];
+                int down[BATCH], taken = BATCH;
+#pragma unroll
+                for (int d = 0; d < BATCH; ++d) {
+                    next[d] = proposal[start + d];
+#pragma unroll
+                    for (int q = 0; q < WORDS; ++q) words[d][q] = ring[((start + d) % RING * WORDS + q) * 32 + lane];
+                    down[d] = select(words[d]);
+                }
+                exchange.sums(down);
+                // the first that is accepted; what was computed of those behind it is void
+#pragma unroll
+                for (int d = BATCH - 1; d >= 0; --d) {
+                    if (!(next[d].x & 1)) down[d] = fields - down[d];
+                    if (ups - down[d] <= next[d].y) taken = d;
+                }
+                start += min(taken + 1, BATCH);
+                if (taken == BATCH) continue;
+#pragma unroll
+                for (int d = 1; d < BATCH; ++d)
+                    if (taken == d) {
+                        next[0] = next[d];
+                        down[0] = down[d];
+#pragma unroll
+                        for (int q = 0; q < WORDS; ++q) words[0][q] = words[d][q];
+                    }
+                if (flip(next[0].x, down[0], words[0])) {
+                    stop = true;
+                    goto done;
+                }
+            }
+#endif
+            await_async_all();
+        }
+    done:
+        await_async_all();
+        chain_sync();
+        wrong = exchange.any(beyond(UNIT * (first - low), UNIT * width));
+        if (thread == 0) {
+            accepted[(size_t)row * sweeps + t] = count;
+            energy_of[(size_t)row * sweeps + t] = energy;
+            if (!wrong && solved_at[row] < 0) solved_at[row] = first_sweep + t;
+            if (stop) stopped[row] = 1;
+        }
+        if (draw_at[t] >= 0)
+            for (int i = thread; i < n; i += THREADS)
+                draws[((size_t)row * n_draws + draw_at[t]) * n + i] = chain.weights[i];
+        if (stop) alive = false;
+    }
+    if (!mine) return;
+#pragma unroll
+    for (int p = 0; p < PAIRS; ++p) {
+        u32 at = LEVEL(p);
+        stored[2 * p * THREADS] = (at & 0xffffu) / UNIT + low;
+        stored[(2 * p + 1) * THREADS] = (at >> 16) / UNIT + low;
+    }
+}

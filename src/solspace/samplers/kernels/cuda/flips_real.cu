@@ -1,0 +1,216 @@
+// Single flips of +-1 weights on patterns of any values, in fixed point: the algorithm of kernels/flips_real.py, chain for chain.
+//
+// Thread t of a chain owns the constraints 4 (q THREADS + t) + k with k = 0 .. 3, for q = 0 .. QUADS - 1; their stabilities are
+// integers in its registers, counted from the margin. A proposal reads four entries of a column at a time and evaluates the
+// potential at each: the power form (POWER) or the cell form of kernels/energies.py, operation by operation, so that the
+// integer energies are the same as on any other processor.
+//
+// Set by the host: QUADS, POWER, SOLVE, RESIDENT.
+
+#define SIZE (4 * QUADS * THREADS)
+#define COLUMN (4 * SIZE)
+#define DEGREE 6
+#define OCTAVES 31
+#define CELLS 128
+#define SIDE (OCTAVES * CELLS)
+#define JUMPS 4
+#if POWER
+#define COEFFICIENTS (64 + DEGREE + 3)
+#define MARKS 1
+#define TABLE 32
+#else
+#define COEFFICIENTS (4 * SIDE + 3 + JUMPS)
+#define MARKS (2 + JUMPS)
+#define TABLE (2 * SIDE)
+#endif
+
+// A potential: pairs of coefficients in shared memory, and the numbers that every evaluation needs.
+struct Potential {
+    const float2 *table;
+#if POWER
+    float h[DEGREE + 1], height, slope;
+    int edge;
+
+    __device__ void set(const float *form, const int *marks)
+    {
+        for (int k = 0; k <= DEGREE; ++k) h[k] = form[64 + k];
+        height = form[64 + DEGREE + 1];
+        slope = form[64 + DEGREE + 2];
+        edge = marks[0];
+    }
+
+    __device__ __forceinline__ int energy(int t) const
+    {
+        float value = __int2float_rn(t);
+        u32 bits = __float_as_uint(value);
+        float z = __uint_as_float((bits & 0x7fffffu) | 0x3f800000u), power = h[0];
+#pragma unroll
+        for (int k = 1; k <= DEGREE; ++k) power = __fmaf_rn(power, z, h[k]);
+        float2 scale = table[bits >> 23 & 31u];
+        float right = __fmaf_rn(scale.x, power, scale.y), left = __fmaf_rn(value, slope, height);
+        return __float2int_rz(t < edge ? left : right);
+    }
+#else
+    float zero, wall, steep, jump[JUMPS];
+    int first, last, place[JUMPS];
+
+    __device__ void set(const float *form, const int *marks)
+    {
+        zero = form[4 * SIDE];
+        wall = form[4 * SIDE + 1];
+        steep = form[4 * SIDE + 2];
+        first = marks[0];
+        last = marks[1];
+        for (int k = 0; k < JUMPS; ++k) {
+            jump[k] = form[4 * SIDE + 3 + k];
+            place[k] = marks[2 + k];
+        }
+    }
+
+    __device__ __forceinline__ int energy(int t) const
+    {
+        int inside = t < first ? first : t > last ? last : t;
+        bool negative = inside < 0;
+        u32 bits = __float_as_uint(__int2float_rn(negative ? -inside : inside));
+        int cell = max((int)(bits >> 16) - 127 * CELLS, 0) + (negative ? SIDE : 0);
+        float2 line = table[cell];
+        float energy = __fmaf_rn(__int2float_rn((int)(bits & 0xffffu)), line.y, line.x);
+        if (inside == 0) energy = zero;
+#pragma unroll
+        for (int k = 0; k < JUMPS; ++k) energy = __fadd_rn(energy, inside >= place[k] ? jump[k] : 0.0f);
+        int out = t - inside;
+        float beyond = __fmaf_rn(__int2float_rn(out < 0 ? -out : out), steep, wall);
+        return __float2int_rz(__fadd_rn(energy, out == 0 ? 0.0f : beyond));
+    }
+#endif
+};
+
+__device__ __forceinline__ int4 quad_at(u64 columns, u32 entry, int q)
+{
+    return __ldg((const int4 *)(columns + (u64)(entry >> 1) * COLUMN) + q * THREADS);
+}
+
+__device__ __forceinline__ int part(const int4 &quad, int k) { return k == 0 ? quad.x : k == 1 ? quad.y : k == 2 ? quad.z : quad.w; }
+
+extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
+walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
+     const int *columns_of, int n, int m, const int *allowed,                                       // the problems
+     int sweeps, int first_sweep, const float *forms, const int *marks, const int *margins, const double *kts,
+     const unsigned char *lazy, const int *draw_at, const int *orders, int row_length, int n_draws,
+     i8 *weights_of, int *states_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
+     unsigned char *stopped)
+{
+    extern __shared__ int4 shared[];
+    const int in_block = threadIdx.x / THREADS, thread = threadIdx.x % THREADS, lane = threadIdx.x % 32;
+    float2 *table = (float2 *)shared + in_block * TABLE;
+    int *scratch = (int *)((float2 *)shared + GROUP * TABLE);
+    int2 *proposal = (int2 *)scratch + in_block * (TILE + SPARE);
+    Exchange exchange = {scratch + GROUP * 2 * (TILE + SPARE), 0, thread / 32, lane};
+
+    // chains of a block share nothing here, so that one may end before the others
+    if (blockIdx.x * GROUP + in_block >= chains) return;
+    const int row = rows[blockIdx.x * GROUP + in_block];
+    Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n};
+    const u64 columns = (u64)columns_of + (u64)chain.instance * n * COLUMN + 16 * thread;
+    int4 *stored = (int4 *)(states_of + (size_t)row * SIZE) + thread;
+    // constraints among the last four
+    const int valid = m - 4 * ((QUADS - 1) * THREADS + thread);
+    Potential potential;
+    potential.table = table;
+
+    int state[4 * QUADS];
+#pragma unroll
+    for (int q = 0; q < QUADS; ++q) {
+        int4 quad = stored[q * THREADS];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) state[4 * q + k] = part(quad, k);
+    }
+    int margin = 0;
+    const int first = allowed[2 * chain.instance], last = allowed[2 * chain.instance + 1];
+
+    auto beyond = [&]() {
+        bool out = false;
+#pragma unroll
+        for (int s = 0; s < 4 * QUADS; ++s)
+            if (s < 4 * (QUADS - 1) || s - 4 * (QUADS - 1) < valid) out |= state[s] < first - margin || state[s] > last - margin;
+        return out;
+    };
+
+    for (int t = 0; t < sweeps; ++t) {
+        const size_t stage = (size_t)chain.instance * sweeps + t;
+        const float *form = forms + stage * COEFFICIENTS;
+        chain_sync();
+        for (int j = thread; j < TABLE; j += THREADS) table[j] = make_float2(form[j], form[TABLE + j]);
+        chain_sync();
+        potential.set(form, marks + stage * MARKS);
+#pragma unroll
+        for (int s = 0; s < 4 * QUADS; ++s) state[s] += margin - margins[stage];
+        margin = margins[stage];
+
+        int count = 0;
+        long long sum = 0;
+#pragma unroll
+        for (int s = 0; s < 4 * QUADS; ++s)
+            if (s < 4 * (QUADS - 1) || s - 4 * (QUADS - 1) < valid) sum += potential.energy(state[s]);
+        long long energy = exchange.sum(sum);
+        bool stop = SOLVE && !exchange.any(beyond());
+        const int *order = orders + stage * row_length;
+
+        for (int tile = 0; tile < n && !stop; tile += TILE) {
+            lay_tile(chain, order, tile, n, first_sweep + t, kts[stage], lazy[t], thread, proposal);
+            const int proposals = min(TILE, n - tile);
+            int2 now = proposal[0];
+            int4 next = quad_at(columns, now.x, 0);
+            for (int start = 0; start < proposals; ++start) {
+                const int2 later = proposal[start + 1];
+                const int here = now.x, bar = now.y, sign = here & 1 ? -1 : 1;
+                now = later;
+                long long after = 0;
+#pragma unroll
+                for (int q = 0; q < QUADS; ++q) {
+                    int4 quad = next;
+                    next = q + 1 < QUADS ? quad_at(columns, here, q + 1) : quad_at(columns, later.x, 0);
+                    int partial = 0;
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) {
+                        int found = potential.energy(state[4 * q + k] + sign * part(quad, k));
+                        if (q < QUADS - 1 || k < valid) partial += found;
+                    }
+                    after += partial;
+                }
+                after = exchange.sum(after);
+                if (after - energy > bar) continue;
+
+#pragma unroll
+                for (int q = 0; q < QUADS; ++q) {
+                    int4 quad = quad_at(columns, here, q);
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) state[4 * q + k] += sign * part(quad, k);
+                }
+                energy = after;
+                ++count;
+                if (thread == 0) chain.weights[here >> 1] = here & 1 ? -1 : 1;
+                if (SOLVE && !exchange.any(beyond())) {
+                    stop = true;
+                    goto done;
+                }
+            }
+        }
+    done:
+        chain_sync();
+        bool wrong = exchange.any(beyond());
+        if (thread == 0) {
+            accepted[(size_t)row * sweeps + t] = count;
+            energy_of[(size_t)row * sweeps + t] = energy;
+            if (!wrong && solved_at[row] < 0) solved_at[row] = first_sweep + t;
+            if (stop) stopped[row] = 1;
+        }
+        if (draw_at[t] >= 0)
+            for (int i = thread; i < n; i += THREADS)
+                draws[((size_t)row * n_draws + draw_at[t]) * n + i] = chain.weights[i];
+        if (stop) break;
+    }
+#pragma unroll
+    for (int q = 0; q < QUADS; ++q)
+        stored[q * THREADS] = make_int4(state[4 * q] + margin, state[4 * q + 1] + margin, state[4 * q + 2] + margin, state[4 * q + 3] + margin);
+}

@@ -1,0 +1,169 @@
+"""How many constraints can be met at all.
+
+*Sphere.* The volume of solutions vanishes at a load that depends on the allowed stabilities alone, not on the
+potential among them. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is right where
+solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (EQUATIONS 7), α
+is the minimum over (m, q₀) of -S/E,
+
+    S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2)
+
+itself an approximation from above to full breaking. *±1 weights:* the load at which the entropy of the measure
+is zero; it is found on the branch of solutions by `thresholds`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtr
+
+from solspace.measure import Target
+from solspace.numerics.quadrature import Layout, around
+from solspace.theory.cavity import TAIL, kinks
+
+Array = NDArray[np.floating[Any]]
+_START = np.array(
+    # margin, log m(1 - q₀), logit q₀ of the one-sided problem: where the search starts
+    [
+        (-6.0, 6.176, -10.0),
+        (-4.0, 4.991, -6.9),
+        (-2.5, 3.475, -2.27),
+        (-2.0, 2.704, -1.01),
+        (-1.0, 1.424, 0.686),
+        (-0.5, 0.979, 1.775),
+        (-0.1, 0.749, 4.46),
+        (-0.01, 0.69, 9.0),
+    ]
+)
+
+
+def support(target: Target) -> tuple[float, float] | None:
+    """Return the interval of allowed stabilities, None where nothing is forbidden or several are allowed.
+
+    >>> support(Target(potential="band(1.5)")), support(Target(margin=-2.0)), support(Target(potential="hinge"))
+    ((-1.5, 1.5), (-2.0, inf), None)
+    """
+    points = kinks(target)
+    edges = [-np.inf, *points.at, np.inf]
+    allowed = [not points.forbidden[0][0], *(not right for _, right in points.forbidden)]
+    runs: list[list[float]] = []
+    for low, high, free in zip(edges[:-1], edges[1:], allowed):
+        if free and runs and runs[-1][1] == low:
+            runs[-1][1] = high
+        elif free:
+            runs.append([low, high])
+    if len(runs) != 1 or runs[0] == [-np.inf, np.inf]:
+        return None
+    return runs[0][0], runs[0][1]
+
+
+def gardner(target: Target) -> float | None:
+    """Return the replica-symmetric capacity of the sphere, None where the potential forbids nothing or is even.
+
+    >>> round(gardner(Target("spherical", "uniform", margin=-1.0)), 6)
+    13.2732
+    """
+    allowed = support(target)
+    if allowed is None or allowed[0] == -allowed[1]:
+        return None
+    return float(1 / (_second_moment(allowed[0]) + _second_moment(-allowed[1])))
+
+
+def one_step(target: Target) -> float | None:
+    """Return the capacity of the sphere with one step of replica symmetry breaking.
+
+    >>> round(one_step(Target("spherical", "uniform", margin=-2.5)), 6)
+    509.706659
+    """
+    allowed = support(target)
+    if allowed is None:
+        return None
+    low, high = allowed
+    if np.isneginf(low):  # the mirror image
+        low, high = -high, np.inf
+    if np.isinf(high) and low >= 0:
+        return gardner(target)
+    return _one_step(low, high)
+
+
+def capacity(target: Target) -> float | None:
+    """Return the capacity of the sphere: the smaller of the two values that exist."""
+    values = [value for value in (gardner(target), one_step(target)) if value is not None]
+    return min(values) if values else None
+
+
+def _second_moment(kappa: float) -> float:
+    # E[(κ - z)₊²]; by the tail's own scale where κ is far below zero
+    if np.isneginf(kappa):
+        return 0.0
+    if kappa > -5:
+        return float((1 + kappa**2) * ndtr(kappa) + kappa * np.exp(-(kappa**2) / 2) / np.sqrt(2 * np.pi))
+    from solspace.numerics.power import log_power_moment
+
+    return float(np.exp(log_power_moment(kappa, 2.0)[0]))
+
+
+@lru_cache(maxsize=256)
+def _one_step(low: float, high: float) -> float:
+    even = low == -high
+
+    def load(x: Array) -> float:
+        q0 = 0.0 if even else float(1 / (1 + np.exp(-x[1])))
+        return float(np.log(_load(float(np.exp(x[0])), q0, low, high)))
+
+    margin = float(np.clip(low, _START[0, 0], _START[-1, 0]))
+    start = np.array([np.interp(margin, _START[:, 0], _START[:, k]) for k in (1, 2)])
+    best = min(
+        (
+            minimize(load, start[: 1 if even else 2] + shift, method="Nelder-Mead", options=_SEARCH)
+            for shift in ((0.0,) if np.isinf(high) else (0.0, -2.0, 2.0))
+        ),
+        key=lambda result: result.fun,
+    )
+    return float(np.exp(best.fun))
+
+
+_SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
+
+
+def _load(stretch: float, q0: float, low: float, high: float) -> float:
+    # -S/E at m(1 - q₀) = stretch
+    m = stretch / (1 - q0)
+    d, width = 1 + stretch, np.sqrt(1 - q0)
+    entropy = np.log(d) / 2 + m * q0 / (2 * d)
+    z, weight = _gaussian(q0, low, high)
+    field = np.sqrt(q0) * z
+    terms = [_log_interval((low - field) / width, (high - field) / width)]
+    for distance in (low - field, field - high):
+        if np.isfinite(distance).all():
+            terms.append(-np.log(d) / 2 - m * distance**2 / (2 * d) + log_ndtr(distance / (width * np.sqrt(d))))
+    # the sum is close to one where all is allowed: its logarithm comes from what is missing
+    missing = np.exp(log_ndtr((low - field) / width)) + np.exp(log_ndtr((field - high) / width))
+    gained = sum(np.exp(term) for term in terms[1:])
+    log_sum = np.where(
+        missing < 0.5, np.log1p(gained - np.minimum(missing, 0.5)), np.logaddexp.reduce(np.array(terms), axis=0)
+    )
+    return -entropy / float(weight @ log_sum)
+
+
+def _gaussian(q0: float, low: float, high: float) -> tuple[Array, Array]:
+    if q0 == 0:
+        return np.zeros(1), np.ones(1)
+    finite = tuple(edge for edge in (low, high) if np.isfinite(edge))
+    reach = np.sqrt(q0) * (TAIL + max(map(abs, finite)))
+    fine, cap = np.array([np.sqrt(1 - q0)]), np.array([min(2 * np.sqrt(q0), 1.0)])
+    field, step = around(Layout(np.array([-reach]), np.array([reach]), finite, fine, cap, 0.5))
+    z = field[0] / np.sqrt(q0)
+    return z, step[0] / np.sqrt(q0) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+
+
+def _log_interval(low: Array, high: Array) -> Array:
+    # log of the Gaussian mass between low and high, from the side where it is not a difference of ones
+    flip = low > 0
+    near, far = np.where(flip, -low, high), np.where(flip, -high, low)
+    with np.errstate(divide="ignore"):
+        return log_ndtr(near) + np.log1p(-np.exp(np.minimum(log_ndtr(far) - log_ndtr(near), 0.0)))

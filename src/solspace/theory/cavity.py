@@ -1,0 +1,260 @@
+"""The law of the cavity field ω of a constraint, and the averages of log Z, g² and g'² that replica theory is made of.
+
+Reference (EQUATIONS 2): ω₀ = √r γ is Gaussian and the constraint sees it with variance 1 - r. Localized
+(EQUATIONS 3): knowing more, the field moves on to ω ~ N(ω₀, q - r), reweighted by Z(ω, 1-q)/Z(ω₀, 1-r), and the
+variance left is 1 - q. The weights average to one, E_q[1] = 1, exactly: what is missing is the error of the
+quadrature, and it is watched. Mean and variance of ω given ω₀ are ω₀ + (q-r) g₀ and (q-r) + (q-r)² g₀' for
+every potential.
+
+Three quadratures (EQUATIONS 6), each right where the next is slow:
+
+* near q = r the field given ω₀ is almost Gaussian: Gauss–Hermite in ω about its own mean and width;
+* in the bulk one grid of ω serves all ω₀: panels fine (√(1-q)) at the potential's breakpoints and growing away
+  from them, where Z is smooth; the channel is evaluated once per node, whatever 1 - q;
+* for r → 1 the ω₀ far in the forbidden region would need a dense grid: every ω₀ gets panels of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import Target
+from solspace.numerics.mixtures import mixtures
+from solspace.numerics.quadrature import Layout, around, gaussian_trapezoid, hermite
+
+Array = NDArray[np.floating[Any]]
+TAIL = 9.0
+"""Gaussian laws are cut at this many standard deviations."""
+NEAR = 0.3
+"""Largest (q - r)/(1 - q) at which the field given ω₀ counts as almost Gaussian."""
+CLOSE = 0.997
+"""Reference overlap above which every ω₀ gets its own panels."""
+NARROW = 0.02
+"""Largest r/(1 - r) at which the reference field counts as narrow."""
+STEPS = (0.45, 0.3, 0.2, 0.13, 0.09)
+"""Steps of ω₀ that are tried, in units of min(√r, √(1 - r))."""
+BLOCK = 1 << 18
+"""Gaussian weights formed at a time."""
+
+
+class Averages(NamedTuple):
+    """E[log Z], E[g²], E[g'²], E_q[g²] - E_r[g²] and the sum of the weights, one entry for each overlap."""
+
+    log_z: Array
+    g2: Array
+    dg2: Array
+    increment: Array
+    norm: Array
+
+
+class Kinks(NamedTuple):
+    """Breakpoints counted from zero field, ascending, and whether left and right of each is forbidden."""
+
+    at: tuple[float, ...]
+    forbidden: tuple[tuple[bool, bool], ...]
+
+
+def kinks(target: Target) -> Kinks:
+    """Return the target's breakpoints and forbidden sides.
+
+    >>> kinks(Target(potential="band(1.5)"))
+    Kinks(at=(-1.5, 1.5), forbidden=((True, False), (False, True)))
+    """
+    points = np.array(sorted(set(target.potential.breakpoints)) or [0.0]) + target.margin
+    middle = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
+    void = [bool(v) for v in np.isneginf(target.log_weight(middle))]
+    return Kinks(tuple(float(p) for p in points), tuple(pairwise(void)))
+
+
+def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Array, Array]:
+    """Return fields ω₀ and Gaussian weights (q, n), by panels fine at the breakpoints, for each overlap r and 1 - r."""
+    overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
+    spread = np.sqrt(np.maximum(overlap, 1e-300))
+    # g² at a rare violation peaks where the Gaussian's fall and the constraint's rise balance
+    reach = spread * (TAIL + 2 * spread * max(map(abs, points.at)) / (1 + overlap))
+    width = 2.0**-level
+    layout = Layout(
+        -reach, reach, points.at, 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, 1.5), 0.8 * width
+    )
+    omega, weight = around(layout)
+    return omega, weight * np.exp(-((omega / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
+
+
+def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> Array:
+    """Return E log Z, E g², E g'² and dE g²/dr = E[g'² - 2g²g'] over ω₀ ~ N(0, r) at variance 1 - r, rows of (4, q)."""
+    overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
+    result = np.empty((4, len(overlap)))
+    narrow = overlap < NARROW * variance
+    for rows, by_panels in ((narrow, False), (~narrow, True)):
+        if not rows.any():
+            continue
+        if by_panels:
+            omega, weight = reference_nodes(kinks(target), overlap[rows], variance[rows], level)
+        else:  # the field is narrow beside the channel's own width
+            z, share = hermite(24 + 8 * level)
+            omega = np.sqrt(overlap[rows, None]) * z
+            weight = np.broadcast_to(share, omega.shape)
+        log_z, g, dg = target.channel(omega, variance[rows, None])
+        square = g**2
+        columns = (log_z, square, dg**2, dg**2 - 2 * square * dg)
+        result[:, rows] = [np.einsum("qn,qn->q", weight, column) for column in columns]
+    return result
+
+
+@dataclass(frozen=True)
+class CavityField:
+    """The cavity field of `target` in a reference of overlap r (`variance` = 1 - r).
+
+    >>> field = CavityField(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
+    >>> field.averages([0.8 - field.overlap], [0.2]).g2.round(9)
+    array([2.30984035])
+    """
+
+    target: Target
+    overlap: float
+    variance: float
+    level: int = 0
+    """Refinement: every level halves the panels."""
+
+    @cached_property
+    def _kinks(self) -> Kinks:
+        return kinks(self.target)
+
+    @cached_property
+    def _start(self) -> tuple[Array, ...]:
+        # ω₀ with log weights, and the channel there; the widest step that gives the reference's own averages
+        exact = reference_averages(self.target, self.overlap, self.variance, self.level + 1)[:3, 0]
+        for step in STEPS:
+            z, weight = self._rule(step)
+            omega = np.sqrt(self.overlap) * z
+            log_z, g, dg = self._channel(omega, self.variance)
+            found = np.array([weight @ log_z, weight @ g**2, weight @ dg**2])
+            if np.all(np.abs(found - exact) <= 3e-12 * np.abs(exact)) or len(z) > 1 << 12:
+                break
+        with np.errstate(divide="ignore"):
+            return omega, np.log(weight), log_z, g, dg
+
+    def _channel(self, omega: Array, variance: ArrayLike) -> tuple[Array, Array, Array]:
+        target = self.target
+        return target.potential.channel(omega - target.margin, variance, target.beta)
+
+    def _rule(self, step: float) -> tuple[Array, Array]:
+        step = step * min(1.0, np.sqrt(self.variance / self.overlap) if self.overlap > 0 else 1.0) / 2**self.level
+        reach = min(TAIL + max(map(abs, self._kinks.at)), 37.0)
+        if self.overlap == 0:
+            return np.zeros(1), np.ones(1)
+        if self.overlap <= CLOSE:
+            return gaussian_trapezoid(step, reach)
+        omega, weight = reference_nodes(self._kinks, self.overlap, self.variance, self.level)
+        return omega[0] / np.sqrt(self.overlap), weight[0]
+
+    def averages(self, gap: ArrayLike, variance: ArrayLike) -> Averages:
+        """Return the averages at overlaps q, given as `gap` = q - r >= 0 and `variance` = 1 - q > 0, arrays (k,)."""
+        gap, variance = np.atleast_1d(gap).astype(float), np.atleast_1d(variance).astype(float)
+        near = gap <= NEAR * variance
+        result = np.empty((5, len(gap)))
+        if near.any():
+            result[:, near] = self._near(gap[near], variance[near])
+        if not near.all():
+            far = self._own if self.overlap > CLOSE else self._bulk
+            result[:, ~near] = far(gap[~near], variance[~near])
+        result[:4] /= result[4]
+        return Averages(*result)
+
+    def _near(self, gap: Array, variance: Array) -> Array:
+        omega, log_weight, log_z, g, dg = self._start
+        result = np.empty((5, len(gap)))
+        order = np.select([gap <= 0.02 * variance, gap <= 0.1 * variance], [10, 16], 24)
+        for few in _groups(order, BLOCK // (24 * len(omega))):
+            u, share = hermite(int(order[few[0]]) + 8 * self.level)
+            tau, v = gap[few, None], variance[few, None, None]
+            width = np.sqrt(np.maximum(1 + tau * dg, 0.0))[..., None]
+            z = (np.sqrt(tau) * g)[..., None] + width * u
+            log_zq, gq, dgq = self._channel(omega[:, None] + np.sqrt(tau)[..., None] * z, v)
+            exponent = log_zq - (log_z - log_weight)[:, None] + (u**2 - z**2) / 2
+            weight = np.exp(exponent) * (width * share)
+            result[:, few] = _sums(*(a.reshape(len(few), -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))
+        return result
+
+    def _own(self, gap: Array, variance: Array) -> Array:
+        omega, log_weight, log_z, g, dg = self._start
+        points, width = self._kinks, 2.0**-self.level
+        depth = _depth(omega, points)
+        result = np.empty((5, len(gap)))
+        for k, (tau, v) in enumerate(zip(gap, variance)):
+            # from deep in the forbidden region the field comes as a narrow Gaussian, or past its edge as an exponential
+            narrow = TAIL * np.sqrt(np.maximum(tau + tau**2 * dg, 0)) + TAIL**2 / 2 * tau / np.maximum(depth, 1e-300)
+            reach = np.minimum(narrow, TAIL * np.sqrt(tau))
+            mean = omega + tau * g
+            limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
+            close = [(limit if void[0] else None, limit if void[1] else None) for void in points.forbidden]
+            fine, cap = (
+                np.full(len(omega), 2 * width * np.sqrt(v)),
+                np.full(len(omega), width * min(3.5 * np.sqrt(tau), 1.5)),
+            )
+            layout = Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width)
+            field, step = around(layout, close)
+            log_zq, gq, dgq = self._channel(field, v)
+            exponent = log_zq - log_z[:, None] - (field - omega[:, None]) ** 2 / (2 * tau) + log_weight[:, None]
+            weight = np.exp(exponent) * step / np.sqrt(2 * np.pi * tau)
+            result[:, k] = _sums(*(a.reshape(1, -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))[:, 0]
+        return result
+
+    def _bulk(self, gap: Array, variance: Array) -> Array:
+        start, log_weight, log_z, g, _ = self._start
+        result = np.empty((5, len(gap)))
+        order = np.argsort(variance)
+        for few in np.array_split(order, -(-len(order) // 16)):
+            omega, step = self._grid(gap[few], variance[few], start, g)
+            log_zq, gq, dgq = self._channel(omega, variance[few, None])
+            density = mixtures(omega, log_zq, start, log_weight - log_z, gap[few])
+            result[:, few] = _sums(density * step, log_zq, gq, dgq, None)
+        with np.errstate(over="ignore"):
+            result[3] = result[1] - float(np.exp(log_weight) @ g**2) * result[4]
+        return result
+
+    def _grid(self, gap: Array, variance: Array, start: Array, g: Array) -> tuple[Array, Array]:
+        # one grid of ω for all ω₀, a row for each overlap; forbidden sides are left as soon as no ω₀ can reach
+        width, spread = 2.0**-self.level, np.sqrt(gap)
+        mean = start + gap[:, None] * g
+        low, high = mean.min(axis=1) - TAIL * spread, mean.max(axis=1) + TAIL * spread
+        points = self._kinks
+        close: list[tuple[Array | None, Array | None]] = []
+        for point, void in zip(points.at, points.forbidden):
+            depth = [
+                np.sqrt(variance) * (TAIL + 0.5) + abs(end - point) * variance / self.variance for end in start[[0, -1]]
+            ]
+            close.append((depth[0] if void[0] else None, depth[1] if void[1] else None))
+        cap = width * np.minimum(3.5 * spread, 1.5)
+        return around(Layout(low, high, points.at, 2 * width * np.sqrt(variance), cap, 0.8 * width), close)
+
+
+def _depth(omega: Array, points: Kinks) -> Array:
+    # how far inside a forbidden interval each field lies, zero where it is allowed
+    at = np.array(points.at)
+    side = np.searchsorted(at, omega)
+    void = np.array([points.forbidden[0][0], *(right for _, right in points.forbidden)])
+    return np.where(void[side], np.abs(omega[:, None] - at).min(axis=1), 0.0)
+
+
+def _groups(labels: NDArray[np.integer], size: int) -> Iterator[NDArray[np.integer]]:
+    # indices of equal label, at most `size` at a time
+    for label in np.unique(labels):
+        where = np.flatnonzero(labels == label)
+        yield from np.array_split(where, -(-len(where) // max(1, size)))
+
+
+def _sums(weight: Array, log_z: Array, g: Array, dg: Array, moved: Array | None) -> Array:
+    # g is a martingale in q: E_q[g²] - E_r[g²] = E_q[(g - g₀)²], which cancels nothing
+    if not np.isfinite(log_z).all():
+        log_z = np.where(weight > 0, log_z, 0.0)
+    rows = [np.einsum("qn,qn->q", weight, log_z), *(np.einsum("qn,qn,qn->q", weight, f, f) for f in (g, dg))]
+    rows.append(np.zeros(len(weight)) if moved is None else np.einsum("qn,qn,qn->q", weight, moved, moved))
+    return np.stack([*rows, weight.sum(axis=1)])

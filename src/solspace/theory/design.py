@@ -1,0 +1,250 @@
+"""Let theory choose the potential: the member of a family whose ASL threshold is largest (EQUATIONS 10).
+
+The threshold of a candidate is the load at which the largest instability max_q λ(q) reaches 1: followed by the
+secant method in log α from the last candidate's, a handful of curves each. The best member has several peaks of
+λ of the same height, over many decades of 1 - q, so the objective has a ridge on which simplex searches crawl.
+Instead the problem is taken as it is: maximise α under λ(y; α, parameters) <= 1 at every depth y, by linear
+programs inside a trust region.
+
+What is maximised is a prediction of replica-symmetric theory about the convergence of message passing at n → ∞:
+not the number of samples that come out solved at a given n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog, minimize_scalar
+
+from solspace.measure import Target
+from solspace.numerics.progress import progress as progress_bar
+from solspace.theory.families import family_space
+from solspace.theory.landscape import Landscape
+from solspace.theory.localization import Localization
+from solspace.theory.prediction import Prediction
+from solspace.theory.reference import solve
+from solspace.theory.thresholds import asl_threshold
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Design:
+    """The best member of a family.
+
+    Attributes
+    ----------
+    target
+        The target to sample.
+    alpha_asl
+        Its ASL threshold, a replica-symmetric prediction.
+    parameters
+        The values chosen, by name.
+    overlap, replicon, entropy
+        r, stability and entropy of the measure at that load.
+    evaluations
+        Thresholds computed on the way.
+    """
+
+    target: Target
+    alpha_asl: float
+    parameters: dict[str, float]
+    overlap: float
+    replicon: float
+    entropy: float
+    evaluations: int
+
+    @property
+    def r(self) -> float:
+        """The overlap at the threshold."""
+        return self.overlap
+
+    @property
+    def words(self) -> str:
+        """What the result is, and what it is not."""
+        notes = []
+        if self.entropy < 0:
+            notes.append("Its entropy there is negative: the equations go on past the end of solutions.")
+        if self.replicon >= 1:
+            notes.append("The replica-symmetric solution is unstable there.")
+        return " ".join(
+            [
+                f"Replica-symmetric theory predicts that message passing localizes with {self.target} up to",
+                f"alpha = {self.alpha_asl:.6g} (overlap {self.overlap:.4g}, replicon {self.replicon:.4g},",
+                f"entropy {self.entropy:.4g}).",
+                *notes,
+                "This is about convergence at large n, not about how many samples are solved at a given n.",
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the design as plain values."""
+        names = ("alpha_asl", "parameters", "overlap", "replicon", "entropy", "evaluations")
+        return {"target": self.target.to_dict()} | {name: getattr(self, name) for name in names} | {"words": self.words}
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name} = {value:.6g}" for name, value in self.parameters.items())
+        rows = [("alpha_ASL", self.alpha_asl), ("overlap r", self.overlap), ("replicon", self.replicon)]
+        lines = [f"  {name:<10} {value:.7g}" for name, value in [*rows, ("entropy", self.entropy)]]
+        return "\n".join([f"Design of {self.target}: {chosen}", *lines, f"  {self.words}"])
+
+
+def design(
+    family: Any,
+    margin: float = 0.0,
+    *,
+    prior: Any = "binary",
+    initial: Mapping[str, float] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    temperature: float = 1.0,
+    progress: bool | None = None,
+) -> Design:
+    """Return the member of `family` with the largest ASL threshold at this `margin`.
+
+    Parameters
+    ----------
+    family
+        "log" (over T), "log_quadratic" or `LogQuadratic` (over T, linear, quadratic), or your own class of
+        potentials: its parameters are its dataclass fields (or the keys of `initial`); "temperature" may be one
+        of the keys.
+    margin, prior
+        The rest of the target.
+    initial, bounds
+        Where the search starts and what it may reach, by parameter; a class may carry both as attributes of
+        these names.
+    temperature
+        T where it is not among the parameters.
+    progress
+        Whether to show a progress bar; None: when standard error is a terminal.
+
+    >>> best = design("log")
+    >>> round(best.parameters["temperature"], 2), round(best.alpha_asl, 4)
+    (0.71, 0.667)
+    """
+    make, space = family_space(family, initial, bounds)
+    names, start = list(space), np.array([value[0] for value in space.values()])
+    low, high = (np.array([value[k] for value in space.values()]) for k in (1, 2))
+
+    def target(x: Array) -> Target:
+        values = dict(zip(names, np.clip(x, low, high).tolist()))
+        heat = values.pop("temperature", temperature)
+        return Target(prior, make(**values), heat, margin)
+
+    objective = _Objective(target, low, high)
+    with progress_bar(1, f"designing {getattr(family, '__name__', family)}", progress) as bar:
+        objective.report = lambda best: bar.advance(0, note=f"alpha = {best:.5f}, {objective.count} candidates")
+        if not objective(start) < 0:
+            raise ValueError(
+                f"no load can be sampled with {target(start)}, where the search starts: give other initial values."
+            )
+        best = _search(objective, start, low, high)
+    return _result(target(best), dict(zip(names, np.clip(best, low, high).tolist())), objective.count)
+
+
+def _result(target: Target, parameters: dict[str, float], count: int) -> Design:
+    found = asl_threshold(target)
+    assert found is not None
+    p = Prediction(found[1])
+    return Design(target, found[0], parameters, p.overlap, p.replicon, p.entropy, count)
+
+
+class _Objective:
+    # minus the ASL threshold, and outside the bounds what it is at their edge plus a slope back inside
+    def __init__(self, target: Callable[[Array], Target], low: Array, high: Array) -> None:
+        self.target, self.low, self.high = target, low, high
+        self.last: float | None = None
+        self.best = 0.0
+        self.count = 0
+        self.report: Callable[[float], None] = lambda best: None
+
+    def __call__(self, x: Array) -> float:
+        inside = np.clip(x, self.low, self.high)
+        load = self._load(self.target(inside))
+        self.count += 1
+        self.best = max(self.best, load)
+        self.report(self.best)
+        return -load + float(np.abs(x - inside).sum())
+
+    def _load(self, target: Target) -> float:
+        if self.last is not None:
+            near = _followed(target, self.last)
+            if near is not None:
+                self.last = near
+                return near
+        found = asl_threshold(target)
+        if found is None or found[0] <= 0:
+            return 0.0
+        self.last = found[0]
+        return found[0]
+
+
+def _followed(target: Target, alpha: float) -> float | None:
+    # the load of max λ = 1 by the secant method from a neighbour's; None where that does not settle
+    def excess(log_alpha: float) -> float:
+        peak = Landscape(Localization(solve(target, float(np.exp(log_alpha))))).peak[1]
+        return np.inf if np.isinf(peak) else float(np.log(peak))
+
+    try:
+        x = float(np.log(alpha))
+        value = excess(x)
+        slope, step = 6.0, 0.0
+        for _ in range(8):
+            if not np.isfinite(value):
+                return None
+            step = float(np.clip(-value / slope, -0.1, 0.1))
+            if abs(step) < 1e-8:
+                return float(np.exp(x + step))
+            new = excess(x + step)
+            slope = float(np.clip((new - value) / step, 0.5, 100.0)) if np.isfinite(new) else slope
+            x, value = x + step, new
+    except ValueError:
+        return None
+    return None
+
+
+def _search(objective: _Objective, start: Array, low: Array, high: Array) -> Array:
+    if len(start) == 1:
+        found = minimize_scalar(
+            lambda x: objective(np.array([x])), bounds=(low[0], high[0]), method="bounded", options={"xatol": 1e-4}
+        )
+        return np.array([found.x])
+    scale = np.maximum(np.abs(start), 0.3)
+    x, load, radius = start, -objective(start), 0.25
+    for _ in range(60):
+        step, promise = _linear_step(objective.target, x, load, scale, radius, low, high)
+        trial = np.clip(x + step, low, high)
+        new = -objective(trial)
+        gain = np.log(new / load) if new > 0 else -1.0
+        radius *= 1.6 if gain > 0.7 * promise else 1.0 if gain > 0.3 * promise else 0.35
+        if gain > 0:
+            x, load = trial, new
+        if promise < 1e-7 or radius < 1e-5:
+            break
+    return x
+
+
+def _linear_step(
+    target: Callable[[Array], Target], x: Array, load: float, scale: Array, radius: float, low: Array, high: Array
+) -> tuple[Array, float]:
+    # the best step of the parameters, by the slopes of log λ at every depth; and what it promises for log α
+    curve = Localization(solve(target(x), load))
+    depth = np.unique(np.concatenate([np.linspace(0, 8, 49), Landscape(curve).edges]))
+    here = np.log(curve.at_depth(depth).instability)
+    slopes = [(_log_instability(target(x), load * np.exp(1e-4), depth) - here) / 1e-4]
+    for k, size in enumerate(1e-4 * scale):
+        sign = 1 if x[k] + size <= high[k] else -1
+        moved = x + sign * size * np.eye(len(x))[k]
+        slopes.append((_log_instability(target(moved), load, depth) - here) / (sign * 1e-4))
+    box = np.stack([np.maximum(-radius, (low - x) / scale), np.minimum(radius, (high - x) / scale)], axis=1).tolist()
+    found = linprog([-1.0, *np.zeros(len(x))], np.transpose(slopes), np.maximum(-here, 0.0), bounds=[(-0.3, 0.3), *box])
+    if found.x is None:
+        return np.zeros(len(x)), 0.0
+    return found.x[1:] * scale, float(found.x[0])
+
+
+def _log_instability(target: Target, load: float, depth: Array) -> Array:
+    return np.log(Localization(solve(target, load)).at_depth(depth).instability)

@@ -1,0 +1,192 @@
+"""The end of localization, q → 1: does φ_t keep a maximum at q = 1? (EQUATIONS 5)
+
+With ε = 1 - q, 2 dφ_t/dq = t - q̂ + α E_q[g²]. The prior's term q̂ grows like 1/ε (sphere) or only like 2 log
+1/ε (±1 weights); the constraints' term depends on how the weight W(s) behaves where constraints are only just
+met:
+
+* W jumps (a hard wall with U finite, a soft step): dG_E/dq = C ε^(-1/2), C = Σ P(b⁺) J/2 over the jumps,
+  J = ∫φ²/Φ for a wall;
+* W ~ (s - b)^ν at a wall: ε^((ν-1)/2) for ν < 1, log 1/ε for ν = 1, and a finite limit for ν > 1;
+* log W ~ |s - b|^a at a cusp with a < 1/2: ε^(a - 1/2).
+
+On the sphere the prior always wins. For ±1 weights any divergence beats the logarithm: φ_t rises towards q = 1,
+a maximum sits there at every t, and fair sampling of the uniform measure is impossible. A potential cures it
+when its weight vanishes faster than linearly: U = -log s at T < 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+from solspace.theory.cavity import kinks
+from solspace.theory.reference import Equilibrium
+from solspace.theory.stability import StabilityLaw
+from solspace.theory.walls import Wall, divergence, log_weight_at, walls
+
+HARD_JUMP = 0.903197285568626
+"""J = ∫ φ(x)²/Φ(x) dx."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The behaviour of φ_t at q → 1.
+
+    `divergence` is γ in dG_E/dq = `constant` (1-q)^-γ (0 with `logarithmic`: constant · log 1/(1-q)); `limit`
+    is dG_E/dq at q = 1 where it is finite. `maximum_at_one` tells whether φ_t rises towards q = 1.
+    """
+
+    maximum_at_one: bool
+    divergence: float
+    constant: float | None
+    limit: float | None
+    logarithmic: bool
+    conjugate_growth: float
+    words: str
+
+    @property
+    def slope_sign(self) -> int:
+        """The sign of dφ_t/dq as q → 1."""
+        return 1 if self.maximum_at_one else -1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return asdict(self) | {"slope_sign": self.slope_sign}
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def maximum_at_one(equilibrium: Equilibrium) -> bool:
+    """Return whether φ_t rises towards q = 1, at every t."""
+    growth = equilibrium.target.prior.conjugate_growth
+    gamma, logarithmic = divergence(equilibrium.target)
+    if logarithmic and growth == 0:
+        # α E_q[g²] = α p log(1/ε)/2 against q̂ = 2 log(1/ε)
+        return bool(equilibrium.alpha * _logarithmic_rate(equilibrium) > 4)
+    return bool(gamma > growth)
+
+
+def edge(equilibrium: Equilibrium) -> Edge:
+    """Return the behaviour of `equilibrium` at q → 1.
+
+    >>> from solspace.measure import Target
+    >>> from solspace.theory.reference import solve
+    >>> round(edge(solve(Target("binary", "uniform"), 0.5)).constant, 11)
+    0.46585946876
+    """
+    target = equilibrium.target
+    gamma, logarithmic = divergence(target)
+    constant, limit = None, None
+    if logarithmic:
+        constant = _logarithmic_rate(equilibrium) / 4
+    elif gamma == 0.5:
+        law = StabilityLaw(target, equilibrium.overlap, equilibrium.variance)
+        constant = sum(
+            0.5 * _density_at(law, wall) * _jump(wall.contrast) for wall in walls(target) if wall.kind == "jump"
+        )
+    elif gamma > 0:
+        constant = _power_constant(equilibrium, gamma)
+    else:
+        limit = _limit(equilibrium)
+    top = maximum_at_one(equilibrium)
+    words = _words(equilibrium, gamma, logarithmic, constant, limit, top)
+    return Edge(top, gamma, constant, limit, logarithmic, target.prior.conjugate_growth, words)
+
+
+def _density_at(law: StabilityLaw, wall: Wall) -> float:
+    # P on the side of the larger weight, as the limit from that side
+    return float(law.density(np.array([wall.at + wall.side * 1e-12 * (1 + abs(wall.at))]))[0])
+
+
+def _jump(contrast: float) -> float:
+    if np.isinf(contrast):
+        return HARD_JUMP
+    ratio = np.exp(-contrast)
+
+    def integrand(x: float) -> float:
+        return float(np.exp(-(x**2)) / (2 * np.pi) / (ndtr(x) + ratio * ndtr(-x)))
+
+    return (1 - ratio) ** 2 * quad(integrand, -12, 12, limit=200, epsabs=1e-13, epsrel=1e-12)[0]
+
+
+def _logarithmic_rate(equilibrium: Equilibrium) -> float:
+    # p in E_q[g²] = p log(1/ε)/2: from P(s) = p (s - b) at a wall, or log W = c + d (s - b)^½ at a cusp, p = P(b) d²/4
+    law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
+    total, h = 0.0, 1e-6
+    for wall in walls(equilibrium.target):
+        density = float(law.density(np.array([wall.at + wall.side * h]))[0])
+        if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6:
+            total += density / h
+        elif wall.kind == "cusp" and wall.exponent == 0.5:
+            offset = wall.at - equilibrium.target.margin
+            change = log_weight_at(equilibrium.target, offset, wall.side * h) - log_weight_at(
+                equilibrium.target, offset, 0.0
+            )
+            total += density * change**2 / h / 4
+    return total
+
+
+def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
+    # P(s) = p (s - b)^ν gives E_q[g²] = p ε^((ν-1)/2) ∫ I_ν ρ_ν² dx
+    from solspace.numerics.power import log_power_moment
+
+    law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
+    total = 0.0
+    for wall in walls(equilibrium.target):
+        if wall.kind == "cusp" and 0.5 - wall.exponent == gamma:
+            return None
+        if wall.kind != "power" or (1 - wall.exponent) / 2 != gamma:
+            continue
+        h, nu = 1e-7, wall.exponent
+
+        def integrand(x: float, nu: float = nu) -> float:
+            log_i, rho, _ = log_power_moment(x, nu)
+            return float(np.exp(log_i) * rho**2)
+
+        # the tail beyond X is ν² X^(ν-1)/(1-ν)
+        far = 1e3
+        integral = quad(integrand, -12, 20, limit=200)[0] + quad(integrand, 20, far, limit=200)[0]
+        integral += nu**2 * far ** (nu - 1) / (1 - nu)
+        total += 0.5 * float(law.density(np.array([wall.at + wall.side * h]))[0]) / h**nu * integral
+    return total
+
+
+def _limit(equilibrium: Equilibrium) -> float:
+    # dG_E/dq → E[(d log W/ds)²]/2
+    law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
+    s = law.nodes
+    points = np.array(kinks(equilibrium.target).at)
+    distance = np.abs(s[..., None] - points).min(axis=-1)
+    h = 1e-4 * np.minimum(distance, 1.0)
+    centred, s = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
+    with np.errstate(invalid="ignore", divide="ignore"):
+        w = [centred.log_weight(s + k * h) for k in (-2, -1, 1, 2)]
+        slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
+    return law.average(np.where(np.isfinite(slope), slope, 0.0) ** 2) / 2
+
+
+def _words(
+    equilibrium: Equilibrium, gamma: float, logarithmic: bool, constant: float | None, limit: float | None, top: bool
+) -> str:
+    growth = equilibrium.target.prior.conjugate_growth
+    own = f"(1-q)^-{growth:g}" if growth else "2 log 1/(1-q)"
+    if logarithmic:
+        energy = f"dG_E/dq = {constant:.6g} log 1/(1-q)"
+    elif gamma > 0:
+        energy = f"dG_E/dq = {'C' if constant is None else f'{constant:.6g}'} (1-q)^-{gamma:g}"
+    else:
+        energy = f"dG_E/dq tends to {limit:.6g}"
+    if top:
+        return (
+            f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "
+            "maximum there at every t, which the sampler cannot see; fair sampling by localization is impossible. "
+            "A weight that vanishes faster than linearly at the margin (U = -log s at T < 1) removes it."
+        )
+    return (
+        f"As q → 1, {energy} stays below the weights' own term {own}: φ_t falls towards q = 1 and has no maximum there."
+    )

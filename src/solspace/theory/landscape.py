@@ -1,0 +1,277 @@
+"""The maxima of φ_t(q) at every time, from the turning points of one curve (EQUATIONS 3.1).
+
+Stationary points at time t are the roots of F(q) = t, maxima where F rises. F is followed on panels in the
+depth y = log((1-r)/(1-q)), where it is smooth from q = r to within 1e-20 of 1; the polynomial of each panel
+finds every turning point, also two that lie closer together than the nodes. Between turning points F is
+monotone, and a time has one root there.
+
+* spinodals: a local maximum of F is the time up to which the lower branch lives, the next local minimum the
+  time from which the upper one does;
+* Maxwell: the time at which the two have the same φ_t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
+from solspace.numerics.roots import Index, bracketed_newton
+from solspace.theory.edge import maximum_at_one
+from solspace.theory.localization import Localization, Points
+from solspace.theory.stability import StabilityLaw
+from solspace.theory.walls import smallest_scale
+
+Array = NDArray[np.floating[Any]]
+NODES = 8
+"""Chebyshev points in a panel."""
+DENSE = 32
+"""Points in a panel at which its polynomial is read."""
+EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
+"""Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
+DEEPEST = 300.0
+"""Depth beyond which no root is looked for: q = 1 to 130 digits."""
+
+
+class Window(NamedTuple):
+    """Times between which φ_t has a lower and an upper maximum, and the time at which they are equally high.
+
+    `low` is -inf where the upper maximum, at q = 1, exists at every time.
+    """
+
+    low: float
+    maxwell: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A stretch of depths on which F rises, and its values at the ends; `stop` is infinite for the last one."""
+
+    start: float
+    stop: float
+    low: float
+    high: float
+
+
+class Landscape:
+    """Turning points, branches and windows of one curve F."""
+
+    def __init__(self, curve: Localization) -> None:
+        self.curve = curve
+        self.falls = maximum_at_one(curve.equilibrium)
+        self._follow()
+
+    def _follow(self) -> None:
+        # consecutive panels until the end of the curve is clear
+        parts: list[Points] = []
+        edges, used = EDGES[:1], 0
+        least = _least_depth(self.curve)
+        while True:
+            used += 4 if used == 0 else 2
+            edges = EDGES[: used + 1]
+            new = edges[-5:] if used == 4 else edges[-3:]
+            parts.append(
+                self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * chebyshev_points(NODES)).ravel())
+            )
+            end = parts[-1].instability[-3:]
+            falling, rising = end[2] < end[1] < end[0], end[2] > end[1] > end[0]
+            settled = (rising and end[2] > 2) if self.falls else (falling and end[2] < 0.5)
+            if (settled and edges[-1] >= least) or len(edges) + 2 > len(EDGES):
+                break
+        self.edges = edges
+        self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
+
+    @cached_property
+    def _dense(self) -> tuple[Array, Points]:
+        # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
+        depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
+        fine = Points(*((column.reshape(-1, NODES) @ interpolation(NODES, DENSE).T).ravel() for column in self.points))
+        reference = self.curve.equilibrium
+        fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
+        return depth, fine
+
+    @cached_property
+    def peak(self) -> tuple[float, float]:
+        """Depth and height of the largest instability λ on [r, 1): infinite height where F falls towards q = 1."""
+        if self.falls:
+            return np.inf, np.inf
+        depth, dense = self._dense
+        best = int(np.argmax(dense.instability))
+        top, step = float(depth[best]), float(depth[min(best + 1, len(depth) - 1)] - depth[min(best, len(depth) - 2)])
+        # a polynomial through exact values around the best of the interpolated ones
+        start = max(top - 2.5 * step, 0.0)
+        x = start + 5 * step * chebyshev_points(8)
+        fit = np.polynomial.Polynomial.fit(x, self.curve.at_depth(x).instability, 7, domain=[x[0], x[-1]])
+        fine = np.linspace(start, x[-1], 4001)
+        at = float(fine[np.argmax(fit(fine))])
+        value = max(float(fit(at)), self.curve.equilibrium.replicon)
+        return (0.0 if value == self.curve.equilibrium.replicon else at), value
+
+    @property
+    def monotone(self) -> bool:
+        """True where F rises all the way from q = r to 1."""
+        return not self.falls and self.curve.equilibrium.replicon < 1 and len(self.turning[0]) == 0
+
+    @cached_property
+    def turning(self) -> tuple[Array, Points]:
+        """Depths at which F' = 0, ascending, and the curve there."""
+        depth, dense = self._dense
+        excess = dense.instability - 1
+        found = []
+        for k in range(len(depth) - 1):
+            if (excess[k] < 0) != (excess[k + 1] < 0):
+                share = excess[k] / (excess[k] - excess[k + 1])
+                found.append(depth[k] + share * (depth[k + 1] - depth[k]))
+            elif k > 0 and excess[k] < 0 and excess[k] >= excess[k - 1] and excess[k] > excess[k + 1]:
+                found += hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2])
+        return self._polish(np.array(sorted(found)))
+
+    def _polish(self, depth: Array) -> tuple[Array, Points]:
+        # two secant steps on exact values: F is flat there, so its value is right to the square of what is left
+        if len(depth) == 0:
+            return depth, Points(*(np.empty(0) for _ in range(4)))
+        h = 1e-4
+        for _ in range(2):
+            both = self.curve.at_depth(np.concatenate([depth, depth + h])).instability.reshape(2, -1)
+            slope = (both[1] - both[0]) / h
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = np.where(slope != 0, (1 - both[0]) / slope, 0.0)
+            depth = np.maximum(depth + np.clip(step, -0.03, 0.03), 0.0)
+        return depth, self.curve.at_depth(depth)
+
+    @cached_property
+    def branches(self) -> list[Branch]:
+        """The rising stretches of F, from low to high overlap."""
+        depth, points = self.turning
+        rising = self.curve.equilibrium.replicon < 1
+        ends = [(0.0, 0.0), *zip(depth.tolist(), points.time.tolist())]
+        top = (np.inf, -np.inf if self.falls else np.inf)
+        result = []
+        for (start, low), (stop, high) in zip(ends, [*ends[1:], top]):
+            if rising and high > low:
+                result.append(Branch(start, stop, low, high))
+            rising = not rising
+        return result
+
+    def roots(self, branch: Branch, times: ArrayLike) -> Array:
+        """Return the depths on `branch` at which F equals each of the `times`, which it must reach."""
+        times = np.atleast_1d(np.asarray(times, dtype=float))
+        return self._roots([branch] * len(times), times)
+
+    def _roots(self, branches: list[Branch], times: Array) -> Array:
+        # one root for each pair of branch and time, all at once
+        low, high, guess = np.transpose([self._bracket(branch, time) for branch, time in zip(branches, times)])
+
+        def mismatch(depth: Array, index: Index) -> tuple[Array, Array]:
+            points = self.curve.at_depth(depth)
+            _, variance = self.curve.distances(depth)
+            return points.time - times[index], points.slope * variance
+
+        return bracketed_newton(mismatch, low, high, guess).x
+
+    def _knots(self, branch: Branch) -> tuple[Array, Array]:
+        depth, dense = self._dense
+        inside = (depth > branch.start) & (depth < branch.stop)
+        last = [(branch.stop, branch.high)] if np.isfinite(branch.stop) else []
+        ends = np.array([(branch.start, branch.low), *last])
+        knots = np.concatenate([ends[:1, 0], depth[inside], ends[1:, 0]])
+        return knots, np.maximum.accumulate(np.concatenate([ends[:1, 1], dense.time[inside], ends[1:, 1]]))
+
+    def _bracket(self, branch: Branch, time: float) -> tuple[float, float, float]:
+        knots, values = self._knots(branch)
+        if time > values[-1]:
+            low, stop = float(knots[-1]), float(knots[-1])
+            while stop < DEEPEST:
+                low, stop = stop, min(1.3 * stop + 2, stop + 40, DEEPEST)
+                if self.curve.at_depth([stop]).time[0] > time:
+                    return low, stop, (low + stop) / 2
+            return stop, stop, stop
+        slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
+        guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
+        # the knots are interpolated: leave room for the root on either side
+        first, last = max(slot - 1, 0), min(slot + 2, len(knots) - 1)
+        return float(knots[first]), float(knots[last]), guess
+
+    def maxima(self, time: float) -> tuple[Array, Array]:
+        """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
+        alive = [b for b in self.branches if b.low <= time <= b.high]
+        depths = self._roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
+        heights = self._heights(depths, time)
+        if self.falls:
+            depths, heights = np.append(depths, np.inf), np.append(heights, time / 2 + self.top)
+        return depths, heights
+
+    def _heights(self, depths: Array, time: float) -> Array:
+        if len(depths) == 0:
+            return np.empty(0)
+        gap, variance = self.curve.distances(depths)
+        return self.curve.at(gap, variance).free_entropy + time * (1 - variance) / 2
+
+    @cached_property
+    def top(self) -> float:
+        """φ_0 at q = 1: α E log W, the energy of one sample."""
+        reference = self.curve.equilibrium
+        return reference.alpha * StabilityLaw(reference.target, reference.overlap, reference.variance).log_weight
+
+    @cached_property
+    def windows(self) -> list[Window]:
+        """Pairs of neighbouring maxima: the times at which both exist, and at which they are equally high."""
+        found = []
+        for lower, upper in zip(self.branches, self.branches[1:]):
+            found.append(Window(upper.low, self._maxwell(lower, upper), lower.high))
+        if self.falls and self.branches:
+            last = self.branches[-1]
+            found.append(Window(-np.inf, self._maxwell(last, None), last.high))
+        return found
+
+    def _maxwell(self, lower: Branch, upper: Branch | None) -> float:
+        # φ_t of the upper minus that of the lower maximum rises with t, at the rate of half their difference in q
+        pair = [lower] if upper is None else [lower, upper]
+        first, last = max(branch.low for branch in pair), lower.high
+
+        def advantage(time: Array, index: Index) -> tuple[Array, Array]:
+            depths = self._roots(pair, np.full(len(pair), time[0]))
+            heights, variance = self._heights(depths, float(time[0])), self.curve.distances(depths)[1]
+            if upper is None:
+                return np.array([time[0] / 2 + self.top - heights[0]]), variance / 2
+            return np.diff(heights), -np.diff(variance) / 2
+
+        if last - first < 1e-9 * (1 + abs(last)):  # a window as narrow as the error of its ends
+            return (first + last) / 2
+        guess = self._guess_maxwell(lower, upper, first, last)
+        if np.isneginf(guess):
+            if advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
+                return -np.inf
+            guess = first
+        return float(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13).x[0])
+
+    def _guess_maxwell(self, lower: Branch, upper: Branch | None, first: float, last: float) -> float:
+        # the same on the interpolated curve; -inf where the upper maximum is the higher one from the first time on
+        times = np.linspace(first, last, 400)[1:-1]
+        below = self._interpolated(lower, times)
+        above = times / 2 + self.top if upper is None else self._interpolated(upper, times)
+        ahead = np.flatnonzero(above > below)
+        if len(ahead) and ahead[0] == 0:
+            return -np.inf
+        if len(ahead) == 0:
+            return float(times[-1])
+        k = ahead[0]
+        return float(np.interp(0.0, (above - below)[k - 1 : k + 1], times[k - 1 : k + 1]))
+
+    def _interpolated(self, branch: Branch, times: Array) -> Array:
+        knots, values = self._knots(branch)
+        at = np.interp(times, values, knots)
+        depth, dense = self._dense
+        _, variance = self.curve.distances(at)
+        return np.interp(at, depth, dense.free_entropy) + times * (1 - variance) / 2
+
+
+def _least_depth(curve: Localization) -> float:
+    # structure of the weight on a scale l shows at 1 - q of about l²
+    scale = smallest_scale(curve.equilibrium.target)
+    return float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))

@@ -1,0 +1,233 @@
+"""Maps: regimes of localization in the time–load plane, and all thresholds in the load–margin plane.
+
+A column of the t–α diagram needs one curve F: its turning points are the spinodal times, equal heights the
+Maxwell time, and every t of the column is green, yellow or red by where it lies among them. So the lines are
+exact at each load, and a window narrower than the grid of times is in `spinodal_low`, `maxwell` and
+`spinodal_high` even when no grid point falls into it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import Target
+from solspace.numerics.progress import progress as progress_bar
+from solspace.theory.prediction import Prediction, predict
+from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
+
+Array = NDArray[np.floating[Any]]
+REGIMES = ("green", "yellow", "red", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseDiagram:
+    """Regimes of localization on a grid of times and loads, and the exact lines between them.
+
+    Attributes
+    ----------
+    regimes
+        (times, alphas) of "green", "yellow", "red", or "none" where the equations have no solution.
+    spinodal_low, maxwell, spinodal_high
+        (alphas,) times: from `spinodal_low` on φ_t has an upper maximum, from `maxwell` on it is the higher
+        one, and at `spinodal_high` the lower one ends. NaN at loads without a window; -inf (or negative) where
+        it is so already at t = 0.
+    samplable, stable, satisfiable
+        (alphas,) flags of the prediction at each load.
+    notes
+        Sentences on what was met on the way: loads without a solution, accuracy.
+
+    >>> diagram = phase_diagram(Target("spherical", "uniform", margin=-2.5), [272, 278], [0.0, 0.03, 0.04])
+    >>> diagram.regimes.T.tolist()
+    [['green', 'green', 'green'], ['green', 'yellow', 'red']]
+    >>> diagram.maxwell.round(6)
+    array([0.060595, 0.036297])
+    """
+
+    target: Target
+    alphas: Array
+    times: Array
+    regimes: NDArray[np.str_]
+    spinodal_low: Array
+    maxwell: Array
+    spinodal_high: Array
+    samplable: NDArray[np.bool_]
+    stable: NDArray[np.bool_]
+    satisfiable: NDArray[np.bool_]
+    notes: tuple[str, ...] = field(default=())
+
+    LINES: ClassVar = ("spinodal_low", "maxwell", "spinodal_high")
+    FLAGS: ClassVar = ("samplable", "stable", "satisfiable")
+
+    @property
+    def codes(self) -> NDArray[np.int8]:
+        """The regimes (times, alphas) as 0 green, 1 yellow, 2 red, -1 none."""
+        codes = {name: code for code, name in enumerate(REGIMES)} | {"none": -1}
+        return np.vectorize(codes.__getitem__, otypes=[np.int8])(self.regimes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the diagram as plain values; None where there is no line."""
+        lines = {name: _plain(getattr(self, name)) for name in self.LINES}
+        flags = {name: getattr(self, name).tolist() for name in self.FLAGS}
+        return {
+            "target": self.target.to_dict(),
+            "alphas": self.alphas.tolist(),
+            "times": self.times.tolist(),
+            "regimes": self.regimes.tolist(),
+            **lines,
+            **flags,
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        head = f"t–alpha diagram of {self.target}: {len(self.times)} times x {len(self.alphas)} loads"
+        rows = [f"  {'alpha':>10} {'spinodal':>12} {'Maxwell':>12} {'spinodal':>12}  sampling"]
+        for k in _few(len(self.alphas)):
+            line = (self.spinodal_low[k], self.maxwell[k], self.spinodal_high[k])
+            cells = " ".join(f"{'-' if np.isnan(x) else f'{x:.6g}':>12}" for x in line)
+            rows.append(f"  {self.alphas[k]:>10.6g} {cells}  {_verdict(self, k)}")
+        return "\n".join([head, *rows, *(f"  {note}" for note in self.notes)])
+
+
+def phase_diagram(target: Target, alphas: ArrayLike, times: ArrayLike, progress: bool | None = None) -> PhaseDiagram:
+    """Return the regimes of localization at each of `times` and `alphas`, and the exact spinodal and Maxwell lines.
+
+    Parameters
+    ----------
+    target
+        What is sampled.
+    alphas, times
+        Loads > 0 and times >= 0, one-dimensional.
+    progress
+        Whether to show a progress bar; None: when standard error is a terminal.
+    """
+    loads, grid = _axis("alphas", alphas), _axis("times", times)
+    if np.any(loads <= 0) or np.any(grid < 0):
+        raise ValueError("alphas must be positive and times at least 0.")
+    regimes = np.full((len(grid), len(loads)), "none", dtype="U6")
+    lines = np.full((3, len(loads)), np.nan)
+    flags = np.zeros((3, len(loads)), bool)
+    notes: list[str] = []
+    with progress_bar(len(loads), "t-alpha diagram", progress) as bar:
+        for k, alpha in enumerate(loads):
+            try:
+                column = predict(target, alpha)
+            except ValueError as error:
+                notes.append(str(error))
+            else:
+                regimes[:, k], lines[:, k] = _column(column, grid)
+                flags[:, k] = column.samplable, column.stable, column.satisfiable
+                if not column.status.ok:
+                    notes.append(f"alpha = {alpha:g}: accuracy {column.accuracy:.1g}, {column.status}")
+            bar.advance(note=f"alpha = {alpha:.4g}")
+    parts: dict[str, Any] = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
+    return PhaseDiagram(target, loads, grid, regimes, **parts, notes=tuple(notes))
+
+
+def _column(prediction: Prediction, times: Array) -> tuple[NDArray[np.str_], Array]:
+    windows = prediction.windows
+    if len(windows) > 1:  # three maxima or more: compare them at every time
+        last = max(windows, key=lambda w: w.high)
+        return prediction.regime(times), np.array(last)
+    names = np.full(len(times), "green", dtype="U6")
+    line = np.full(3, np.nan)
+    for window in windows:
+        line = np.array(window)
+        inside = (times >= window.low) & (times <= window.high)
+        names[inside] = np.where(times[inside] <= window.maxwell, "yellow", "red")
+    if not prediction.stable:
+        names[times == 0] = "red"
+    return names, line
+
+
+@dataclass(frozen=True, eq=False)
+class SamplingMap:
+    """All thresholds of a target as functions of the margin: arrays (margins,), NaN where there is no such threshold.
+
+    `tricritical` is the margin at which the ASL line leaves the dAT line, None where it does not within the map.
+    """
+
+    target: Target
+    margins: Array
+    asl: Array
+    dat: Array
+    dynamical: Array
+    condensation: Array
+    capacity: Array
+    capacity_rs: Array
+    capacity_1rsb: Array
+    asl_by: tuple[str | None, ...]
+    tricritical: float | None
+
+    LINES: ClassVar = ("asl", "dat", "dynamical", "condensation", "capacity", "capacity_rs", "capacity_1rsb")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the map as plain values; None where there is no threshold."""
+        lines = {name: _plain(getattr(self, name)) for name in self.LINES}
+        head = {"target": self.target.to_dict(), "margins": self.margins.tolist()}
+        return head | lines | {"asl_by": list(self.asl_by), "tricritical": self.tricritical}
+
+    def __repr__(self) -> str:
+        columns = [name for name in self.LINES if not np.isnan(getattr(self, name)).all()]
+        rows = [f"  {'margin':>9} " + " ".join(f"{name:>13}" for name in columns)]
+        for k in _few(len(self.margins)):
+            values = [getattr(self, name)[k] for name in columns]
+            cells = " ".join(f"{'-' if np.isnan(x) else f'{x:.7g}':>13}" for x in values)
+            rows.append(f"  {self.margins[k]:>9.4g} {cells}")
+        note = [] if self.tricritical is None else [f"  tricritical margin {self.tricritical:.6g}"]
+        prior, potential = self.target.prior, self.target.potential
+        return "\n".join([f"alpha–margin map of {prior} weights, {potential} potential", *rows, *note])
+
+
+def sampling_map(target: Target, margins: ArrayLike, progress: bool | None = None) -> SamplingMap:
+    """Return every threshold of `target` at each of the `margins` (the target's own margin is ignored).
+
+    >>> found = sampling_map(Target("spherical", "uniform"), [-2.5, -1.0])
+    >>> found.asl.round(4), found.asl_by
+    (array([269.736 ,   7.8736]), ('cusp', 'dAT'))
+    """
+    grid = _axis("margins", margins)
+    rows: list[Thresholds] = []
+    with progress_bar(len(grid), "alpha-margin map", progress) as bar:
+        for margin in grid:
+            rows.append(thresholds(target.replace(margin=float(margin))))
+            bar.advance(note=f"margin = {margin:.4g}")
+    lines: dict[str, Any] = {
+        name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES
+    }
+    reasons = tuple(row.asl_by for row in rows)
+    crossing = None
+    if "cusp" in reasons and "dAT" in reasons:
+        crossing = tricritical_margin(target, float(grid.min()), float(grid.max()))
+    return SamplingMap(target, grid, **lines, asl_by=reasons, tricritical=crossing)
+
+
+def _axis(name: str, values: ArrayLike) -> Array:
+    axis = np.asarray(values, dtype=float)
+    if axis.ndim != 1 or len(axis) == 0 or not np.isfinite(axis).all():
+        raise ValueError(f"{name} must be a non-empty one-dimensional array of finite numbers; got shape {axis.shape}.")
+    return axis
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _plain(values: Array) -> list[float | None]:
+    return [None if np.isnan(x) else float(np.clip(x, -1e300, 1e300)) if np.isinf(x) else float(x) for x in values]
+
+
+def _few(count: int) -> list[int]:
+    return list(range(count)) if count <= 12 else sorted({round(x) for x in np.linspace(0, count - 1, 12)})
+
+
+def _verdict(diagram: PhaseDiagram, k: int) -> str:
+    if (diagram.regimes[:, k] == "none").all():
+        return "no solution"
+    words = ["samplable" if diagram.samplable[k] else "not samplable"]
+    words += [] if diagram.stable[k] else ["RS unstable"]
+    words += [] if diagram.satisfiable[k] else ["past capacity"]
+    return ", ".join(words)

@@ -1,0 +1,283 @@
+"""What replica theory says about a target at a load: `predict(target, alpha)` returns a `Prediction`.
+
+The reference system gives the order parameters at once; the curve F, its turning points and the law of the
+stabilities are computed when first asked for, and kept.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import Target
+from solspace.numerics.status import Status
+from solspace.theory import edge as _edge
+from solspace.theory import words
+from solspace.theory.edge import Edge
+from solspace.theory.landscape import Landscape
+from solspace.theory.localization import Localization, Points
+from solspace.theory.reference import Equilibrium, solve
+from solspace.theory.stability import StabilityLaw
+
+Array = NDArray[np.floating[Any]]
+
+
+class Prediction:
+    """Replica-symmetric theory of `target` at load `alpha` = m/n, in the limit of large n.
+
+    Attributes
+    ----------
+    overlap
+        r, the overlap of two independent samples.
+    conjugate, norm_conjugate
+        r̂, and r̂_d where the prior imposes a norm (None otherwise).
+    free_entropy
+        φ, log of the partition function per weight.
+    replicon
+        Below 1 the replica-symmetric solution is stable (de Almeida–Thouless).
+    status, accuracy
+        How the equations were solved, and the size of the error of the integrals.
+
+    >>> p = predict(Target(), alpha=0.3)
+    >>> round(p.overlap, 9), p.regime(0.5), p.samplable
+    (0.51104685, 'green', True)
+    """
+
+    def __init__(self, equilibrium: Equilibrium) -> None:
+        self._equilibrium = equilibrium
+        self.target: Target = equilibrium.target
+        self.alpha = equilibrium.alpha
+        self.overlap = equilibrium.overlap
+        self.conjugate = equilibrium.conjugate
+        self.norm_conjugate = equilibrium.norm_conjugate
+        self.free_entropy = equilibrium.free_entropy
+        self.replicon = equilibrium.replicon
+
+    # -- the reference system ---------------------------------------------------------------------------------------
+
+    @property
+    def stable(self) -> bool:
+        """True where the replica-symmetric solution is stable: replicon < 1."""
+        return self.replicon < 1
+
+    @cached_property
+    def entropy(self) -> float:
+        """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
+        return self.free_entropy - self.alpha * self._stability.log_weight
+
+    @cached_property
+    def satisfiable(self) -> bool:
+        """True where typical weights exist: entropy >= 0 for discrete weights, load below capacity on the sphere."""
+        if self.target.prior.conjugate_growth == 0:
+            return self.entropy >= 0
+        from solspace.theory.capacity import capacity
+
+        limit = capacity(self.target)
+        return limit is None or self.alpha < limit
+
+    # -- stabilities ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _stability(self) -> StabilityLaw:
+        return StabilityLaw(self.target, self.overlap, self._equilibrium.variance)
+
+    def stability_density(self, s: ArrayLike) -> Any:
+        """Return P(s), the density of stabilities s = ⟨x, w⟩/√n in a typical sample, of the shape of `s`."""
+        return self._stability.density(_finite("s", s))[()]
+
+    def stability_cdf(self, s: ArrayLike) -> Any:
+        """Return the share of stabilities below `s`, of the shape of `s`."""
+        return self._stability.cdf(_finite("s", s))[()]
+
+    @property
+    def mean_stability(self) -> float:
+        """The mean of P(s)."""
+        return self._stability.mean
+
+    # -- localization -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _curve(self) -> Localization:
+        return Localization(self._equilibrium)
+
+    @cached_property
+    def _landscape(self) -> Landscape:
+        return Landscape(self._curve)
+
+    def localization_time(self, q: ArrayLike) -> Any:
+        """Return F(q), the time at which overlap `q` in [r, 1] is stationary, of the shape of `q` (EQUATIONS 3.1)."""
+        end = -np.inf if self._falls else np.inf
+        return self._on_curve(q, lambda points, q: points.time, end)
+
+    def instability_at(self, q: ArrayLike) -> Any:
+        """Return λ(q) = α χ(q) E_q[g'²]: below 1 message passing at overlap `q` converges, and F rises."""
+        return self._on_curve(q, lambda points, q: points.instability, np.inf if self._falls else 0.0)
+
+    def free_entropy_at(self, q: ArrayLike, t: ArrayLike) -> Any:
+        """Return φ_t(q) for overlaps `q` in [r, 1] and times `t` >= 0, broadcast against each other."""
+        t = _times(t)
+        top = self._landscape.top if self.target.prior.conjugate_growth == 0 else -np.inf
+        at_zero = self._on_curve(q, lambda points, q: points.free_entropy, top)
+        return (at_zero + t * np.asarray(q, dtype=float) / 2)[()]
+
+    def overlap_at(self, t: ArrayLike, start: str = "low") -> Any:
+        """Return q(t), what message passing reaches at time `t` from no knowledge ("low") or all of it ("high").
+
+        From above it is exactly 1 where φ_t keeps a maximum there, as for ±1 weights under the uniform measure.
+        """
+        if start not in ("low", "high"):
+            raise ValueError(f"start must be 'low' or 'high'; got {start!r}.")
+        times = _times(t)
+        depth = self._depths(times.ravel(), start)
+        return self._overlap(depth).reshape(times.shape)[()]
+
+    def regime(self, t: ArrayLike) -> Any:
+        """Return the regime of φ_t: one maximum ("green"), two of which that at lower q wins ("yellow") or not ("red").
+
+        A string for a scalar `t`, an array of strings otherwise. Sampling by localization needs green at all times.
+        """
+        times = _times(t)
+        names = [self._regime(float(value)) for value in times.ravel()]
+        return names[0] if times.ndim == 0 else np.array(names, dtype="U6").reshape(times.shape)
+
+    @cached_property
+    def samplable(self) -> bool:
+        """True where F rises all the way from r to 1: one maximum at every time, and localization samples fairly."""
+        return self._landscape.monotone
+
+    def edge(self) -> Edge:
+        """Return the behaviour at q → 1: sign and leading form of dφ/dq, and whether a maximum sits at q = 1."""
+        return _edge.edge(self._equilibrium)
+
+    @property
+    def windows(self) -> list[Any]:
+        """Times (low, maxwell, high) between which φ_t has two maxima, and at which they are equally high."""
+        return self._landscape.windows
+
+    # -- how sure ---------------------------------------------------------------------------------------------------
+
+    @property
+    def accuracy(self) -> float:
+        """The largest relative error of the integrals used so far, by halved panels and by E_q[1] = 1."""
+        curve = self.__dict__.get("_curve")
+        return max(self._equilibrium.accuracy, curve.accuracy if curve is not None else 0.0)
+
+    @property
+    def status(self) -> Status:
+        """Whether the integrals used so far are accurate."""
+        return Status.CONVERGED if self.accuracy < 1e-8 else Status.INACCURATE
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _falls(self) -> bool:
+        return _edge.maximum_at_one(self._equilibrium)
+
+    def _on_curve(self, q: ArrayLike, column: Any, at_one: float) -> Any:
+        given = _finite("q", q)
+        flat = given.ravel()
+        if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
+            raise ValueError(
+                f"q must lie between the reference overlap r = {self.overlap:.12g} and 1, nothing below r can be "
+                f"reached; got {flat[(flat < self.overlap) | (flat > 1)][0]!r}."
+            )
+        result = np.full(flat.shape, at_one, dtype=float)
+        below = flat < 1
+        if below.any():
+            points: Points = self._curve.at_overlap(np.maximum(flat[below], self.overlap))
+            result[below] = column(points, flat[below])
+        return result.reshape(given.shape)[()]
+
+    def _depths(self, times: Array, start: str) -> Array:
+        result = np.full(len(times), np.inf)
+        branches = self._landscape.branches
+        if start == "high" and self._landscape.falls:
+            return result
+        open_ = np.ones(len(times), bool)
+        for branch in branches if start == "low" else branches[::-1]:
+            here = open_ & (times <= branch.high) & (times >= branch.low)
+            if here.any():
+                result[here] = self._landscape.roots(branch, times[here])
+                open_ &= ~here
+        if start == "low":
+            result[times == 0] = 0.0
+        return result
+
+    def _overlap(self, depth: Array) -> Array:
+        finite = np.isfinite(depth)
+        result = np.ones(len(depth))
+        gap, variance = self._curve.distances(depth[finite])
+        result[finite] = np.where(variance < gap, 1 - variance, self.overlap + gap)
+        return result
+
+    def _regime(self, time: float) -> str:
+        depth, height = self._landscape.maxima(time)
+        if time == 0 and self.replicon >= 1:
+            return "red"
+        if len(depth) < 2:
+            return "green"
+        return "yellow" if height[0] >= height[1:].max() else "red"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the prediction as plain values."""
+        return {
+            "target": self.target.to_dict(),
+            "alpha": self.alpha,
+            "overlap": self.overlap,
+            "conjugate": self.conjugate,
+            "norm_conjugate": self.norm_conjugate,
+            "free_entropy": self.free_entropy,
+            "entropy": self.entropy,
+            "replicon": self.replicon,
+            "mean_stability": self.mean_stability,
+            "stable": self.stable,
+            "satisfiable": self.satisfiable,
+            "samplable": self.samplable,
+            "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
+            "status": str(self.status),
+            "accuracy": self.accuracy,
+        }
+
+    def summary(self) -> str:
+        """Return what the numbers mean, in a paragraph."""
+        return words.paragraph(self)
+
+    def __repr__(self) -> str:
+        return words.table(self)
+
+
+def predict(target: Target, alpha: float) -> Prediction:
+    """Return the replica-symmetric prediction for `target` at load `alpha`.
+
+    Raises ValueError where the equations have no solution, past the capacity; where the solution exists but is
+    unstable or its entropy negative, the prediction computes and says so (`stable`, `satisfiable`,
+    `summary()`).
+
+    >>> p = predict(Target("spherical", "uniform", margin=-2.5), alpha=278)
+    >>> p.samplable, [round(t, 6) for t in p.windows[0]]
+    (False, [0.020631, 0.036297, 0.047024])
+    """
+    if not isinstance(target, Target):
+        raise ValueError(f"target must be a solspace.Target; got {target!r}.")
+    try:
+        load = float(alpha)
+    except (TypeError, ValueError):
+        raise ValueError(f"alpha must be a number; got {alpha!r}.") from None
+    return Prediction(solve(target, load))
+
+
+def _finite(name: str, values: ArrayLike) -> Array:
+    array = np.asarray(values, dtype=float)
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must hold numbers; got NaN.")
+    return array
+
+
+def _times(t: ArrayLike) -> Array:
+    times = _finite("t", t)
+    if np.any(times < 0) or np.any(np.isinf(times)):
+        raise ValueError(f"t must be a finite time >= 0; got {times[(times < 0) | np.isinf(times)].ravel()[0]!r}.")
+    return times

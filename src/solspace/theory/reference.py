@@ -1,0 +1,143 @@
+"""The reference system: replica-symmetric equilibrium of a target at load α (EQUATIONS 2).
+
+One equation for one unknown, the conjugate r̂: r̂ = α E[g(√r γ, 1-r)²] with r = r(r̂) given by the prior. As a function of
+log r̂ the mismatch log r̂ - log α E g² rises through zero at a solution; the smallest one is taken, the one that message
+passing reaches from no knowledge. Where the potential is even about zero field, r = 0 solves it at every load.
+
+The same equation read backwards, α(r̂) = r̂ / E g², gives every load of the branch without solving anything:
+thresholds use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.measure import Target
+from solspace.numerics.roots import Index, bracketed_newton
+from solspace.numerics.status import Status
+from solspace.theory.cavity import reference_averages
+
+Array = NDArray[np.floating[Any]]
+LARGEST = 1e17
+"""Conjugate at which the search for a solution ends: 1 - r is about 3e-9 there."""
+STRIDE = 2.5
+"""Factor between the conjugates tried on the way up; four of them are tried at a time."""
+ACCURACY = 1e-11
+LEVELS = 3
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """A solution of the reference equation: order parameters and what follows from them at once."""
+
+    target: Target
+    alpha: float
+    conjugate: float
+    overlap: float
+    variance: float
+    norm_conjugate: float | None
+    free_entropy: float
+    replicon: float
+    accuracy: float
+    status: Status
+    level: int
+
+
+def solve(target: Target, alpha: float) -> Equilibrium:
+    """Return the equilibrium of `target` at load `alpha`.
+
+    >>> round(solve(Target("spherical", "uniform"), 1.0).overlap, 11)
+    0.58531185179
+    """
+    if not (alpha > 0 and np.isfinite(alpha)):
+        raise ValueError(f"alpha must be a positive, finite number; got {alpha!r}.")
+    conjugate = 0.0 if symmetric(target) else _conjugate(target, alpha, 0)
+    for level in range(LEVELS):
+        error = _error(target, conjugate, level)
+        if error < ACCURACY:
+            break
+        if conjugate > 0 and level + 1 < LEVELS:
+            conjugate = _conjugate(target, alpha, level + 1)
+    return equilibrium(target, conjugate, alpha, level, error)
+
+
+def equilibrium(
+    target: Target, conjugate: float, alpha: float | None = None, level: int = 0, accuracy: float = 0.0
+) -> Equilibrium:
+    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
+    weights = target.prior.reference([conjugate])
+    log_z, g2, dg2, _ = (float(a[0]) for a in reference_averages(target, weights.overlap, weights.variance, level))
+    load = conjugate / g2 if alpha is None else float(alpha)
+    norm = None if weights.norm_conjugate is None else float(weights.norm_conjugate[0])
+    return Equilibrium(
+        target,
+        load,
+        float(conjugate),
+        float(weights.overlap[0]),
+        float(weights.variance[0]),
+        norm,
+        float(weights.entropy[0]) + load * log_z,
+        load * dg2 * float(weights.susceptibility[0]),
+        accuracy,
+        Status.CONVERGED if accuracy < 1e-8 else Status.INACCURATE,
+        level,
+    )
+
+
+def symmetric(target: Target) -> bool:
+    """Return True where the potential is even about zero field, so that nothing is known at t = 0: r = 0."""
+    _, g, dg = target.channel(0.0, 1.0)
+    return bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
+
+
+def loads(target: Target, conjugate: Array, level: int = 0) -> Array:
+    """Return the load α(r̂) = r̂ / E g² that each conjugate belongs to.
+
+    >>> loads(Target("spherical", "uniform"), np.array([3.4036435455])).round(9)
+    array([1.])
+    """
+    weights = target.prior.reference(conjugate)
+    g2 = reference_averages(target, weights.overlap, weights.variance, level)[1]
+    with np.errstate(divide="ignore"):
+        return conjugate / g2
+
+
+def _conjugate(target: Target, alpha: float, level: int) -> float:
+    # α E g² grows with the overlap, so its value without any is a lower bound: climb from there
+    low = alpha * float(target.channel(0.0, 1.0)[1]) ** 2
+    highest = 0.0
+    while low < LARGEST:
+        tried = low * STRIDE ** np.arange(1, 5)
+        reached = loads(target, tried, level)
+        above = np.flatnonzero(reached > alpha)
+        if len(above):
+            high = tried[above[0]]
+            low = max(low, high / STRIDE)
+            break
+        low, highest = tried[-1], max(highest, float(reached.max()))
+    else:
+        raise ValueError(
+            f"no replica-symmetric solution at alpha = {alpha:g} for {target}: the loads of the equations end at about "
+            f"{highest:.6g}, where the overlap reaches 1 and no solution is left. Take a smaller alpha."
+        )
+
+    def mismatch(x: Array, index: Index) -> tuple[Array, Array]:
+        conjugate = np.exp(x)
+        weights = target.prior.reference(conjugate)
+        _, g2, _, slope = reference_averages(target, weights.overlap, weights.variance, level)
+        return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
+
+    start = np.log(high) - np.log(reached[above[0]] / alpha) / 2
+    found = bracketed_newton(mismatch, [np.log(low) - 1e-9], [np.log(high)], [start])
+    return float(np.exp(found.x[0]))
+
+
+def _error(target: Target, conjugate: float, level: int) -> float:
+    # how much the integrals move when every panel is halved
+    weights = target.prior.reference([conjugate])
+    coarse, fine = (reference_averages(target, weights.overlap, weights.variance, n) for n in (level, level + 1))
+    return max(abs(float(c[0]) / float(f[0]) - 1) if f[0] else 0.0 for c, f in zip(coarse[:3], fine[:3]))

@@ -1,0 +1,144 @@
+"""The law of the stabilities of a typical sample (EQUATIONS 4).
+
+P(s) = W(s) ∫ Dγ N(s; √r γ, 1-r) / Z(√r γ, 1-r), with W the weight of the target: the cavity field at q = 1.
+Formed in the log domain, since 1/Z alone overflows for r > 1/2. Averages and the distribution function come
+from panels that shrink geometrically towards the potential's breakpoints, where P may behave like any power of
+the distance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import Target
+from solspace.numerics.quadrature import ORDER, Layout, around, integration_matrix, legendre
+from solspace.theory.cavity import TAIL, kinks, reference_nodes
+
+Array = NDArray[np.floating[Any]]
+FINEST = 1e-14
+"""Width of the panels at a breakpoint."""
+
+
+@dataclass(frozen=True)
+class StabilityLaw:
+    """Density, distribution function and averages of the stabilities, at reference overlap r and `variance` 1 - r.
+
+    >>> law = StabilityLaw(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
+    >>> law.density([0.5, -0.1]).round(9), round(law.mean, 9)
+    (array([0.7510754, 0.       ]), 0.699012718)
+    """
+
+    target: Target
+    overlap: float
+    variance: float
+
+    @cached_property
+    def _source(self) -> tuple[Array, Array]:
+        # fields ω₀, and log of Gaussian weight over Z
+        if self.overlap < 1e-12:
+            omega, weight = np.zeros(1), np.ones(1)
+        else:
+            omega, weight = (rows[0] for rows in reference_nodes(kinks(self.target), self.overlap, self.variance, 1))
+        keep = weight > 0
+        return omega[keep], np.log(weight[keep]) - self.target.channel(omega[keep], self.variance)[0]
+
+    def density(self, s: ArrayLike) -> Array:
+        """Return P(s), of the shape of `s`."""
+        s = np.asarray(s, dtype=float)
+        omega, bias = self._source
+        flat = s.ravel()
+        log_weight = self.target.log_weight(flat)
+        result = np.zeros(flat.shape)
+        allowed = np.flatnonzero(log_weight > -np.inf)
+        for few in np.array_split(allowed, max(1, len(allowed) * len(omega) >> 18)):
+            exponent = -((flat[few, None] - omega) ** 2) / (2 * self.variance) + bias + log_weight[few, None]
+            result[few] = np.exp(exponent).sum(axis=1)
+        return (result / np.sqrt(2 * np.pi * self.variance)).reshape(s.shape)
+
+    @cached_property
+    def _table(self) -> tuple[Array, Array, Array, Array]:
+        # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
+        omega, _ = self._source
+        points = kinks(self.target)
+        _, g, _ = self.target.channel(omega, self.variance)
+        mean = omega + self.variance * g
+        reach = (TAIL + 1) * np.sqrt(self.variance)
+        low, high = min(mean.min() - reach, points.at[0] - 1), max(mean.max() + reach, points.at[-1] + 1)
+        cap = min(2.0 * np.sqrt(self.variance), 1.0)
+        layout = Layout(np.array([low]), np.array([high]), points.at, np.array([FINEST]), np.array([cap]), 0.6)
+        s, w = (rows[0].reshape(-1, ORDER) for rows in around(layout))
+        order = np.argsort(s[:, 0])
+        flip = np.where((s[:, -1] < s[:, 0])[:, None], np.arange(ORDER)[::-1], np.arange(ORDER))
+        s, w = np.take_along_axis(s, flip, 1)[order], np.take_along_axis(w, flip, 1)[order]
+        order = np.argsort(s[:, 0])
+        s, w = s[order], w[order]
+        width = w.sum(axis=1)
+        edges = np.append(s[:, 0] - legendre()[0][0] * width, s[-1, -1] + legendre()[0][0] * width[-1])
+        return edges, s, w, self.density(s)
+
+    @cached_property
+    def norm(self) -> float:
+        """∫ P(s) ds: one, up to the error of the quadrature."""
+        _, _, w, density = self._table
+        return float((w * density).sum())
+
+    def average(self, function: Array) -> float:
+        """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
+        _, _, w, density = self._table
+        weight = w * density
+        return float(np.sum(weight * np.where(weight > 0, function, 0.0)))
+
+    @property
+    def nodes(self) -> Array:
+        """The stabilities (p, 16) at which averages are formed."""
+        return self._table[1]
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean stability."""
+        return self.average(self.nodes)
+
+    @cached_property
+    def log_weight(self) -> float:
+        """The mean of log W(s) = -U(s - κ)/T."""
+        return self.average(self.target.log_weight(self.nodes))
+
+    def cdf(self, s: ArrayLike) -> Array:
+        """Return the probability of a stability below `s`, of the shape of `s`.
+
+        >>> law = StabilityLaw(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
+        >>> law.cdf([0.0, 8.0]).round(12)
+        array([0., 1.])
+        """
+        s = np.asarray(s, dtype=float)
+        edges, _, _, density = self._table
+        width = np.diff(edges)
+        inside = np.concatenate([np.zeros((len(width), 1)), density @ integration_matrix().T], axis=1) * width[:, None]
+        start = np.append(0.0, np.cumsum(inside[:, -1]))
+        flat = np.clip(s.ravel(), edges[0], edges[-1])
+        panel = np.clip(np.searchsorted(edges, flat, side="right") - 1, 0, len(width) - 1)
+        position = np.where(
+            width[panel] > 0, (flat - edges[panel]) / np.where(width[panel] > 0, width[panel], 1.0), 0.0
+        )
+        result = start[panel] + _interpolate(position, inside[panel])
+        return np.clip(result / self.norm, 0.0, 1.0).reshape(s.shape)
+
+
+def _interpolate(position: Array, values: Array) -> Array:
+    # barycentric interpolation from the panel's left end, its nodes and its right end
+    x = np.concatenate([[0.0], legendre()[0], [1.0]])
+    difference = 4 * (x[:, None] - x)
+    np.fill_diagonal(difference, 1.0)
+    coefficient = 1 / difference.prod(axis=1)
+    distance = position[:, None] - x
+    exact = distance == 0
+    share = coefficient / np.where(exact, 1.0, distance)
+    result = (share * values).sum(axis=1) / share.sum(axis=1)
+    hit = exact.any(axis=1)
+    result[hit] = values[hit][exact[hit]]
+    return result

@@ -1,0 +1,51 @@
+"""A prediction in words: a table of its numbers, and a paragraph on what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
+
+
+def table(p: Prediction) -> str:
+    """Return the numbers, one to a line, with words for the flags."""
+    rows = [
+        ("overlap r", f"{p.overlap:.9g}"),
+        ("conjugate r̂", f"{p.conjugate:.9g}"),
+        *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
+        ("free entropy φ", f"{p.free_entropy:.9g}"),
+        ("entropy", f"{p.entropy:.9g}" + ("" if p.satisfiable else "  (past capacity)")),
+        ("replicon", f"{p.replicon:.6g}" + ("  (stable)" if p.stable else "  (RS unstable)")),
+        ("mean stability", f"{p.mean_stability:.6g}"),
+        ("localization", "green at all times: samplable" if p.samplable else "not samplable"),
+    ]
+    head = f"Prediction for {p.target}, alpha = {p.alpha:g}"
+    return "\n".join([head, *(f"  {name:<20} {value}" for name, value in rows)])
+
+
+def paragraph(p: Prediction) -> str:
+    """Return what the numbers mean."""
+    name = str(p.target)
+    words = [
+        f"{name[0].upper()}{name[1:]}, at alpha = {p.alpha:g}: two independent samples overlap by r = {p.overlap:.4g}."
+    ]
+    if not p.satisfiable:
+        words.append(
+            "The load is past capacity: typical solutions do not exist, and the numbers continue the equations only."
+        )
+    if not p.stable:
+        words.append(
+            f"The replica-symmetric solution is unstable (replicon {p.replicon:.3g} > 1): an approximation only."
+        )
+    if p.samplable:
+        words.append("φ_t(q) has a single maximum at every time: sampling by localization is predicted to be fair.")
+    elif p.edge().maximum_at_one:
+        words.append(f"Sampling by localization is predicted to fail: {p.edge().words}")
+    else:
+        shown = [f"t = {max(w.low, 0):.4g} to {w.high:.4g}" for w in p.windows if w.high > 0]
+        where = f" two maxima compete from {', and from '.join(shown)}" if shown else " it is unstable at small times"
+        words.append(f"Sampling by localization is predicted to fail:{where}.")
+    if not p.status.ok:
+        words.append(f"Accuracy {p.accuracy:.1g}: {p.status}")
+    return " ".join(words)

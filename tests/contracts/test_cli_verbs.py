@@ -1,0 +1,108 @@
+"""The verbs end to end: tables, files and JSON; stopped runs go on; theory's numbers reach the user."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import solspace as ss
+
+COMMAND = [sys.executable, "-c", "from solspace.cli import main; main()"]
+
+
+def run(*arguments, cwd, code=0):
+    done = subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_the_main_job(tmp_path):
+    done = run("sample", "--n", "501", "--samples", "8", cwd=tmp_path)
+    assert "8/8" in done.stdout
+    assert "theory:" in done.stderr
+    samples = ss.Samples.load(tmp_path / "samples.npz")
+    assert samples.solved.all()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["prediction"]["samplable"] is True
+    assert (tmp_path / "samples.png").stat().st_size > 20_000
+    assert not list(tmp_path.glob("*.checkpoint*"))
+
+
+@pytest.mark.parametrize("sampler", ["tau", "sa"])
+def test_annealing(tmp_path, sampler):
+    done = run("sample", "--sampler", sampler, "--n", "201", "--alpha", "0.1", "--sweeps", "60", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["solved"] >= 12
+    assert report["samples"] == 16
+
+
+def test_own_structured_data_gets_no_prediction(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "X.npy", rng.normal(size=(60, 301)) + 2 * rng.normal(size=(60, 1)))
+    np.save(tmp_path / "y.npy", rng.choice([-1, 1], size=60))
+    done = run("sample", "--sampler", "tau", "--patterns", "X.npy", "--labels", "y.npy", "--sweeps", "50", cwd=tmp_path)
+    assert "prediction" not in json.loads((tmp_path / "report.json").read_text())
+    assert done.stdout
+
+
+def test_a_killed_run_goes_on_to_the_same_samples(tmp_path):
+    arguments = ["sample", "--sampler", "tau", "--n", "1501", "--alpha", "0.4", "--samples", "8", "--sweeps", "1500"]
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run(*arguments, "--out", str(whole), cwd=tmp_path)
+    process = subprocess.Popen([*COMMAND, *arguments, "--out", str(stopped)], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    checkpoint = stopped / "tau.checkpoint.npz"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    process.wait()
+    if process.returncode != 0:  # it was not done yet
+        assert checkpoint.exists()
+        run(*arguments, "--out", str(stopped), "--resume", cwd=tmp_path)
+    first, second = (ss.Samples.load(folder / "samples.npz") for folder in (whole, stopped))
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_predict(tmp_path):
+    arguments = ["--prior", "spherical", "--potential", "uniform", "--margin", "-2.5", "--alpha", "278"]
+    done = run("predict", *arguments, "--json", cwd=tmp_path)
+    values = json.loads(done.stdout)
+    assert values["overlap"] == pytest.approx(0.15026564742, rel=1e-9)
+    assert values["thresholds"]["asl"] == pytest.approx(269.735956, rel=1e-6)
+    assert values["samplable"] is False
+    assert (tmp_path / "prediction.png").stat().st_size > 20_000
+    assert "past" in run("predict", "--alpha", "0.75", "--no-thresholds", cwd=tmp_path).stdout
+
+
+def test_phase(tmp_path):
+    run("phase", "--alphas", "0.64:0.68:3", "--times", "0:0.5:6", cwd=tmp_path)
+    with (tmp_path / "phase.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["samplable"] for row in rows] == ["True", "False", "False"]
+    assert float(rows[1]["maxwell"]) == pytest.approx(0.255530, abs=1e-5)
+    assert (tmp_path / "phase.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "--alpha", "-1"], "alpha must be"),
+        (["predict", "--times", "a,b"], "--times must be numbers"),
+        (["phase", "--alphas", "1"], "FIRST:LAST:COUNT"),
+        (["sample", "--damping", "much"], "damping must be"),
+        (["sample", "--method", "fsat"], "did you mean 'fast'"),
+        (["sample", "--data", "mnsit"], "did you mean 'mnist'"),
+    ],
+)
+def test_nonsense(tmp_path, arguments, words):
+    done = run(*arguments, cwd=tmp_path, code=2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,113 @@
+"""A stand-in for CuPy that runs the package's kernels on the processor: arrays of NumPy, sources compiled as C++."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+_HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+
+
+class ndarray(np.ndarray):
+    def get(self) -> np.ndarray:
+        return np.array(self)
+
+
+def _own(array: Any) -> ndarray:
+    return np.array(array).view(ndarray)
+
+
+def asarray(array: Any) -> ndarray:
+    return _own(array)
+
+
+def empty(shape: Any, dtype: Any) -> ndarray:
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.full(size, 0xA5, np.uint8).view(dtype).reshape(shape).view(ndarray)
+
+
+def zeros(shape: Any, dtype: Any) -> ndarray:
+    return _own(np.zeros(shape, dtype))
+
+
+def full(shape: Any, value: Any) -> ndarray:
+    return _own(np.full(shape, value))
+
+
+def maximum(left: Any, right: Any) -> ndarray:
+    return _own(np.maximum(left, right))
+
+
+def ascontiguousarray(array: Any) -> ndarray:
+    return _own(np.ascontiguousarray(array))
+
+
+def flatnonzero(array: Any) -> ndarray:
+    return _own(np.flatnonzero(array))
+
+
+class _Device:
+    attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}
+
+    def synchronize(self) -> None:
+        pass
+
+
+class cuda:
+    Device = _Device
+    Stream = staticmethod(lambda non_blocking: nullcontext())
+
+
+class RawModule:
+    def __init__(self, code: str, options: tuple[str, ...]) -> None:
+        code = re.sub(r"extern __shared__ (\w+) (\w+)\[\];", r"\1 *\2 = (\1 *)shared_memory;", code)
+        code = re.sub(r"__shared__", "static", code)
+        text = f'#include "{_HEADER}"\n{code}\n'
+        self.parameters: dict[str, list[str]] = {}
+        for name, inside in re.findall(r"__global__ void[^(]*(?:\([^)]*\)\s*)?\b(\w+)\(([^)]*)\)", code):
+            inside = re.sub(r"//[^\n]*", "", inside)
+            types = [re.match(r"(.*?)\w+$", " ".join(each.split()))[1].strip() for each in inside.split(",")]
+            self.parameters[name] = types
+            given = ", ".join(f"*({kind}*)a[{k}]" for k, kind in enumerate(types))
+            text += (
+                f'extern "C" void launch_{name}(int x, int y, int p, int q, void **a)'
+                f" {{ run(x, y, p, q, [=] {{ {name}({given}); }}); }}\n"
+            )
+        folder = Path(tempfile.mkdtemp())
+        (folder / "kernel.cpp").write_text(text)
+        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-shared"]
+        defines = [option for option in options if option.startswith("-D")]
+        subprocess.run([*command, *defines, "-o", folder / "kernel.so", folder / "kernel.cpp"], check=True)
+        self.library = ctypes.CDLL(str(folder / "kernel.so"))
+
+    def get_function(self, name: str) -> Kernel:
+        return Kernel(getattr(self.library, f"launch_{name}"), self.parameters[name])
+
+
+class Kernel:
+    max_dynamic_shared_size_bytes = 0
+
+    def __init__(self, function: Any, parameters: list[str]) -> None:
+        self.function, self.parameters = function, parameters
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: Any, shared_mem: int = 0) -> None:
+        assert len(arguments) == len(self.parameters), (len(arguments), self.parameters)
+        assert shared_mem <= 227 << 10
+        held = []
+        for value, kind in zip(arguments, self.parameters):
+            if isinstance(value, np.ndarray):
+                assert kind.endswith("*"), kind
+                assert value.flags.c_contiguous, (kind, value.shape, value.strides)
+                held.append(ctypes.c_void_p(value.ctypes.data))
+            else:
+                assert (kind, type(value)) in (("int", np.int32), ("float", np.float32)), (kind, value)
+                held.append((ctypes.c_int if kind == "int" else ctypes.c_float)(value.item()))
+        pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
+        self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)

@@ -1,0 +1,150 @@
+"""Chains of the compiled kernels equal the NumPy twin bit for bit.
+
+Numba's; the CUDA sources, run thread by thread on the processor; and CUDA's own, where there is a device.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import emulated_cupy
+import flips_twin
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.numerics.streams import seed_sequence
+from solspace.samplers import device, gpu_anneal
+from solspace.samplers.anneal import anneal
+from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.checkpoint import Checkpoint
+from solspace.samplers.gpu_anneal import anneal_many, run
+from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
+from solspace.samplers.gpu_walkers import GpuIntegerWalker, GpuRealWalker
+from solspace.samplers.kernels import cuda
+from solspace.samplers.schedules import stages_of
+
+LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
+CASES = {
+    "tau": ("binary", LOG, 8, "tau", "sample", 4),
+    "tau solved": ("binary", LOG, 25, "tau", "solve", 0),
+    "even n with a margin": ("binary", ss.Target(temperature=0.7, margin=0.3), 6, "tau", "sample", 0),
+    "temperature": ("binary", ss.Target(potential="hinge"), 6, "temperature", "sample", 2),
+    "band": ("binary", BAND, None, [BAND] * 5, "sample", 2),
+    "real tau": ("gaussian", LOG, 8, "tau", "sample", 4),
+    "real tau solved": ("gaussian", LOG, 25, "tau", "solve", 0),
+    "real temperature": ("gaussian", ss.Target(potential="errors", margin=0.1), 6, "temperature", "sample", 2),
+    "real band": ("gaussian", BAND, None, [BAND] * 5, "sample", 2),
+}
+CHAINS, SEED = 3, 7
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    patterns, target, sweeps, schedule, mode, extra = CASES[request.param]
+    n = 30 if request.param.startswith("even") else 31
+    problem = ss.Perceptron.random(n=n, alpha=0.4, patterns=patterns, target=target, rng=3)
+    plan = Plan.of(stages_of(schedule, target, sweeps)[1], extra, 2, solve=mode == "solve")
+    options = {"n_sweeps": sweeps, "schedule": schedule, "rng": SEED, "mode": mode, "n_extra": extra, "thin": 2}
+    return problem, plan, options
+
+
+def key_of(seed):
+    return int(seed_sequence(seed).generate_state(1, np.uint64)[0])
+
+
+def check_against_twin(problem, plan, weights, accepted, energy, solved_at):
+    twin = flips_twin.run(problem, plan, key_of(SEED), CHAINS)
+    np.testing.assert_array_equal(weights, twin[0])
+    np.testing.assert_array_equal(accepted, twin[1])
+    np.testing.assert_array_equal(energy, twin[2])
+    np.testing.assert_array_equal(solved_at, twin[3])
+
+
+def walk(problem, plan, layout):
+    kind = GpuIntegerWalker if problem.has_binary_patterns else GpuRealWalker
+    walker = kind([problem], plan, [key_of(SEED)], CHAINS, layout=layout)
+    chains = Chains.start(walker.first_weights(), plan)
+    run(walker, chains, plan, Checkpoint(None, {}), lambda sweeps: None)
+    return chains, walker
+
+
+def layouts(problem, plan, warps):
+    if problem.has_binary_patterns:
+        size = problem.n + 3
+        return IntegerLayout.of(problem.m, size, warps, group=2 if warps == 1 else 1, batch=1 if warps == 1 else 4)
+    power = not str(plan.target.potential).startswith("band")
+    return RealLayout.of(problem.m, power, warps)
+
+
+def test_numba_makes_the_chains_of_the_twin(case):
+    problem, plan, options = case
+    info = anneal(problem, CHAINS, progress=False, **options)
+    weights = info.weights if plan.solve else info.weights.reshape(CHAINS, -1, problem.n)[:, -1]
+    done = np.isfinite(info.info["energy"])
+    accepted = np.where(done, np.rint(np.nan_to_num(info.info["acceptance"]) * problem.n), 0)
+    check_against_twin(problem, plan, weights, accepted, info.info["energy"], info.info["solved_at"])
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    if shutil.which("g++") is None or sys.platform != "linux":
+        pytest.skip("the emulation of CUDA compiles with g++ on Linux")
+    monkeypatch.setitem(sys.modules, "cupy", emulated_cupy)
+    monkeypatch.setattr(device, "missing", lambda: "")
+    cuda.module.cache_clear()
+    yield
+    cuda.module.cache_clear()
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
+    problem, plan, _ = case
+    if warps == 2 and (plan.solve or plan.n_draws > 3):
+        pytest.skip("one case of each kind is enough here")
+    chains, walker = walk(problem, plan, layouts(problem, plan, warps))
+    check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)
+    if problem.has_binary_patterns:
+        np.testing.assert_array_equal(walker.stabilities(), problem.stabilities(chains.weights))
+
+
+def test_a_batch_makes_the_chains_of_single_calls(emulated):
+    problems = [ss.Perceptron.random(n=31, alpha=0.5 if seed < 2 else 0.4, target=LOG, rng=seed) for seed in range(3)]
+    together = anneal_many(problems, 2, 4, rng=[5, 6, 7], device="gpu", progress=False)
+    for problem, seed, samples in zip(problems, (5, 6, 7), together):
+        alone = anneal(problem, 2, 4, rng=seed, progress=False)
+        np.testing.assert_array_equal(samples.weights, alone.weights)
+        np.testing.assert_array_equal(samples.info["energy"], alone.info["energy"])
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, tmp_path):
+    problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=3)
+    monkeypatch.setattr(gpu_anneal, "_BEAT", 1e-9)
+
+    def stop(chains):
+        if chains.sweep == 3:
+            raise Interrupted
+
+    options = {"n_chains": 2, "n_sweeps": 6, "rng": 1, "progress": False, "checkpoint": tmp_path / "run.npz"}
+    with pytest.raises(Interrupted):
+        anneal(problem, device="gpu", callback=stop, **options)
+    whole = anneal(problem, **{**options, "checkpoint": None})
+    for device_name in ("gpu", "cpu"):
+        (tmp_path / "kept.npz").write_bytes((tmp_path / "run.npz").read_bytes())
+        resumed = anneal(problem, device=device_name, resume=True, **{**options, "checkpoint": tmp_path / "kept.npz"})
+        np.testing.assert_array_equal(resumed.weights, whole.weights)
+        np.testing.assert_array_equal(resumed.info["energy"], whole.info["energy"])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_a_device_makes_the_chains_of_the_twin(case, warps):
+    problem, plan, _ = case
+    chains, _ = walk(problem, plan, layouts(problem, plan, warps))
+    check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)

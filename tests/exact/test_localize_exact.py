@@ -1,0 +1,70 @@
+"""Stochastic localization with the exact denoiser gives the enumerated law; with a slightly wrong one it does not.
+
+Six instances, 1000 draws each, and one threshold fixed in advance: the z-score of the mean log weight (the quantity
+conjugate to the temperature), combined over the instances, and the largest z-score among all marginals. A correct
+sampler exceeds 4.5 in either about once in 10^3 runs; the planted bugs must.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.numerics.streams import generator
+
+DRAWS, THRESHOLD = 1000, 4.5
+TARGET = ss.Target(temperature=0.5, margin=-0.2)
+
+
+def instances(count=6):
+    """Random instances with at least ten solutions: with fewer there is little to get wrong."""
+    found, seed = [], 0
+    while len(found) < count:
+        problem = ss.Perceptron.random(9, 0.45, TARGET, rng=generator(77, seed))
+        seed += 1
+        if problem.enumerate().n_solutions >= 10:
+            found.append(problem)
+    return found
+
+
+def z_scores(problem, weights):
+    """Return the z-scores of the mean log weight and of the marginals under the enumerated law."""
+    law = problem.enumerate()
+    observed = np.column_stack([problem.target.log_weight(problem.stabilities(weights)).sum(axis=1), weights])
+    p = law.probabilities
+    exact = np.column_stack([np.where(p > 0, law.log_weights, 0), law.weights])
+    mean = p @ exact
+    deviation = np.sqrt(p @ (exact - mean) ** 2 / len(weights)) + 1e-9
+    return (observed.mean(axis=0) - mean) / deviation
+
+
+def judge(draw):
+    """Return how far `draw(problem, seed)` is from fair: the larger of the two statistics."""
+    scores = np.array([z_scores(problem, draw(problem, seed)) for seed, problem in enumerate(instances())])
+    return max(abs(scores[:, 0].sum()) / np.sqrt(len(scores)), np.abs(scores[:, 1:]).max())
+
+
+def localized(problem, seed, wrong=None, **options):
+    law = problem.with_target(wrong or TARGET).enumerate()
+    samples = ss.localize(problem, DRAWS, seed, denoiser=lambda h, t: law.posterior_mean(h), progress=False, **options)
+    return samples.weights
+
+
+def test_the_judge_passes_exact_draws():
+    assert judge(lambda problem, seed: problem.enumerate().sample(DRAWS, rng=seed)) < THRESHOLD
+
+
+@pytest.mark.parametrize("integrator", ["heun", "posterior"])
+def test_exact_denoiser_gives_the_enumerated_law(integrator):
+    assert judge(lambda problem, seed: localized(problem, seed, integrator=integrator)) < THRESHOLD
+
+
+@pytest.mark.parametrize("bug", [{"margin": 0.2}, {"temperature": 0.5 / 1.1}])
+@pytest.mark.filterwarnings("ignore:.*samples miss constraints")
+def test_planted_bugs_fail(bug):
+    assert judge(lambda problem, seed: localized(problem, seed, TARGET.replace(**bug))) > THRESHOLD
+
+
+def test_the_lagging_euler_scheme_fails():
+    assert judge(lambda problem, seed: localized(problem, seed, integrator="euler")) > THRESHOLD

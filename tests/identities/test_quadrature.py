@@ -1,0 +1,130 @@
+"""The generic quadrature equals every closed form, and finds its integrand wherever that lives."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from solspace.measure.channels import (
+    band_channel,
+    errors_channel,
+    hinge_channel,
+    log_quadratic_channel,
+    power_channel,
+    quadrature_channel,
+)
+
+X = np.concatenate([-np.logspace(-2, 3, 12), [0.0], np.logspace(-2, np.log10(60), 10)])
+
+
+def log(s):
+    return np.where(s > 0, np.log(np.maximum(s, 1e-300)), -np.inf)
+
+
+CASES = {
+    "step": (lambda s: np.where(s > 0, 0.0, -np.inf), (0.0,), lambda o, v: power_channel(o, v, 0)),
+    **{
+        f"s^{b}": (lambda s, b=b: b * log(s), (0.0,), lambda o, v, b=b: power_channel(o, v, b))
+        for b in (0.05, 1, 1.25, 2, 4, 20)
+    },
+    **{
+        f"band {w}": (
+            lambda s, w=w: np.where(np.abs(s) <= w, 0.0, -np.inf),
+            (-w, w),
+            lambda o, v, w=w: band_channel(o, v, w),
+        )
+        for w in (1e-5, 0.3, 2.0, 50.0)
+    },
+    "log-quadratic": (
+        lambda s: 1.2 * (log(s) + 1.7 * s - 0.9 * s * s),
+        (0.0,),
+        lambda o, v: log_quadratic_channel(o, v, 1.2, 1.7, 0.9),
+    ),
+    "tilted back": (lambda s: 2 * (log(s) - 3 * s), (0.0,), lambda o, v: log_quadratic_channel(o, v, 2, -3, 0)),
+    **{
+        f"errors {b}": (lambda s, b=b: np.where(s < 0, -b, 0.0), (0.0,), lambda o, v, b=b: errors_channel(o, v, b))
+        for b in (0.5, 40.0)
+    },
+    **{
+        f"hinge {b}": (lambda s, b=b: b * np.minimum(s, 0.0), (0.0,), lambda o, v, b=b: hinge_channel(o, v, b))
+        for b in (0.5, 300.0)
+    },
+}
+
+
+@pytest.mark.parametrize("variance", [1e-6, 0.3, 1.0, 1e4])
+@pytest.mark.parametrize("name", CASES)
+def test_equals_the_closed_form(name, variance):
+    log_weight, breakpoints, closed = CASES[name]
+    omega = X * np.sqrt(variance)
+    found, expected = quadrature_channel(log_weight, breakpoints, omega, variance), closed(omega, variance)
+    for one, other, scale in zip(found, expected, (1.0, np.sqrt(variance), variance)):
+        np.testing.assert_allclose(one * scale, other * scale, rtol=1e-10, atol=1e-10)
+
+
+def test_gaussian_weights_of_any_width_and_place():
+    """The product of two Gaussians is known: a weight much narrower than the field must be found all the same."""
+    for width in (1e-4, 0.1, 3.0, 1e3):
+        for centre in (-50.0, 0.0, 7.0):
+            omega, variance = np.array([-20.0, 0.0, 3.0]), 2.0
+            found = quadrature_channel(lambda s, c=centre, w=width: -((s - c) ** 2) / (2 * w * w), (), omega, variance)
+            total = variance + width**2
+            log_z = -((omega - centre) ** 2) / (2 * total) + np.log(width) - np.log(total) / 2
+            np.testing.assert_allclose(found[0], log_z, rtol=1e-10, atol=1e-13)
+            np.testing.assert_allclose(found[1], (centre - omega) / total, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(found[2], -1 / total, rtol=1e-8, atol=1e-10)
+
+
+def test_two_separate_modes_and_a_kink():
+    """Against SciPy's adaptive quadrature, for a weight with a kink, a jump and two wells."""
+
+    def log_weight(s):
+        return np.where(s < -1, -np.inf, -np.abs(s - 0.5) * 3 + np.where(s > 2, 4.0, 0.0))
+
+    points = (-1.0, 0.5, 2.0)
+    for omega, variance in ((-4.0, 0.5), (0.2, 1.5), (3.0, 0.1)):
+
+        def moment(k, omega=omega, variance=variance):
+            def f(s):
+                return s**k * np.exp(log_weight(s) - (s - omega) ** 2 / (2 * variance))
+
+            ends = (*points, 30.0)
+            return sum(quad(f, a, b, epsabs=0, epsrel=1e-12)[0] for a, b in pairwise(ends))
+
+        z, first, second = (moment(k) for k in range(3))
+        mean = first / z
+        log_z, g, dg = quadrature_channel(log_weight, points, omega, variance)
+        np.testing.assert_allclose(log_z, np.log(z / np.sqrt(2 * np.pi * variance)), rtol=1e-10)
+        np.testing.assert_allclose(omega + variance * g, mean, rtol=1e-9)
+        np.testing.assert_allclose(variance + variance**2 * dg, second / z - mean**2, rtol=1e-7)
+
+
+def test_blocks_do_not_show(rng):
+    omega = rng.standard_normal((40, 37))
+    variance = rng.uniform(0.1, 2, 37)
+    whole = quadrature_channel(CASES["s^1.25"][0], (0.0,), omega, variance)
+    part = quadrature_channel(CASES["s^1.25"][0], (0.0,), omega[33, 5], variance[5])
+    assert all(w.shape == omega.shape for w in whole)
+    np.testing.assert_allclose([w[33, 5] for w in whole], part, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("log_weight", "message"),
+    [
+        (lambda s: np.full(s.shape, -np.inf), "nowhere positive"),
+        (lambda s: s * s, "diverges"),
+        (lambda s: np.full(s.shape, np.nan), "NaN"),
+    ],
+)
+def test_bad_weights_are_refused_in_words(log_weight, message):
+    with pytest.raises(ValueError, match=message):
+        quadrature_channel(log_weight, (0.0,), np.zeros(3), 1.0)
+
+
+def test_a_missing_breakpoint_is_reported():
+    def jump(s):
+        return np.where(s < 0.3, -2.0, 0.0)
+
+    with pytest.warns(RuntimeWarning, match="breakpoint missing"):
+        quadrature_channel(jump, (), 0.0, 1.0)

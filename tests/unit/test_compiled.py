@@ -1,0 +1,82 @@
+"""Compiled code must run where its cache cannot be kept, and elsewhere be read back."""
+
+import subprocess
+import sys
+
+import numba.core.caching as caching
+import numpy as np
+import pytest
+
+from solspace.measure.channels import power_channel, power_derivatives
+from solspace.numerics import power
+from solspace.numerics.compiled import njit
+from solspace.numerics.threads import PIECE, share
+
+
+def triple(x):
+    return 3 * x
+
+
+def test_runs_where_no_cache_folder_can_be_found(monkeypatch):
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    assert njit()(triple)(2) == 6
+
+
+@pytest.mark.parametrize("method", ["save", "load"])
+def test_runs_where_the_cache_cannot_be_used(monkeypatch, method):
+    def refuse(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, method, refuse)
+    assert njit()(triple)(2.5) == 7.5
+
+
+def test_package_imports_no_numba():
+    code = "import sys, solspace, solspace.measure.channels; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0, 1.25])
+def test_numpy_gives_the_same_where_numba_is_missing(monkeypatch, beta):
+    omega = np.linspace(-40.0, 40.0, 3000).reshape(600, 5)
+    variance = np.linspace(0.5, 2.0, 5)
+    single = omega.astype(np.float32)
+    with_numba = power_channel(omega, variance, beta), power_derivatives(single, variance, beta)
+    monkeypatch.setattr(power, "has_numba", lambda: False)
+    without = power_channel(omega, variance, beta), power_derivatives(single, variance, beta)
+    for one, other in zip(with_numba[0], without[0]):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+    for one, other in zip(with_numba[1], without[1]):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-36)
+
+
+def test_threads_share_everything_once():
+    seen = np.zeros(5 * PIECE + 17, dtype=np.int64)
+
+    def task(start, stop):
+        assert start % 100 == 0
+        seen[start:stop] += 1
+
+    share(task, seen.size, grain=100)
+    assert (seen == 1).all()
+
+
+def test_threads_pass_on_errors():
+    def task(start, stop):
+        raise ValueError("in a piece")
+
+    with pytest.raises(ValueError, match="in a piece"):
+        share(task, 5 * PIECE)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, dtype, beta):
+    omega = (4 * np.random.default_rng(0).standard_normal((6001, 67))).astype(dtype)
+    results = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr("solspace.numerics.threads._allowed", lambda threads=threads: threads)
+        results.append(power_derivatives(omega, np.linspace(0.1, 2, 67), beta))
+    for g, dg in results[1:]:
+        np.testing.assert_array_equal(g, results[0][0])
+        np.testing.assert_array_equal(dg, results[0][1])

@@ -1,0 +1,51 @@
+"""`device=` on machines without one: sentences, and the way back to the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+import solspace as ss
+from solspace.samplers import device
+from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
+from solspace.samplers.kernels import cuda
+
+
+@pytest.fixture
+def no_device(monkeypatch):
+    monkeypatch.setattr(device, "missing", lambda: "needs CuPy: pip install 'solspace[gpu]'.")
+
+
+def test_without_a_device_gpu_says_what_to_install(no_device):
+    problem = ss.Perceptron.random(n=21, alpha=0.3, rng=0)
+    with pytest.raises(RuntimeError, match=r"needs CuPy: pip install 'solspace\[gpu\]'.*device='auto' falls back"):
+        ss.anneal(problem, 2, 5, device="gpu")
+
+
+def test_without_a_device_auto_runs_on_the_processor(no_device):
+    problem = ss.Perceptron.random(n=21, alpha=0.3, rng=0)
+    assert ss.anneal(problem, 2, 5, rng=0, device="auto").info["device"] == "cpu"
+
+
+def test_an_unknown_device_is_named():
+    with pytest.raises(ValueError, match="unknown device 'tpu'"):
+        device.resolve("tpu")
+
+
+def test_sources_are_packaged():
+    for name in cuda.PARTS:
+        assert "__global__" in cuda.source(name)
+
+
+@pytest.mark.parametrize("m", [1, 63, 500, 2500, 5000, 20_000, 50_000])
+@pytest.mark.parametrize("chains", [1, 100, 1000, 10_000])
+def test_layouts_hold_every_constraint_within_the_device(m, chains):
+    size = min(2 * m + 3, 1 << 16)
+    layout = IntegerLayout.choose(m, size, chains, 132)
+    assert layout.slots * layout.threads >= m > (layout.slots - 2) * layout.threads
+    assert layout.shared_bytes <= 227 << 10
+    assert layout.group * layout.threads <= 1024
+    for power in (True, False):
+        real = RealLayout.choose(m, power, chains, 132)
+        assert real.size >= m > real.size - 4 * real.threads
+        assert real.shared_bytes <= 227 << 10
+        assert real.group * real.threads <= 1024

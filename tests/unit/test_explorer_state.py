@@ -1,0 +1,115 @@
+"""The explorer's settings: what a URL carries, what is refused, and with which words."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solspace.explorer.code import program
+from solspace.explorer.state import ENSEMBLES, PRIORS, SAMPLERS, THEMES, Settings, parse, refusal
+
+POTENTIALS = ["log", "uniform", "band(0.8)", "tau(0.25)", "log_quadratic(1.7308, 1.246)", "hinge", "errors"]
+any_settings = st.builds(
+    Settings,
+    prior=st.sampled_from(PRIORS),
+    potential=st.sampled_from(POTENTIALS),
+    temperature=st.floats(0.05, 20),
+    margin=st.floats(-6, 2),
+    alpha=st.floats(0.001, 10_000),
+    time=st.floats(0, 1000),
+    sampler=st.sampled_from(list(SAMPLERS)),
+    n=st.integers(3, 50_000),
+    samples=st.integers(1, 256),
+    sweeps=st.integers(1, 100_000),
+    patterns=st.sampled_from(ENSEMBLES),
+    seed=st.integers(0, 2**31 - 1),
+    theme=st.sampled_from(THEMES),
+)
+
+
+@given(any_settings)
+def test_a_url_carries_every_setting(settings):
+    assert Settings.from_query(dict(parse_qsl(settings.query()))) == (settings, [])
+
+
+def test_defaults_make_an_empty_query():
+    assert Settings().query() == ""
+    assert Settings.from_query({}) == (Settings(), [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("temperature", "0", "T must lie between 0.05 and 20; got 0"),
+        ("temperature", "-1", "T must lie"),
+        ("temperature", "nan", "finite"),
+        ("alpha", "0", "α must lie"),
+        ("alpha", "many", "α must be a number; got 'many'"),
+        ("alpha", "1/0", "must be a number"),
+        ("time", "-0.1", "t must lie"),
+        ("margin", "inf", "finite"),
+        ("n", "1e9", "N must lie between 3 and 50000"),
+        ("n", "10.5", "whole number"),
+        ("samples", "0", "samples must lie"),
+        ("potential", "lgo", "did you mean 'log'"),
+        ("potential", "band(-1)", "positive"),
+        ("prior", "ising", "unknown prior"),
+        ("theme", "<script>", "unknown theme"),
+    ],
+)
+def test_nonsense_is_refused_with_a_sentence(name, text, words):
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")) as caught:
+        parse(name, text)
+    assert str(caught.value).endswith(".")
+    settings, refused = Settings.from_query({name: text})
+    assert settings == Settings()
+    assert refused == [str(caught.value)]
+
+
+def test_unknown_fields_of_a_url_are_ignored():
+    assert Settings.from_query({"nonsense": "1", "alpha": "0.6"}) == (Settings(alpha=0.6), [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"n": 20_000, "alpha": 0.5}, "choose N ≤ 14142"),
+        ({"n": 1001, "alpha": 278.0, "prior": "spherical"}, "pattern entries"),
+        ({"samples": 256, "n": 50_000, "alpha": 0.03}, ""),
+        ({"samples": 256, "n": 5000, "alpha": 4.0}, "at most 250"),
+        ({"sampler": "tau", "prior": "spherical"}, "flips ±1 weights"),
+        ({"sampler": "tau", "potential": "uniform"}, "choose log"),
+        ({"sampler": "sa", "potential": "uniform"}, ""),
+    ],
+)
+def test_runs_too_large_or_impossible_are_refused(changes, words):
+    said = refusal(Settings(**changes))
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+def test_the_largest_allowed_n_is_allowed():
+    assert "14142" in refusal(Settings(n=20_000, alpha=0.5))
+    assert refusal(Settings(n=14142, alpha=0.5)) == ""
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("sampler", list(SAMPLERS))
+def test_the_program_says_every_setting_that_matters(sampler, own):
+    settings = Settings(sampler=sampler, alpha=0.1234, n=77, samples=5, sweeps=33, seed=6, margin=0.01)
+    text = program(settings, own)
+    compile(text, "code.py", "exec")
+    said = ["margin=0.01", "rng=7", "=5", *(["patterns.npy"] if own else ["alpha=0.1234", "n=77", "rng=6"])]
+    said += [] if sampler == "asl" else ["n_sweeps=33"]
+    assert all(words in text for words in said)
+
+
+def test_every_field_has_a_parser():
+    for field in fields(Settings):
+        value = getattr(Settings(), field.name)
+        assert parse(field.name, str(value)) == value

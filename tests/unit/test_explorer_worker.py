@@ -1,0 +1,198 @@
+"""Worker processes and the pool: answers, failures, stops, fairness, and an end when the server ends."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solspace.explorer.pool import Pool
+from solspace.explorer.worker import Worker, reporting
+
+HERE = f"{Path(__file__).stem}"
+
+
+# ---- jobs, run in the child
+
+
+def double(x):
+    return 2 * x
+
+
+def fail(words):
+    raise ValueError(words)
+
+
+def die():
+    os._exit(3)
+
+
+def chat():
+    print("this must not get into the frames")
+    return "quiet"
+
+
+@reporting
+def count_up(pause, report):
+    for k in range(10_000):
+        report(k)
+        time.sleep(pause)
+
+
+def deaf(seconds):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    time.sleep(seconds)
+
+
+def slow(key, turn=0):
+    time.sleep(0.15)
+    return key, time.monotonic()
+
+
+def environment(name):
+    return os.environ.get(name), os.nice(0)
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    made = Worker(niceness=3)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    made = Pool(1, patience=1.0)
+    yield made
+    made.close()
+
+
+def ask(worker, job, *args):
+    answers = queue.Queue()
+    worker.submit(f"{HERE}:{job}", args, lambda *answer: answers.put(answer))
+    return answers
+
+
+def test_one_worker_answers_fails_stays_quiet_and_lives_on(worker):
+    assert ask(worker, "double", 21).get(timeout=30) == ("done", 42)
+    first = worker.pid
+    assert ask(worker, "fail", "no such thing.").get(timeout=30) == ("failed", "no such thing.")
+    assert ask(worker, "chat").get(timeout=30) == ("done", "quiet")
+    assert ask(worker, "environment", "OMP_NUM_THREADS").get(timeout=30) == ("done", ("1", min(os.nice(0) + 3, 19)))
+    assert worker.pid == first
+    kind, words = ask(worker, "die").get(timeout=30)
+    assert kind == "failed"
+    assert "code 3" in words
+    assert ask(worker, "double", 1).get(timeout=30) == ("done", 2)
+    assert worker.pid != first
+
+
+def test_a_job_is_stopped_politely_and_a_deaf_one_is_killed(worker):
+    answers = ask(worker, "count_up", 0.01)
+    assert answers.get(timeout=30) == ("update", 0)
+    with pytest.raises(RuntimeError, match="busy"):
+        ask(worker, "double", 1)
+    process = worker.pid
+    worker.stop()
+    while (answer := answers.get(timeout=30))[0] == "update":
+        pass
+    assert answer == ("stopped", None)
+    assert worker.pid == process
+    answers = ask(worker, "deaf", 60)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    worker.stop()
+    assert answers.get(timeout=30) == ("stopped", None)
+    assert time.monotonic() - begun < 4
+    assert not worker.busy
+
+
+def test_a_closed_worker_is_gone_and_silent(worker):
+    answers = ask(worker, "count_up", 0.01)
+    answers.get(timeout=30)
+    process = worker.pid
+    worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    while not answers.empty():
+        assert answers.get()[0] == "update"
+
+
+def test_a_worker_ends_with_its_server():
+    code = (
+        "import time; from solspace.explorer.worker import Worker\n"
+        "w = Worker(); w.submit('time:sleep', (60,), print); print(w.pid, flush=True); time.sleep(60)"
+    )
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    child = int(server.stdout.readline())
+    server.kill()
+    server.wait()
+    server.stdout.close()
+    for _ in range(100):
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{child}/stat").exists() and Path(f"/proc/{child}/stat").read_text().split()[2] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail("the worker outlived its server")
+
+
+def test_the_pool_shares_answers_once_and_keeps_the_newest(pool):
+    answers = queue.Queue()
+    pool.ask("warm", f"{HERE}:slow", ("warm",), lambda *a: answers.put(("warm", *a)))
+    answers.get(timeout=30)
+    for asker in "abc":
+        pool.ask(asker, f"{HERE}:slow", ("same",), lambda *a, asker=asker: answers.put((asker, *a)))
+    for k in range(20):  # a slider that moves on: only the first may have started, only the last counts
+        pool.ask("mover", f"{HERE}:slow", (k,), lambda *a: answers.put(("mover", *a)))
+    got = [answers.get(timeout=30) for _ in range(4)]
+    assert {a for a, *_ in got} == {"a", "b", "c", "mover"}
+    assert len({value for a, _, value in got if a != "mover"}) == 1
+    assert [value[0] for a, _, value in got if a == "mover"] == [19]
+    begun = time.monotonic()
+    pool.ask("later", f"{HERE}:slow", ("same",), lambda *a: answers.put(("later", *a)))
+    assert answers.get(timeout=1)[2][0] == "same"
+    assert time.monotonic() - begun < 0.1
+
+
+def test_pages_take_turns(pool):
+    order, done = [], queue.Queue()
+
+    def again(page, left):
+        def answered(kind, value):
+            order.append(page)
+            if left:
+                again(page, left - 1)
+            else:
+                done.put(page)
+
+        pool.ask(page, f"{HERE}:slow", (page, left), answered)
+
+    pool.ask("warm", f"{HERE}:double", (1,), lambda *a: done.put("warm"))
+    done.get(timeout=30)
+    for page in range(5):
+        again(page, 2)
+    for _ in range(5):
+        done.get(timeout=30)
+    rounds = [sorted(order[k : k + 5]) for k in (0, 5, 10)]
+    assert rounds == [list(range(5))] * 3
+
+
+def test_what_takes_too_long_is_given_up(pool):
+    answers = queue.Queue()
+    pool.ask("a", f"{HERE}:deaf", (60,), lambda *a: answers.put(a))
+    kind, words = answers.get(timeout=30)
+    assert kind == "failed"
+    assert "within 1 seconds" in words
+    pool.ask("a", f"{HERE}:double", (4,), lambda *a: answers.put(a))
+    assert answers.get(timeout=30) == ("done", 8)

@@ -1,0 +1,115 @@
+"""Figures: their tasks are valid and distinct, and every picture can be drawn from a store of the right shape."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solspace.experiments import figures
+from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.reproduce import reproduce, write_table
+from solspace.experiments.results import Results
+from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import KINDS, Task, finished
+from solspace.plots import style, sweeps
+from solspace.store import Store
+
+OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar"))]
+
+
+def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Numbers of the shape that a task gives, made up."""
+    values, rng = task.values, np.random.default_rng(task.seed % 2**32)
+    about = {"overlap": 0.5, "replicon": 0.5, "entropy": 0.1, "stable": True}
+    if values["kind"] == "sample":
+        m, k = round(values["n"] * values["alpha"]), values["n_samples"]
+        numbers = {"solved": k, "solved_fraction": rng.choice([0.0, 1.0]), "overlap": rng.random(), "unconverged": 0.1}
+        s = rng.gamma(3, 0.4, (k, min(m, 2000))) + values["target"]["margin"]
+        path = {"path_overlap": rng.uniform(0.5, 1, (30, k)), "path_instability": rng.uniform(0, 1.2, (30, k))}
+        return numbers, {"stabilities": s, "violations": np.zeros(k, int), **path} if values["keep"] else {}
+    if values["kind"] == "windows":
+        return {**about, "samplable": False, "windows": [[-0.1, None if rng.random() < 0.2 else 0.1, 0.3]]}, {}
+    if values["kind"] == "thresholds":
+        load = 1.5 - values["target"]["margin"]
+        return {"asl": load, "dat": load, "dynamical": None, "condensation": 1.1 * load, "capacity": 2 * load}, {}
+    if values["kind"] == "free-entropy":
+        count, q = len(values["times"]), np.linspace(0.5, 1, 50)
+        maxima = [[[0.6, 0.1], [1.0, 0.2]]] * count
+        lists = {"regimes": ["yellow"] * count, "maxima": maxima, "at_overlap": [0.0] * count}
+        return {**about, **lists}, {"q": q, "phi": np.outer(np.arange(count), q)}
+    if values["kind"] == "stabilities":
+        s = np.linspace(values["low"], values["high"], 100)
+        return {**about, "mean_stability": 1.0}, {"s": s, "density": np.exp(-(s**2))}
+    epsilon = np.logspace(-8, -1, 30)
+    if values["kind"] == "instability":
+        return about, {"variance": epsilon, "instability": np.ones(30)}
+    assert values["kind"] == "edge"
+    edge = {"divergence": 0.5, "constant": 0.4, "logarithmic": False, "maximum_at_one": True}
+    return {**about, **edge}, {"epsilon": epsilon, "slope": np.log(epsilon)}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_tasks_are_distinct_and_of_known_kinds(name: str) -> None:
+    figure = figures.find(name)
+    assert figure.name == name
+    for size in figures.SIZES:
+        tasks = list(figure.theory(size)) + [task for spec in figure.specs(size) for task in _first_instances(spec)]
+        assert len({task.key for task in tasks}) == len(tasks)
+        assert {task.values["kind"] for task in tasks} <= set(KINDS)
+        assert figure.count(size) >= len(tasks) > 0
+    assert figure.count("paper") >= figure.count("quick")
+
+
+def _first_instances(spec: Spec) -> list[Task]:
+    return [Task({**point, "instance": 0}) for point in spec.points()]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_picture_can_be_drawn(tmp_path: Path, name: str) -> None:
+    figure = figures.find(name)
+    path = tmp_path / "figures.db"
+    with Store(path, write=True) as store:
+        for task in figure.tasks("quick"):
+            if task.values.get("instance", 0) < 2:
+                store.add(finished(task, *plausible(task)))
+    picture = figure.draw(Results(lambda: figure.tasks("quick"), path), "quick")
+    (file,) = style.save(picture.drawing, tmp_path / name, ["svg"])
+    assert "</svg>" in file.read_text()
+    write_table(picture.table, tmp_path / "table.csv")
+    with open(tmp_path / "table.csv", encoding="utf-8") as text:
+        assert len(list(csv.DictReader(text))) > 5
+
+
+def _draw(results: Results, size: str) -> Picture:
+    table = results.mean("solved_fraction", by=["n", "alpha"])
+    with style.style():
+        figure, ax = style.panels(1)
+        sweeps.success(table, ax)
+    return Picture(figure, table)
+
+
+def test_from_spec_to_store_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Figure(
+        "small", "a test", "nowhere", _draw, lambda size: [Spec(n=[5, 7], alpha=[0.2, 0.4], sampler="exact")]
+    )
+    monkeypatch.setattr(figures, "find", lambda name: small)
+    first = reproduce("small", "paper", tmp_path / "f.db", tmp_path / "out", executor="serial")
+    assert first.outcome.computed == 4
+    assert [path.name for path in first.files] == ["small.png", "small.pdf", "small.svg", "small.csv"]
+    before = {path.name: path.read_bytes() for path in first.files}
+    assert before["small.png"][:4] == b"\x89PNG"
+    assert before["small.pdf"][:4] == b"%PDF"
+    again = reproduce("small", "paper", tmp_path / "f.db", tmp_path / "out", executor="serial")
+    assert again.outcome.computed == 0
+    assert {path.name: path.read_bytes() for path in again.files} == before
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ValueError, match="unknown figure 'edg': did you mean 'edge'"):
+        figures.find("edg")
+    with pytest.raises(ValueError, match="unknown size 'papr': did you mean 'paper'"):
+        reproduce("edge", "papr")
