@@ -38,6 +38,12 @@ class Diagram:
         """The load where ASL stops, once known."""
         return None if self.thresholds is None else self.thresholds["asl"]
 
+    @property
+    def unstable_from(self) -> float | None:
+        """The load from which replica symmetry is broken, where that comes before capacity."""
+        dat = None if self.thresholds is None else self.thresholds["dat"]
+        return dat if dat is not None and dat < self.alphas[1] else None
+
     def follow(self, target: Target) -> None:
         """Start anew for another target."""
         self.target, self.thresholds = target.to_json(), None
