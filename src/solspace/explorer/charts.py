@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bokeh.models import BoxAnnotation, ColumnDataSource, CustomJS, DataRange1d, LinearAxis, Range1d, Span
+from bokeh.models import (
+    BasicTickFormatter,
+    BoxAnnotation,
+    ColumnDataSource,
+    CustomJS,
+    DataRange1d,
+    LinearAxis,
+    Range1d,
+    Span,
+)
 from bokeh.plotting import figure
 
 if TYPE_CHECKING:
@@ -17,12 +26,11 @@ if TYPE_CHECKING:
 
 REGIME = {"green": "#2f9e5f", "yellow": "#e0a800", "red": "#d63a32"}
 """Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
+_ROLES = ("panel", "ink", "soft", "line", "theory", "seen", "second")
 PALETTES = {
-    "light": {"ink": "#1f2933", "soft": "#5b6673", "line": "#d5dbe1", "theory": "#c8372d", "seen": "#3b6fb6",
-              "second": "#8a5a00"},
-    "dark": {"ink": "#e8ecf1", "soft": "#a3aebb", "line": "#39424d", "theory": "#ff8a7a", "seen": "#7fb0f5",
-             "second": "#e3b04b"},
-}  # fmt: skip
+    "light": dict(zip(_ROLES, ("#f5f7f9", "#1f2933", "#5b6673", "#d5dbe1", "#c8372d", "#3b6fb6", "#8a5a00"))),
+    "dark": dict(zip(_ROLES, ("#1c2229", "#e8ecf1", "#a3aebb", "#39424d", "#ff8a7a", "#7fb0f5", "#e3b04b"))),
+}
 HEIGHT = 270
 T_RANGE = (1e-3, 30.0)
 """Times shown on logarithmic axes."""
@@ -74,6 +82,7 @@ class Charts:
             legend_group="name",
         )  # fmt: skip
         plot.y_range = Range1d(-1, 1)
+        plot.yaxis.formatter = BasicTickFormatter(power_limit_low=-4)
         plot.legend.location = "bottom_left"
         return plot
 
@@ -223,7 +232,7 @@ class Charts:
         """Colour everything for a light or a dark page."""
         colours = PALETTES[name]
         for plot in self.figures.values():
-            plot.background_fill_color = plot.border_fill_color = None
+            plot.background_fill_color = plot.border_fill_color = colours["panel"]
             plot.outline_line_color = colours["line"]
             for axis in plot.axis:
                 axis.axis_label_text_color = axis.major_label_text_color = colours["soft"]
