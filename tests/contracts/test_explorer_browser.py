@@ -37,16 +37,20 @@ pytestmark = [
 
 
 @pytest.fixture
-def server():
+def server(tmp_path):
+    """Start `solspace explore`; return its process id and address."""
     command = [sys.executable, "-c", "from solspace.cli import main; main()", "explore", "--no-browser"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    line = process.stderr.readline()
-    address = re.search(r"http://127\.0\.0\.1:\d+/", line)
-    assert address, line
-    yield process.pid, address.group()
-    process.terminate()
-    process.wait(timeout=20)
-    process.stderr.close()
+    log = tmp_path / "server.log"
+    with log.open("w") as sink, subprocess.Popen(command, stderr=sink) as process:
+        try:
+            end = time.monotonic() + WAIT / 1000
+            while not (address := re.search(r"http://127\.0\.0\.1:\d+/", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.1)
+            yield process.pid, address.group()
+        finally:
+            process.terminate()
 
 
 @pytest.fixture

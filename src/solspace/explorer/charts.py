@@ -6,20 +6,31 @@ A chart takes arrays that theory or a sampler made and shows them; both themes c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, CustomJS, DataRange1d, LinearAxis, Range1d, Span
+from bokeh.models import (
+    BasicTickFormatter,
+    BoxAnnotation,
+    ColumnDataSource,
+    CustomJS,
+    DataRange1d,
+    LinearAxis,
+    Range1d,
+    Span,
+)
 from bokeh.plotting import figure
+
+if TYPE_CHECKING:
+    from solspace.explorer.diagram import Diagram
 
 REGIME = {"green": "#2f9e5f", "yellow": "#e0a800", "red": "#d63a32"}
 """Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
+_ROLES = ("panel", "ink", "soft", "line", "theory", "seen", "second")
 PALETTES = {
-    "light": {"ink": "#1f2933", "soft": "#5b6673", "line": "#d5dbe1", "theory": "#c8372d", "seen": "#3b6fb6",
-              "second": "#8a5a00"},
-    "dark": {"ink": "#e8ecf1", "soft": "#a3aebb", "line": "#39424d", "theory": "#ff8a7a", "seen": "#7fb0f5",
-             "second": "#e3b04b"},
-}  # fmt: skip
+    "light": dict(zip(_ROLES, ("#f5f7f9", "#1f2933", "#5b6673", "#d5dbe1", "#c8372d", "#3b6fb6", "#8a5a00"))),
+    "dark": dict(zip(_ROLES, ("#1c2229", "#e8ecf1", "#a3aebb", "#39424d", "#ff8a7a", "#7fb0f5", "#e3b04b"))),
+}
 HEIGHT = 270
 T_RANGE = (1e-3, 30.0)
 """Times shown on logarithmic axes."""
@@ -36,7 +47,7 @@ class Charts:
             for name, columns in {
                 "phi": "q phi", "tops": "q phi colour name", "f": "q rising falling", "low": "t q", "high": "t q",
                 "here": "t q colour", "density": "s p", "bars": "left right top", "seen": "t q",
-                "lines": "alpha bottom first maxwell last", "point": "alpha t colour", "energy": "sweep energy",
+                "lines": "alpha bottom top first maxwell last", "point": "alpha t colour", "energy": "sweep energy",
                 "missed": "sweep violations",
             }.items()
         }  # fmt: skip
@@ -70,6 +81,8 @@ class Charts:
             "q", "phi", source=self.data["tops"], size=13, fill_color="colour", line_width=1.5, name="mark",
             legend_group="name",
         )  # fmt: skip
+        plot.y_range = Range1d(-1, 1)
+        plot.yaxis.formatter = BasicTickFormatter(power_limit_low=-4)
         plot.legend.location = "bottom_left"
         return plot
 
@@ -116,8 +129,11 @@ class Charts:
     def _diagram(self) -> figure:
         plot = self._figure("load α", "time t", y_axis_type="log")
         lines = self.data["lines"]
+        plot.varea("alpha", "bottom", "top", source=lines, fill_color=REGIME["green"], fill_alpha=0.15)
         for low, high, name in (("first", "maxwell", "yellow"), ("maxwell", "last", "red")):
             plot.varea("alpha", low, high, source=lines, fill_color=REGIME[name], fill_alpha=0.75)
+        self.unstable = BoxAnnotation(left=0, fill_color="#808080", fill_alpha=0.35, line_color=None, visible=False)
+        plot.add_layout(self.unstable)
         plot.scatter("alpha", "t", source=self.data["point"], size=13, fill_color="colour", line_width=2, name="mark")
         plot.y_range = Range1d(*T_RANGE)
         plot.x_range = Range1d(0, 1)
@@ -150,10 +166,12 @@ class Charts:
             "q": [top["q"] for top in tops], "phi": [top["phi"] for top in tops], "name": [top["name"] for top in tops],
             "colour": [colour] * len(tops),
         }  # fmt: skip
+        self.free_entropy.y_range.update(start=curves["phi_range"][0], end=curves["phi_range"][1])
         rising = curves["rising"]
+        touching = ~rising | np.append(~rising[1:], False) | np.insert(~rising[:-1], 0, False)
         self.data["f"].data = {
             "q": curves["q"], "rising": np.where(rising, curves["f"], np.nan),
-            "falling": np.where(rising, np.nan, curves["f"]),
+            "falling": np.where(touching, curves["f"], np.nan) if not rising.all() else np.full(len(rising), np.nan),
         }  # fmt: skip
         self.clock.location = curves["time"]
         self.localization.y_range.update(start=curves["f_range"][0], end=curves["f_range"][1])
@@ -169,20 +187,25 @@ class Charts:
         self.data["point"].data = {"alpha": [curves["alpha"]], "t": [shown], "colour": [colour]}
         self._tidy_legends()
 
-    def show_diagram(self, lines: Data, alphas: tuple[float, float], frontier: float | None) -> None:
-        """Show the exact lines of the t–α diagram over the range `alphas`."""
-        self.diagram.x_range.update(start=alphas[0], end=alphas[1])
-        self.frontier.location = frontier
-        floor = T_RANGE[0] / 10
+    def show_diagram(self, diagram: Diagram) -> None:
+        """Show the exact lines of the t–α diagram that are known so far."""
+        lines = diagram.lines
+        self.diagram.x_range.update(start=diagram.alphas[0], end=diagram.alphas[1])
+        self.frontier.location = diagram.frontier
+        self.unstable.update(left=diagram.unstable_from, visible=diagram.unstable_from is not None)
+        floor, count = T_RANGE[0] / 10, len(lines["alpha"])
         self.data["lines"].data = {
-            "alpha": lines["alpha"], "bottom": np.full(len(lines["alpha"]), floor),
+            "alpha": lines["alpha"], "bottom": np.full(count, floor), "top": np.full(count, 10 * T_RANGE[1]),
             **{name: np.clip(lines[name], floor, T_RANGE[1] * 10) for name in ("first", "maxwell", "last")},
         }  # fmt: skip
+        highest = max(np.nanmax(lines["last"], initial=0.0), *self.data["point"].data["t"], 0.1)
+        self.diagram.y_range.update(start=min(highest / 300, *self.data["point"].data["t"], 1.0) / 2, end=2 * highest)
 
     def clear_diagram(self) -> None:
         """Take the lines of another target off the diagram."""
         self.data["lines"].data = {name: [] for name in self.data["lines"].data}
         self.frontier.location = None
+        self.unstable.visible = False
 
     def show_run(self, update: Data) -> None:
         """Show how a run stands: any of `bars`, `seen`, `energy`, `missed`."""
@@ -209,7 +232,7 @@ class Charts:
         """Colour everything for a light or a dark page."""
         colours = PALETTES[name]
         for plot in self.figures.values():
-            plot.background_fill_color = plot.border_fill_color = None
+            plot.background_fill_color = plot.border_fill_color = colours["panel"]
             plot.outline_line_color = colours["line"]
             for axis in plot.axis:
                 axis.axis_label_text_color = axis.major_label_text_color = colours["soft"]

@@ -17,8 +17,8 @@ import solspace as ss
 from solspace.measure import Target
 
 Array = NDArray[Any]
-POINTS = 25
-"""Overlaps in each of the three stretches of a curve: near r, between, near 1."""
+LATEST = 30.0
+"""The last time shown."""
 FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "satisfiable")
 
 
@@ -31,7 +31,8 @@ def _prediction(target: str, alpha: float) -> Any:
 def _still(target: str, alpha: float) -> dict[str, Any]:
     """Return what does not depend on t."""
     p = _prediction(target, alpha)
-    q, s = overlaps(p.overlap), stabilities(p.target)
+    jumps = _jumps(p)
+    q, s = overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]), stabilities(p.target)
     f = np.asarray(p.localization_time(q), dtype=float)
     return {
         **{name: _plain(getattr(p, name)) for name in FACTS},
@@ -40,7 +41,7 @@ def _still(target: str, alpha: float) -> dict[str, Any]:
         "f": f,
         "rising": np.gradient(f, q) > 0,
         "phi_0": np.asarray(p.free_entropy_at(q, 0.0), dtype=float),
-        **path(q, f, p.overlap),
+        **path(q, f, p.overlap, jumps),
         "s": s,
         "p": np.asarray(p.stability_density(s), dtype=float),
     }
@@ -51,14 +52,16 @@ def curves(target: str, alpha: float, time: float) -> dict[str, Any]:
     p, still = _prediction(target, alpha), _still(target, alpha)
     r, q = p.overlap, still["q"]
     base = float(p.free_entropy_at(r, time))
+    phi, tops = still["phi_0"] + time * q / 2 - base, _tops(p, time, base)
     return {
         **still,
         "alpha": alpha,
         "time": time,
         "margin": p.target.margin,
         "regime": str(p.regime(time)),
-        "phi": still["phi_0"] + time * q / 2 - base,
-        "tops": _tops(p, time, base),
+        "phi": phi,
+        "tops": tops,
+        "phi_range": _height_range(q, phi, tops),
         "f_range": _time_range(still["f"], time),
     }
 
@@ -95,18 +98,15 @@ def thresholds(target: str) -> dict[str, Any]:
     return {name: _plain(getattr(found, name)) for name in ("asl", "dynamical", "condensation", "dat", "capacity")}
 
 
-def overlaps(r: float) -> Array:
-    """Return overlaps from r to 1: even between, and by equal ratios of q - r and of 1 - q towards the ends.
+def overlaps(r: float, more: Sequence[float] = ()) -> Array:
+    """Return overlaps from r to 1: even between, by equal ratios of q - r and of 1 - q towards the ends, and `more`.
 
-    >>> bool(np.all(np.diff(overlaps(0.5)) > 0))
+    >>> bool(np.all(np.diff(overlaps(0.5, [0.75])) > 0))
     True
     """
-    near, between, far = (
-        np.logspace(-6, -1.5, POINTS),
-        np.linspace(0, 1, POINTS + 2)[1:-1],
-        np.logspace(-9, -1.5, POINTS),
-    )
-    return r + (1 - r) * np.unique(np.concatenate([near, between, 1 - far]))
+    near, between, far = np.logspace(-6, -2, 16), np.linspace(0, 1, 46)[1:-1], np.logspace(-9, -2, 18)
+    inside = [q for q in more if r < q < 1]
+    return np.unique(np.concatenate([r + (1 - r) * np.concatenate([near, between, 1 - far]), inside]))
 
 
 def stabilities(target: Target) -> Array:
@@ -123,25 +123,38 @@ def _tops(p: Any, time: float, base: float) -> list[dict[str, Any]]:
     return [{"name": name, "q": q, "phi": float(p.free_entropy_at(q, time)) - base} for name, q in found]
 
 
-def path(q: Array, f: Array, r: float) -> dict[str, Array]:
+def _jumps(p: Any) -> list[tuple[float, float, float]]:
+    """Return (t, q before, q after) where the path from a low start jumps: at the end of each lower maximum."""
+    ends = [float(w.high) for w in p.windows if w.high > 0]
+    before, after = (np.atleast_1d(p.overlap_at(np.array(ends) * x, start="low")) for x in (1 - 1e-9, 1 + 1e-9))
+    return list(zip(ends, before.tolist(), after.tolist()))
+
+
+def path(q: Array, f: Array, r: float, jumps: Sequence[tuple[float, float, float]]) -> dict[str, Array]:
     """Return q(t) from a low and from a high start, as points of the curve t = F(q).
 
     The smallest root of F(q) = t is a point where F exceeds all values before it, the largest one where F stays below
-    all values behind it. `high` is NaN where the two starts agree.
+    all values behind it. `high` is drawn where it differs from `low`.
     """
     first = f > np.concatenate([[0.0], np.maximum.accumulate(np.maximum(f, 0.0))[:-1]])
     last = (f < np.concatenate([np.minimum.accumulate(f[::-1])[::-1][1:], [np.inf]])) & (f > 0)
-    apart = last & ~first
-    both = np.flatnonzero(apart)
-    shown = np.zeros(len(q), bool)
-    if len(both):
-        shown[both[0] : min(both[-1] + 2, len(q))] = True
-    return {
-        "t_low": np.concatenate([[1e-9], f[first]]),
-        "low": np.concatenate([[r], q[first]]),
-        "t_high": f[shown & last],
-        "high": q[shown & last],
-    }
+    points = [(0.0, r), *zip(f[first], q[first])]
+    points += [point for t, before, after in jumps for point in ((t, before), (t * (1 + 1e-9), after))]
+    if jumps and jumps[-1][2] == 1:  # a maximum at q = 1, at every time
+        points.append((LATEST, 1.0))
+        above = [(0.0, 1.0), (jumps[-1][0], 1.0)]
+    else:
+        above = [*zip(f[last & ~first], q[last & ~first]), *((t, after) for t, _, after in jumps)]
+    low, high = (np.array(sorted(some)).reshape(-1, 2).T for some in (points, above))
+    return {"t_low": np.maximum(low[0], 1e-9), "low": low[1], "t_high": np.maximum(high[0], 1e-9), "high": high[1]}
+
+
+def _height_range(q: Array, phi: Array, tops: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return the heights shown: all of φ_t up to its last maximum, and a part of its fall behind."""
+    highest = max(top["phi"] for top in tops)
+    lowest = min(0.0, float(np.min(phi[q <= tops[-1]["q"]], initial=0.0)))
+    span = max(highest - lowest, 1e-4)
+    return lowest - 0.45 * span, highest + 0.15 * span
 
 
 def _time_range(f: Array, time: float) -> tuple[float, float]:

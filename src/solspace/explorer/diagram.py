@@ -38,6 +38,12 @@ class Diagram:
         """The load where ASL stops, once known."""
         return None if self.thresholds is None else self.thresholds["asl"]
 
+    @property
+    def unstable_from(self) -> float | None:
+        """The load from which replica symmetry is broken, where that comes before capacity."""
+        dat = None if self.thresholds is None else self.thresholds["dat"]
+        return dat if dat is not None and dat < self.alphas[1] else None
+
     def follow(self, target: Target) -> None:
         """Start anew for another target."""
         self.target, self.thresholds = target.to_json(), None
@@ -86,6 +92,7 @@ def loads(thresholds: dict[str, Any]) -> tuple[tuple[float, float], list[float]]
     last = thresholds.get("condensation") or thresholds.get("dat") or top
     last = min(top, last + 0.3 * (last - first)) if last > first else top
     near = np.linspace(first, last, COLUMNS // 2)
-    far = np.linspace(first, top, COLUMNS - len(near) + 1)[1:] if last < top else np.linspace(0, first, COLUMNS // 2)
-    alphas = [float(alpha) for alpha in np.concatenate([near, far]) if alpha > 0.001 * top]
+    below = np.linspace(0, first, 5)[1:-1] if first > 0 else np.array([])
+    above = np.linspace(last, top, COLUMNS - len(near) - len(below) + 1)[1:]
+    alphas = [float(alpha) for alpha in dict.fromkeys(np.concatenate([near, below, above])) if alpha > 0.001 * top]
     return (0.0, float(top)), alphas

@@ -25,6 +25,7 @@ from solspace.explorer.running import Running
 from solspace.explorer.state import THEMES, Settings, parameter_names, parse
 from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
+from solspace.measure import Target
 from solspace.measure.potentials import REGISTRY, as_potential
 
 if TYPE_CHECKING:
@@ -37,13 +38,15 @@ _TITLES = {
     "localization": "F(q): the time at which overlap q is stationary",
     "path": "Overlap q(t) along localization",
     "stabilities": "Stabilities P(s) of fair samples",
-    "diagram": "A second maximum exists (yellow), is higher (red)",
+    "diagram": "One maximum (green), a second one (yellow), a higher one (red), replica symmetry broken (grey)",
     "annealing": "Annealing: energy and violated constraints, mean over chains",
 }
 _FLAT = ("uniform", "band")
 """Potentials that temperature does not touch."""
 SLOW = 400
 """Milliseconds after which a page says that it is computing."""
+RESTS = 600
+"""Milliseconds after which a slider is taken to be at rest."""
 
 
 class Page:
@@ -77,7 +80,7 @@ class Page:
 
     def view(self) -> pn.Template:
         """Return the page."""
-        page = pn.Template((_HERE / "page.html").read_text(encoding="utf-8"))
+        page = _Template((_HERE / "page.html").read_text(encoding="utf-8"))
         for name, root in {
             "tools": self._tools(), "verdict": self.verdict, "controls": self._controls(), "numbers": self.numbers,
             "run": self.running.controls, "upload": self.running.upload, "outcome": self.running.outcome,
@@ -241,7 +244,15 @@ class Page:
         self.thresholds = None
         self.charts.clear_diagram()
         self._show_words()
-        self.diagram.follow(self.settings.target)
+        self.diagram.target = ""
+        if self.doc is None:
+            return
+        # a slider under way asks for every target it passes; only where it rests is worth a diagram
+        self.doc.add_timeout_callback(partial(self._start_diagram, self.settings.target), RESTS)
+
+    def _start_diagram(self, target: Target) -> None:
+        if target == self.settings.target and self.diagram.target == "":
+            self.diagram.follow(target)
 
     def _diagram_grew(self, diagram: Diagram) -> None:
         if diagram.thresholds is not None and diagram.thresholds is not self.thresholds:
@@ -250,12 +261,26 @@ class Page:
             self.fields["alpha"].rescale(Scale(0.001 * top, top), self.settings.alpha)
             self._show_words()
             self.running.settings_changed()
-        self.charts.show_diagram(diagram.lines, diagram.alphas, diagram.frontier)
+        self.charts.show_diagram(diagram)
 
     # ---- appearance
 
     def _set_theme(self, name: str) -> None:
         self.charts.theme(self.scheme.value if name == "auto" else name)
+
+
+class _Template(pn.Template):
+    """A template that is put into its document in half the time: other visitors wait while one opens the page."""
+
+    def __repr__(self, depth: int = 0) -> str:  # Panel asks for it at every root, and spells out every widget
+        return "Template()"
+
+    def _init_doc(self, doc: Any = None, *args: Any, **options: Any) -> Any:
+        doc = doc or pn.state.curdoc
+        if doc is None:
+            return super()._init_doc(doc, *args, **options)
+        with doc.models.freeze():  # else every root makes Bokeh look at all models again
+            return super()._init_doc(doc, *args, **options)
 
 
 def make_page(service: Service) -> Callable[[], pn.Template]:

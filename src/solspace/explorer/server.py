@@ -37,7 +37,7 @@ class Service:
     def __init__(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.theory = Pool(min(cores, 4), niceness=0, patience=20.0)
-        self.background = Pool(min(cores, 4), niceness=10, patience=120.0)
+        self.background = Pool(min(max(cores - 1, 1), 4), niceness=10, patience=120.0)
         self.pages: dict[str, Page] = {}
         self.files: dict[str, dict[str, bytes]] = {}
 

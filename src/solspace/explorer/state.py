@@ -32,9 +32,9 @@ class Settings:
 
     >>> Settings(alpha=0.6).query()
     'alpha=0.6'
-    >>> Settings.from_query({"alpha": "0.6", "temperature": "0"})
-    (Settings(prior='binary', potential='log', temperature=0.5, margin=0.0, alpha=0.6, time=1.0, sampler='asl', n=1001,
-    samples=16, sweeps=200, patterns='binary', seed=0, theme='auto'), ['T must lie between 0.05 and 20; got 0.'])
+    >>> settings, refused = Settings.from_query({"alpha": "0.6", "temperature": "0"})
+    >>> settings.alpha, settings.temperature, refused
+    (0.6, 0.5, ['T must lie between 0.05 and 20; got 0.'])
     """
 
     prior: str = "binary"
