@@ -97,6 +97,7 @@ inline double __ddiv_rn(double a, double b) { return a / b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fmaf(a, b, c); }
 inline int __double2int_rz(double x) { return (int)x; }
+inline int __double2int_rd(double x) { return (int)floor(x); }
 inline int __float2int_rz(float x) { return (int)x; }
 inline float __int2float_rn(int x) { return (float)x; }
 template <class To, class From> To bits_as(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }

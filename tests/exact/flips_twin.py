@@ -28,13 +28,13 @@ def philox(block, sweep, chain, stream, key):
     return a, b, c, d
 
 
-def thresholds(key, chain, sweep, n, kt, lazy):
-    """Return floor(-log(u) kt) for the n proposals of a sweep; -2^31 for those left out."""
+def thresholds(key, chain, sweep, n, kt, bath):
+    """Return floor(-log(u) kt), or the heat bath's floor(log((1 - u)/u) kt), for the n proposals of a sweep."""
     a, b, c, d = philox(np.arange((n + 1) // 2), sweep, chain, 0, key)
     raw = np.stack([b << np.uint64(32) | a, d << np.uint64(32) | c], axis=1).ravel()[:n]
-    u = 1 - (raw >> np.uint64(12)).astype(float) / 2.0**52
-    levels = np.floor(-np.log(u) * kt).astype(np.int64)
-    return np.where(lazy & ((raw & np.uint64(31)) == 0), -(2**31), levels)
+    u = (raw >> np.uint64(12)).astype(float) / 2.0**52 + 2.0**-53
+    levels = (np.log1p(-u) - np.log(u)) * max(kt, 1e-300) if bath else -np.log(u) * kt
+    return np.floor(levels).astype(np.int64)
 
 
 def order(key, sweep, n):
@@ -60,11 +60,11 @@ def run(problem, plan, key, n_chains):
     weights = np.stack([first_weights(key, chain, n) for chain in range(n_chains)])
     accepted, energies = np.zeros((n_chains, sweeps), int), np.full((n_chains, sweeps), np.nan)
     solved_at = np.full(n_chains, -1)
-    lazy = plan.lazy(slice(0, sweeps))
+    bath = plan.bath(slice(0, sweeps))
     for chain, w in enumerate(weights):
         for t in range(sweeps):
             products = model.columns @ w
-            sites, bars = order(key, t, n), thresholds(key, chain, t, n, model.kt(t), lazy[t])
+            sites, bars = order(key, t, n), thresholds(key, chain, t, n, model.kt(t), bath[t])
             for site, bar in zip(sites, bars):
                 if plan.solve and model.met(products):
                     break

@@ -137,7 +137,7 @@ class GpuWalker:
                 (
                     rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem(),
                     np.int32(count), np.int32(sweeps.start), *self._potentials(potentials),
-                    device.asarray(plan.lazy(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length),
+                    device.asarray(plan.bath(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length),
                     np.int32(len(drawn)), self.weights, self.cached, made["draws"], made["accepted"], made["energy"],
                     self.solved_at, self.stopped, *([made["outside"]] if self.source == "flips_integer" else []),
                 ),

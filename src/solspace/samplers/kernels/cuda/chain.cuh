@@ -126,7 +126,7 @@ struct Chain {
 
 // The next proposals of a chain: x is 2 site + (weight > 0), y the threshold; beyond the sweep's end nothing passes. In a sweep
 // every site comes once, so that its weight can be read ahead of its turn.
-__device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, int first, int n, u32 sweep, double kt, bool lazy,
+__device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, int first, int n, u32 sweep, double kt, bool bath,
                                          int thread, int2 *proposal)
 {
     chain_sync();
@@ -135,9 +135,9 @@ __device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, i
     int2 site = *(const int2 *)(order + k);
     int4 both;
     both.x = 2 * site.x + (chain.weights[site.x] > 0);
-    both.y = k < n ? threshold(drawn.a, drawn.b, kt, lazy) : NEVER;
+    both.y = k < n ? threshold(drawn.a, drawn.b, kt, bath) : NEVER;
     both.z = 2 * site.y + (chain.weights[site.y] > 0);
-    both.w = k + 1 < n ? threshold(drawn.c, drawn.d, kt, lazy) : NEVER;
+    both.w = k + 1 < n ? threshold(drawn.c, drawn.d, kt, bath) : NEVER;
     ((int4 *)proposal)[thread] = both;
     if (thread < SPARE) proposal[TILE + thread] = {0, NEVER};
     chain_sync();

@@ -39,7 +39,7 @@ __device__ __forceinline__ void ask(const int2 *proposal, int first, u64 bits, u
 extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
 walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
      const u32 *columns, int n, int m, int size, int low, int first, int width,                    // the problems
-     int sweeps, int first_sweep, const int *energies, const double *kts, const unsigned char *lazy, const int *draw_at,
+     int sweeps, int first_sweep, const int *energies, const double *kts, const unsigned char *bath, const int *draw_at,
      const int *orders, int row_length, int n_draws,
      i8 *weights_of, u16 *levels_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
      unsigned char *stopped, int *outside)
@@ -156,7 +156,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         };
 
         for (int tile = 0; tile < n && !stop; tile += TILE) {
-            lay_tile(chain, order, tile, n, first_sweep + t, kts[t], lazy[t], thread, proposal);
+            lay_tile(chain, order, tile, n, first_sweep + t, kts[t], bath[t], thread, proposal);
             const int proposals = min(TILE, n - tile);
             ask(proposal, 0, bits, ring, lane);
             ask(proposal, HOP, bits, ring, lane);

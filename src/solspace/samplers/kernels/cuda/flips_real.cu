@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
 walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
      const int *columns_of, int n, int m, const int *allowed,                                       // the problems
      int sweeps, int first_sweep, const float *forms, const int *marks, const int *margins, const double *kts,
-     const unsigned char *lazy, const int *draw_at, const int *orders, int row_length, int n_draws,
+     const unsigned char *bath, const int *draw_at, const int *orders, int row_length, int n_draws,
      i8 *weights_of, int *states_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
      unsigned char *stopped)
 {
@@ -157,7 +157,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         const int *order = orders + stage * row_length;
 
         for (int tile = 0; tile < n && !stop; tile += TILE) {
-            lay_tile(chain, order, tile, n, first_sweep + t, kts[stage], lazy[t], thread, proposal);
+            lay_tile(chain, order, tile, n, first_sweep + t, kts[stage], bath[t], thread, proposal);
             const int proposals = min(TILE, n - tile);
             int2 now = proposal[0];
             int4 next = quad_at(columns, now.x, 0);

@@ -1,6 +1,7 @@
 // The random numbers of the flip kernels, word for word those of kernels/philox.py: Philox4x32-10 of the counter
-// (block, sweep, chain, stream), and thresholds floor(-log(u) kt) by fdlibm's logarithm. The float64 operations are written
-// as intrinsics that the compiler must not fuse, so that every processor finds the same integers.
+// (block, sweep, chain, stream), and thresholds floor(-log(u) kt) (Metropolis) or floor(log((1 - u)/u) kt) (heat bath) by
+// fdlibm's logarithm. The float64 operations are written as intrinsics that the compiler must not fuse, so that every
+// processor finds the same integers.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -28,11 +29,9 @@ __device__ __forceinline__ Block philox(u32 block, u32 sweep, u32 chain, u32 str
     return {a, b, c, d};
 }
 
-__device__ __forceinline__ int threshold(u32 low, u32 high, double kt, bool lazy)
+__device__ __forceinline__ double minus_log(double u)
 {
     const long long one = 0x3FF0000000000000ll, root_half = 0x3FE6A09E667F3BCDll;
-    u64 raw = ((u64)high << 32) | low;
-    double u = __dadd_rn(2.0, -__longlong_as_double((long long)(raw >> 12) | one));
     long long shifted = __double_as_longlong(u) + (one - root_half);
     double e = (double)((int)(shifted >> 52) - 1023);
     double f = __dadd_rn(__longlong_as_double((shifted & 0x000FFFFFFFFFFFFFll) + root_half), -1.0);
@@ -45,7 +44,18 @@ __device__ __forceinline__ int threshold(u32 low, u32 high, double kt, bool lazy
     double h = __dmul_rn(__dmul_rn(0.5, f), f);
     double tail = __dmul_rn(s, __dadd_rn(h, __dadd_rn(even, odd)));
     double log = __dadd_rn(h, -__dadd_rn(tail, __dmul_rn(e, 1.90821492927058770002e-10)));
-    log = __dadd_rn(__dadd_rn(log, -f), -__dmul_rn(e, 6.93147180369123816490e-01));
-    int found = __double2int_rz(__dmul_rn(log, kt));
-    return lazy && (low & 31u) == 0u ? NEVER : found;
+    return __dadd_rn(__dadd_rn(log, -f), -__dmul_rn(e, 6.93147180369123816490e-01));
+}
+
+__device__ __forceinline__ int threshold(u32 low, u32 high, double kt, bool bath)
+{
+    u64 raw = ((u64)high << 32) | low;
+    double u = __dadd_rn(__longlong_as_double((long long)(raw >> 12) | 0x3FF0000000000000ll), -1.0);
+    u = __dadd_rn(u, 1.1102230246251565e-16);
+    if (!bath)
+        return __double2int_rz(__dmul_rn(minus_log(u), kt));
+    // so small a kt stands for zero: it only lets the sign of the logarithm through
+    double least = kt > 1e-300 ? kt : 1e-300;
+    double odds = __dadd_rn(minus_log(u), -minus_log(__dadd_rn(1.0, -u)));
+    return __double2int_rd(__dmul_rn(odds, least));
 }
