@@ -82,7 +82,7 @@ class Branch:
         return min(self.landscape(u).peak[1], 10.0) - 1
 
     def lowest(self, u: float) -> float:
-        """Return the lowest value of F beyond its first turning point; 1 where it has none, -1 where F falls at the end."""
+        """Return the lowest F beyond its first turning point; 1 where it has none, -1 where F falls at the end."""
         landscape = self.landscape(u)
         rising = landscape.branches
         if landscape.falls:
