@@ -1,6 +1,7 @@
 """Shapes, errors, words and plain values of the theory's objects."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -179,3 +180,35 @@ def test_design_of_an_own_family():
     best = ss.design(Power, margin=0.0, progress=False)
     assert abs(best.parameters["power"] - 1 / 0.711) < 0.02
     assert abs(best.alpha_asl - 0.66695) < 1e-5
+
+
+def test_a_prediction_is_a_value(p):
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        p.alpha = 0.1
+    p.localization_time(0.9)
+    again = pickle.loads(pickle.dumps(p))
+    assert (again.overlap, again.target) == (p.overlap, p.target)
+    assert again.localization_time(0.9) == p.localization_time(0.9)
+
+
+def test_poor_integrals_are_noticed():
+    """A potential that hides its wall: the solver sees E_q[1] fail and says so."""
+
+    class Hidden:
+        breakpoints = (7.0,)
+
+        def log_weight(self, s):
+            return np.where(np.asarray(s) < 0, -np.inf, 0.0)
+
+        def channel(self, omega, variance, beta):
+            from solspace.measure.channels import power_channel
+
+            return power_channel(omega, variance, 0.0)
+
+    p = ss.predict(ss.Target("binary", Hidden()), 0.5)
+    assert p.status.ok
+    assert abs(p.localization_time(0.9) - 1.9903159465) < 1e-8  # still smooth there
+    p.localization_time(1 - 1e-6)
+    assert not p.status.ok
+    assert p.accuracy > 1e-4
+    assert "breakpoints" in p.summary()

@@ -35,25 +35,6 @@ def hermite(order: int) -> tuple[Array, Array]:
     return x, w / w.sum()
 
 
-@lru_cache(maxsize=8)
-def integration_matrix(order: int = ORDER) -> Array:
-    """Return A (order + 1, order): A @ f(nodes) holds the integrals of f from 0 to each node of a panel, and to 1.
-
-    >>> x, w = legendre()
-    >>> bool(np.allclose(integration_matrix() @ x**3, np.append(x, 1.0)**4 / 4, atol=1e-15))
-    True
-    """
-    x, w = legendre(order)
-    basis = np.polynomial.legendre.legvander(2 * x - 1, order)
-    ends = np.polynomial.legendre.legvander(2 * np.append(x, 1.0) - 1, order)
-    degree = np.arange(order)
-    to_coefficients = (2 * degree[:, None] + 1) * basis[:, :order].T * w
-    integrals = np.empty((order + 1, order))
-    integrals[:, 0] = np.append(x, 1.0)
-    integrals[:, 1:] = (ends[:, 2:] - ends[:, :-2]) / (2 * (2 * degree[1:] + 1))
-    return integrals @ to_coefficients
-
-
 def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, growth: float) -> Array:
     """Return panel edges (q, p + 1) from `start` to `stop`, of width min(max(fine, growth d), cap) or less.
 

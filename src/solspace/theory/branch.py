@@ -17,7 +17,7 @@ from solspace.measure import Target
 from solspace.theory.cavity import reference_averages
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
-from solspace.theory.reference import Equilibrium, equilibrium, symmetric
+from solspace.theory.reference import Equilibrium, equilibrium, sufficient_level, symmetric
 from solspace.theory.stability import StabilityLaw
 
 Array = NDArray[np.floating[Any]]
@@ -29,13 +29,14 @@ class Branch:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.even = symmetric(target)
+        self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))
         self._seen: dict[float, Landscape] = {}
 
     def equilibrium(self, u: float) -> Equilibrium:
         """Return the solution at coordinate `u`."""
         if self.even:
             return equilibrium(self.target, 0.0, float(np.exp(u)))
-        return equilibrium(self.target, float(np.exp(u)))
+        return equilibrium(self.target, float(np.exp(u)), level=self.level)
 
     def load(self, u: float) -> float:
         """Return α at coordinate `u`."""
@@ -50,7 +51,7 @@ class Branch:
             return u, np.exp(u), np.exp(u) * dg2
         u = np.linspace(np.log(1e-8), np.log(1e15), 94)
         weights = self.target.prior.reference(np.exp(u))
-        _, g2, dg2, _ = reference_averages(self.target, weights.overlap, weights.variance)
+        _, g2, dg2, _ = reference_averages(self.target, weights.overlap, weights.variance, self.level)
         loads = np.exp(u) / g2
         # where loads fall the equation has left the branch that starts at α = 0
         falls = np.flatnonzero(np.diff(loads) <= 0)
@@ -81,8 +82,11 @@ class Branch:
         return min(self.landscape(u).peak[1], 10.0) - 1
 
     def lowest(self, u: float) -> float:
-        """Return the lowest value of F beyond its first turning point; 1 where it has none."""
-        rising = self.landscape(u).branches
+        """Return the lowest F beyond its first turning point; 1 where it has none, -1 where F falls at the end."""
+        landscape = self.landscape(u)
+        rising = landscape.branches
+        if landscape.falls:
+            return -1.0
         return min((branch.low for branch in rising[1:]), default=1.0)
 
     def advantage(self, u: float) -> float:

@@ -224,8 +224,12 @@ class CavityField:
         # one grid of ω for all ω₀, a row for each overlap; forbidden sides are left as soon as no ω₀ can reach
         width, spread = 2.0**-self.level, np.sqrt(gap)
         mean = start + gap[:, None] * g
-        low, high = mean.min(axis=1) - TAIL * spread, mean.max(axis=1) + TAIL * spread
         points = self._kinks
+        # g² at a rare violation peaks far out, where the Gaussian's fall and the constraint's rise balance
+        share = gap / (variance + 2 * gap)
+        rare = 2 * share * max(map(abs, points.at)) + TAIL * np.sqrt(share * variance)
+        reach = np.maximum(TAIL * spread, rare)
+        low, high = mean.min(axis=1) - reach, mean.max(axis=1) + reach
         close: list[tuple[Array | None, Array | None]] = []
         for point, void in zip(points.at, points.forbidden):
             depth = [

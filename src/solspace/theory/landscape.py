@@ -29,7 +29,7 @@ from solspace.theory.walls import smallest_scale
 Array = NDArray[np.floating[Any]]
 NODES = 8
 """Chebyshev points in a panel."""
-DENSE = 32
+DENSE = 128
 """Points in a panel at which its polynomial is read."""
 EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
 """Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
@@ -83,6 +83,8 @@ class Landscape:
             settled = (rising and end[2] > 2) if self.falls else (falling and end[2] < 0.5)
             if (settled and edges[-1] >= least) or len(edges) + 2 > len(EDGES):
                 break
+        # still falling where the curve is given up: the maximum beyond is at q = 1 to all digits
+        self.falls = self.falls or bool(end[2] > 1)
         self.edges = edges
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
 
@@ -104,8 +106,8 @@ class Landscape:
         best = int(np.argmax(dense.instability))
         top, step = float(depth[best]), float(depth[min(best + 1, len(depth) - 1)] - depth[min(best, len(depth) - 2)])
         # a polynomial through exact values around the best of the interpolated ones
-        start = max(top - 2.5 * step, 0.0)
-        x = start + 5 * step * chebyshev_points(8)
+        start = max(top - 10 * step, 0.0)
+        x = start + 20 * step * chebyshev_points(8)
         fit = np.polynomial.Polynomial.fit(x, self.curve.at_depth(x).instability, 7, domain=[x[0], x[-1]])
         fine = np.linspace(start, x[-1], 4001)
         at = float(fine[np.argmax(fit(fine))])
@@ -122,26 +124,30 @@ class Landscape:
         """Depths at which F' = 0, ascending, and the curve there."""
         depth, dense = self._dense
         excess = dense.instability - 1
-        found = []
-        for k in range(len(depth) - 1):
-            if (excess[k] < 0) != (excess[k + 1] < 0):
-                share = excess[k] / (excess[k] - excess[k + 1])
-                found.append(depth[k] + share * (depth[k + 1] - depth[k]))
-            elif k > 0 and excess[k] < 0 and excess[k] >= excess[k - 1] and excess[k] > excess[k + 1]:
-                found += hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2])
-        return self._polish(np.array(sorted(found)))
+        crossing = np.flatnonzero((excess[:-1] < 0) != (excess[1:] < 0))
+        share = excess[crossing] / (excess[crossing] - excess[crossing + 1])
+        found = (depth[crossing] + share * (depth[crossing + 1] - depth[crossing])).tolist()
+        below = excess[1:-1] < 0
+        tops = 1 + np.flatnonzero(below & (excess[1:-1] >= excess[:-2]) & (excess[1:-1] > excess[2:]))
+        if excess[0] < 0 and excess[1] < 0:  # the top may hide between q = r and the first point
+            tops = np.append(tops, 1)
+        for k in tops:
+            found += [x for x in hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2]) if x > 0]
+        return self._polish(np.unique(found))
 
     def _polish(self, depth: Array) -> tuple[Array, Points]:
         # two secant steps on exact values: F is flat there, so its value is right to the square of what is left
         if len(depth) == 0:
             return depth, Points(*(np.empty(0) for _ in range(4)))
-        h = 1e-4
+        h = 1e-5
         for _ in range(2):
             both = self.curve.at_depth(np.concatenate([depth, depth + h])).instability.reshape(2, -1)
             slope = (both[1] - both[0]) / h
+            room = 0.3 * np.diff(depth, prepend=-1.0, append=depth[-1] + 1.0)
+            limit = np.minimum(np.minimum(room[:-1], room[1:]), 0.03)
             with np.errstate(divide="ignore", invalid="ignore"):
                 step = np.where(slope != 0, (1 - both[0]) / slope, 0.0)
-            depth = np.maximum(depth + np.clip(step, -0.03, 0.03), 0.0)
+            depth = np.maximum(depth + np.clip(step, -limit, limit), 0.0)
         return depth, self.curve.at_depth(depth)
 
     @cached_property

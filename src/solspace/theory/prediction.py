@@ -24,6 +24,8 @@ from solspace.theory.stability import StabilityLaw
 
 Array = NDArray[np.floating[Any]]
 
+REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
+
 
 class Prediction:
     """Replica-symmetric theory of `target` at load `alpha` = m/n, in the limit of large n.
@@ -46,15 +48,25 @@ class Prediction:
     (0.51104685, 'green', True)
     """
 
+    _equilibrium: Equilibrium
+    target: Target
+    alpha: float
+    overlap: float
+    conjugate: float
+    norm_conjugate: float | None
+    free_entropy: float
+    replicon: float
+
     def __init__(self, equilibrium: Equilibrium) -> None:
-        self._equilibrium = equilibrium
-        self.target: Target = equilibrium.target
-        self.alpha = equilibrium.alpha
-        self.overlap = equilibrium.overlap
-        self.conjugate = equilibrium.conjugate
-        self.norm_conjugate = equilibrium.norm_conjugate
-        self.free_entropy = equilibrium.free_entropy
-        self.replicon = equilibrium.replicon
+        self.__dict__["_equilibrium"] = equilibrium
+        for name in REFERENCE:
+            self.__dict__[name] = getattr(equilibrium, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Prediction cannot be changed; predict again for another {name}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Prediction, (self._equilibrium,)
 
     # -- the reference system ---------------------------------------------------------------------------------------
 

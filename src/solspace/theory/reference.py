@@ -136,6 +136,11 @@ def _conjugate(target: Target, alpha: float, level: int) -> float:
     return float(np.exp(found.x[0]))
 
 
+def sufficient_level(target: Target, conjugate: float) -> int:
+    """Return the first refinement at which halving every panel once more changes nothing, or the last one there is."""
+    return next((level for level in range(LEVELS) if _error(target, conjugate, level) < ACCURACY), LEVELS - 1)
+
+
 def _error(target: Target, conjugate: float, level: int) -> float:
     # how much the integrals move when every panel is halved
     weights = target.prior.reference([conjugate])

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.legendre import legint, legval, legvander
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.quadrature import ORDER, Layout, around, integration_matrix, legendre
+from solspace.numerics.quadrature import ORDER, Layout, around, legendre
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
 Array = NDArray[np.floating[Any]]
@@ -116,29 +118,25 @@ class StabilityLaw:
         array([0., 1.])
         """
         s = np.asarray(s, dtype=float)
-        edges, _, _, density = self._table
-        width = np.diff(edges)
-        inside = np.concatenate([np.zeros((len(width), 1)), density @ integration_matrix().T], axis=1) * width[:, None]
-        start = np.append(0.0, np.cumsum(inside[:, -1]))
+        edges, start, inside = self._integrals
         flat = np.clip(s.ravel(), edges[0], edges[-1])
-        panel = np.clip(np.searchsorted(edges, flat, side="right") - 1, 0, len(width) - 1)
-        position = np.where(
-            width[panel] > 0, (flat - edges[panel]) / np.where(width[panel] > 0, width[panel], 1.0), 0.0
-        )
-        result = start[panel] + _interpolate(position, inside[panel])
+        order = np.argsort(flat)
+        flat = flat[order]
+        bounds = np.searchsorted(flat, edges[1:-1])
+        result = np.empty(len(flat))
+        for k, (first, last) in enumerate(pairwise([0, *bounds.tolist(), len(flat)])):
+            if last > first:
+                width = edges[k + 1] - edges[k]
+                position = 2 * (flat[first:last] - edges[k]) / width - 1 if width > 0 else np.zeros(last - first)
+                result[order[first:last]] = start[k] + legval(position, inside[:, k])
         return np.clip(result / self.norm, 0.0, 1.0).reshape(s.shape)
 
-
-def _interpolate(position: Array, values: Array) -> Array:
-    # barycentric interpolation from the panel's left end, its nodes and its right end
-    x = np.concatenate([[0.0], legendre()[0], [1.0]])
-    difference = 4 * (x[:, None] - x)
-    np.fill_diagonal(difference, 1.0)
-    coefficient = 1 / difference.prod(axis=1)
-    distance = position[:, None] - x
-    exact = distance == 0
-    share = coefficient / np.where(exact, 1.0, distance)
-    result = (share * values).sum(axis=1) / share.sum(axis=1)
-    hit = exact.any(axis=1)
-    result[hit] = values[hit][exact[hit]]
-    return result
+    @cached_property
+    def _integrals(self) -> tuple[Array, Array, Array]:
+        # edges, the integral up to each panel, and the integral inside as Legendre coefficients (17, p)
+        edges, _, w, density = self._table
+        x = 2 * legendre()[0] - 1
+        degree = np.arange(ORDER)
+        projection = (2 * degree[:, None] + 1) * legvander(x, ORDER - 1).T * legendre()[1]
+        inside = legint(projection @ density.T, lbnd=-1) * np.diff(edges) / 2
+        return edges, np.append(0.0, np.cumsum((w * density).sum(axis=1))[:-1]), inside

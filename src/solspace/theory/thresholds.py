@@ -175,18 +175,25 @@ def _cusp(branch: Branch, end: float) -> float | None:
     # the first coordinate at which λ exceeds 1 away from q = r; None where it does not before `end`
     dat = abs(branch.equilibrium(end).replicon - 1) < 1e-8
     if dat:
-        if _initial_slope(Localization(branch.equilibrium(end))) <= 0 and branch.peak(end) < 1e-9:
+        if _initial_slope(Localization(branch.equilibrium(end))) <= 0 and branch.peak(end) < 1e-8:
             return None
     elif branch.peak(end) <= 0:
         return None
     u, loads, _ = branch.grid
-    top = float(branch.load(end))
-    low = float(np.interp(np.log(top) - 6.0, np.log(loads), u))
-    steps = np.interp(np.log(top) + np.log([0.2, 0.4, 0.6, 0.75, 0.87, 0.95]), np.log(loads), u)
-    for high in [*steps.tolist(), end]:
-        if branch.peak(high) > 0:
+
+    def at(share: float) -> float:
+        return float(np.interp(np.log(branch.load(end) * share), np.log(loads), u))
+
+    share = 0.2
+    while branch.peak(at(share)) > 0:
+        share /= 4
+        if share < 1e-12:
+            return at(share)
+    low = at(share)
+    for high in [at(x) for x in (0.4, 0.6, 0.75, 0.87, 0.95) if share == 0.2] + [at(min(4 * share, 1.0)), end]:
+        if high > low and branch.peak(high) > 0:
             return float(brentq(branch.peak, low, high, **PRECISE))
-        low = high
+        low = max(low, high)
     return None
 
 
