@@ -64,7 +64,9 @@ def test_a_smooth_curve_has_one_path():
 def test_columns_and_thresholds_are_the_theorys():
     target = ss.Target("spherical", "uniform", margin=-2.5)
     lines = columns(target.to_json(), (200.0, 278.0, 1e6))
-    np.testing.assert_allclose([lines[n][1] for n in ("first", "maxwell", "last")], ss.predict(target, 278.0).windows[0])
+    np.testing.assert_allclose(
+        [lines[n][1] for n in ("first", "maxwell", "last")], ss.predict(target, 278.0).windows[0]
+    )
     assert np.isnan([lines["maxwell"][0], lines["maxwell"][2]]).all()
     found = thresholds(target.to_json())
     assert found["asl"] == pytest.approx(269.735956, abs=1e-5)

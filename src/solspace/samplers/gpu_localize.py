@@ -170,7 +170,7 @@ class GpuWalk(Walk):
         return signs
 
     def _state(self) -> dict[str, Array]:
-        return {**super()._state(), "field": self.field.get()}  # type: ignore[attr-defined]
+        return {**super()._state(), "field": self.field.get()}
 
     def _load(self, state: dict[str, Array]) -> None:
         given = {**state, "field": self.denoiser.messages.cupy.asarray(state["field"])}
