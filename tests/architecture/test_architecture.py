@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,5 +36,6 @@ def test_public_names_exist_and_are_listed():
 
 def test_layers():
     pytest.importorskip("importlinter")
-    done = subprocess.run(["lint-imports", "--no-cache"], capture_output=True, text=True)
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -228,9 +228,9 @@ def test_a_failure_is_a_row_and_can_be_retried(tmp_path: Path) -> None:
 
 
 def test_a_task_that_kills_its_workers_is_a_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deadly = """
-        import os, signal, sys
-        if sys.argv[0] == "-c":
+    deadly = f"""
+        import os, signal
+        if os.getpid() != {os.getpid()}:
             os.kill(os.getpid(), signal.SIGKILL)
     """
     (tmp_path / "deadly.py").write_text(textwrap.dedent(deadly))
