@@ -120,10 +120,10 @@ def test_resume_is_seamless(options, problem, tmp_path):
 def test_ctrl_c_in_the_middle_of_a_sweep(tmp_path):
     """A real interrupt, while the kernels run: they stop at once, and nothing that was done is lost or done twice."""
     problem = ss.Perceptron.random(2001, 0.5, rng=8)
-    call = {"n_chains": 6, "n_sweeps": 150, "rng": 3}
+    call = {"n_chains": 6, "n_sweeps": 4000, "rng": 3}
     path = tmp_path / "chains.npz"
     begun = time.monotonic()
-    timer = threading.Timer(0.2, _thread.interrupt_main)
+    timer = threading.Timer(0.1, _thread.interrupt_main)
     with pytest.raises(KeyboardInterrupt):
         ss.anneal(problem, **call, checkpoint=path, callback=lambda chains: timer.is_alive() or timer.start())
     assert time.monotonic() - begun < 30
