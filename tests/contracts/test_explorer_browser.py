@@ -143,12 +143,17 @@ def move_and_refuse(visit):
 
 
 def share(visit):
-    page = visit("?prior=spherical&potential=uniform&margin=-2.5&alpha=278&time=0.04&n=333&theme=dark")
-    sentence = verdict(page, "A second maximum takes over at t = 0.0363: ASL fails.")
+    page = visit("?prior=spherical&potential=uniform&margin=-2.5&alpha=278&time=0.04&n=333&theme=dark&seed=x")
+    verdict(page, "Not taken from the link: seed must be a number; got 'x'.")
+    verdict(page, "A second maximum takes over at t = 0.0363: ASL fails.")
     assert page.locator(".field-n input").input_value() == "333"
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     give(page, "samples", "5")
     page.wait_for_function("location.search.includes('samples=5')")
+    give(page, "time", "0.041")
+    sentence = verdict(page, "t = 0.041")
+    assert "link" not in sentence
+    page.wait_for_function("location.search.includes('0.041')")
     again = visit("?" + page.url.partition("?")[2])
     assert verdict(again, "takes over") == sentence
     fields = ("margin", "alpha", "time", "n", "samples", "seed")

@@ -82,6 +82,7 @@ def test_a_run_reports_ends_and_is_repeated_by_its_program(sampler, tmp_path, mo
     told = [update for update in updates if update is not None]
     assert told[0]["fraction"] <= told[-1]["fraction"] == 1
     assert any(("seen" if sampler == "asl" else "energy") in update for update in told)
+    assert "bars" in told[0]
     assert sum(done["bars"]["top"] * (done["bars"]["right"] - done["bars"]["left"])) == pytest.approx(1)
     monkeypatch.chdir(tmp_path)
     exec(done["files"]["code.py"].decode(), {})

@@ -54,7 +54,7 @@ class Page:
 
     def __init__(self, service: Service, query: dict[str, str]) -> None:
         self.service = service
-        self.settings, refused = Settings.from_query(query)
+        self.settings, self._refused = Settings.from_query(query)
         self.token = service.register(self)
         self.charts = Charts()
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
@@ -73,8 +73,6 @@ class Page:
         self.doc = pn.state.curdoc
         self._show_parameters()
         self._set_theme(self.settings.theme)
-        if refused:
-            self.verdict.object = f'<div class="verdict red" role="status">{escape(" ".join(refused))}</div>'
         self._ask()
         self._new_target()
 
@@ -186,6 +184,7 @@ class Page:
         before, self.settings = self.settings, replace(self.settings, **{name: value})
         if self.settings == before:
             return
+        self._refused = []
         self.address.value = f"?{self.settings.query()}"
         if name == "theme":
             self._set_theme(value)
@@ -227,8 +226,11 @@ class Page:
     def _show_words(self) -> None:
         if self.facts is not None:
             said = verdict(self.facts, self.thresholds)
-            self._say(said.colour, said.sentence, said.detail)
+            self._say(said.colour, said.sentence, " ".join([said.detail, *self._link_notes()]))
             self.numbers.object = tables.numbers(self.facts, self.thresholds)
+
+    def _link_notes(self) -> list[str]:
+        return [f"Not taken from the link: {sentence}" for sentence in self._refused]
 
     def _say(self, colour: str, sentence: str, detail: str) -> None:
         small = f"<small>{escape(detail)}</small>" if detail else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,6 +129,7 @@ class Pool:
             if kind == "stopped":
                 kind, value = "failed", f"no answer within {self._patience:g} seconds; try values nearer the ordinary."
             for answer in answers:
-                answer(kind, value)
+                with suppress(Exception):  # a page that has gone must not keep the others waiting
+                    answer(kind, value)
 
         worker.submit(question.job, question.args, deliver)

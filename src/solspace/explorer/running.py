@@ -159,7 +159,10 @@ class Running:
             self.patterns = value
             m, n = value.shape
             word = "±1" if value.dtype.itemsize == 1 else "real-valued"
-            text = f"Your patterns: M = {m}, N = {n}, {word}, α = {m / n:.4g}. Theory lines hold for random patterns."
+            text = (
+                f"Your patterns: M = {m}, N = {n}, {word}, α = {m / n:.4g}. Theory lines hold for random patterns; "
+                "a link does not carry yours."
+            )
             self.upload.object = f'<div class="run" role="status">{escape(text)}</div>'
             if 0.001 <= m / n <= 10_000:
                 self.page.fields["alpha"].show(m / n)

@@ -91,8 +91,7 @@ class Watch:
         seen = overlap_path(path.t, path.overlap)
         end = 20.0 if self.problem.target.prior.name == "binary" else 1e4
         words = f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}"
-        means = getattr(path, "means", None)
-        bars = {} if means is None else self._decoded(means())
+        bars = {} if path.means is None else self._decoded(path.means())
         self.report(
             {"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars}
         )

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -150,7 +151,7 @@ class Worker:
             deliver = self._current[1]
             if kind != "update":
                 self._current = None
-        deliver(kind, value)
+        _safely(deliver, kind, value)
 
     def _child_ended(self, process: subprocess.Popen[bytes]) -> None:
         with self._lock:
@@ -161,7 +162,15 @@ class Worker:
                 return
             self._current = None
         sentence = f"the worker process ended (code {code}): out of memory, or killed by the system?"
-        current[1](*(("stopped", None) if asked else ("failed", sentence)))
+        _safely(current[1], *(("stopped", None) if asked else ("failed", sentence)))
+
+
+def _safely(deliver: Deliver, kind: str, value: Any) -> None:
+    """Deliver, and let no mistake of the receiver end the thread that reads for all."""
+    try:
+        deliver(kind, value)
+    except Exception:
+        traceback.print_exc()
 
 
 def serve() -> None:
@@ -208,8 +217,6 @@ def _do(number: int, job: str, args: tuple[Any, ...], stops: set[int], sink: Bin
         return "failed", "this machine has not enough memory for that."
     except Exception as error:
         if not isinstance(error, (ValueError, ImportError)):
-            import traceback
-
             traceback.print_exc()
         return "failed", " ".join(str(error).split()) or type(error).__name__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ NAMES = ("t", "overlap", "iterations", "converged", "instability")
 class Path:
     """Rows of (k,) values, one row a step: time, overlap |m|²/n, AMP iterations, whether they converged, λ.
 
-    Rows of a sample that has arrived (or diverged) hold NaN, 0 iterations and True.
+    Rows of a sample that has arrived (or diverged) hold NaN, 0 iterations and True. `means`, where a walk is under way,
+    returns where the samples stand now: their posterior means (k, n).
 
     >>> path = Path()
     >>> path.add(t=np.zeros(2), overlap=np.zeros(2), iterations=np.ones(2, int), converged=np.ones(2, bool),
@@ -25,6 +27,7 @@ class Path:
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Array]] = {name: [] for name in NAMES}
+        self.means: Callable[[], Array] | None = None
 
     def add(self, **values: Array) -> None:
         """Append a row."""

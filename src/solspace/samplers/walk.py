@@ -32,6 +32,7 @@ class Walk:
         self.noise = Noise(seeds, np.zeros_like(denoiser.mean))
         self.diverged = np.zeros(denoiser.k, bool)
         self.path = Path()
+        self.path.means = self.means
 
     @property
     def alive(self) -> Array:
