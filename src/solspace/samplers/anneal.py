@@ -144,7 +144,8 @@ def _run(
 ) -> None:
     """Carry the chains to the end of the plan; report how many sweeps were done, about twice a second.
 
-    Whatever ends the run before its time, the state after the last sweeps that all chains finished is stored.
+    What the next sweeps need is prepared while the chains walk, so that no core waits for it. Whatever ends the run
+    before its time, the state after the last sweeps that all chains finished is stored.
     """
     halt = np.zeros(1, np.bool_)
     count, most = 1, max(1, _ROOM // walker.breadth)
@@ -152,20 +153,23 @@ def _run(
     with ThreadPoolExecutor(len(groups)) as pool:
         tasks: list[Future[None]] = []
         safe = chains.snapshot()
+        ahead = slice(chains.sweep, min(chains.sweep + count, len(plan)))
+        prepared: Any = walker.prepare(ahead) if ahead.start < ahead.stop else None
         try:
             while chains.sweep < len(plan) and not chains.stopped.all():
                 begun = time.perf_counter()
-                sweeps = slice(chains.sweep, min(chains.sweep + count, len(plan)))
-                work = walker.prepare(sweeps)
+                sweeps, work = ahead, prepared
                 tasks = [pool.submit(walker.walk, work, chains, rows, halt) for rows in groups]
+                ahead = slice(sweeps.stop, min(sweeps.stop + count, len(plan)))
+                prepared = walker.prepare(ahead) if ahead.start < ahead.stop else None
                 for task in tasks:
                     task.result()
                 chains.sweep = sweeps.stop
                 safe = chains.snapshot()
                 store.maybe_save(lambda state=safe: {**chains.records(), **state})
                 report(sweeps.stop - sweeps.start)
-                pace = _BEAT / max(time.perf_counter() - begun, 1e-9)
-                count = int(np.clip(count * pace, 1, min(most, 8 * count)))
+                pace = _BEAT / max(time.perf_counter() - begun, 1e-9) * (sweeps.stop - sweeps.start)
+                count = int(np.clip(pace, 1, min(most, 8 * count)))
         except BaseException:
             halt[0] = True
             wait(tasks)
