@@ -234,6 +234,8 @@ class Charts:
         for plot in self.figures.values():
             plot.background_fill_color = plot.border_fill_color = colours["panel"]
             plot.outline_line_color = colours["line"]
+            if "border_line_color" in plot.properties():  # newer Bokeh: else half a pixel of its white canvas shows
+                plot.border_line_color, plot.border_line_width = colours["panel"], 2
             for axis in plot.axis:
                 axis.axis_label_text_color = axis.major_label_text_color = colours["soft"]
                 axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = colours["soft"]

@@ -92,7 +92,7 @@ def loads(thresholds: dict[str, Any]) -> tuple[tuple[float, float], list[float]]
     last = thresholds.get("condensation") or thresholds.get("dat") or top
     last = min(top, last + 0.3 * (last - first)) if last > first else top
     near = np.linspace(first, last, COLUMNS // 2)
-    below = np.linspace(0, first, 5)[1:-1] if first > 0 else np.array([])
+    below = first * np.array([0.01, 0.33, 0.67]) if first > 0 else np.array([])
     above = np.linspace(last, top, COLUMNS - len(near) - len(below) + 1)[1:]
     alphas = [float(alpha) for alpha in dict.fromkeys(np.concatenate([near, below, above])) if alpha > 0.001 * top]
     return (0.0, float(top)), alphas
