@@ -137,11 +137,18 @@ def _finish(results: Any, as_json: bool) -> None:
         show_json({**counts, "store": str(results.path), "solved_fraction": points})
     else:
         rows = [
-            (p["sampler"], str(p["n"]), f"{p['alpha']:g}", str(p["instances"]), f"{p['mean']:.3f} ± {p['error']:.3f}")
+            (
+                p["sampler"],
+                str(p["n"]),
+                f"{p['alpha']:g}",
+                str(p["instances"]),
+                f"{p['mean']:.3f}",
+                f"{p['low']:.3f} – {p['high']:.3f}",
+            )
             for p in points
         ]
         if rows:
-            show_table("fraction solved", rows, ("sampler", "n", "alpha", "instances", "solved"))
+            show_table("fraction solved", rows, ("sampler", "n", "alpha", "instances", "solved", "one sigma"))
         say(f"{_counts(results)}, in {results.path}")
     if counts["failed"]:
         fail(f"{counts['failed']} tasks failed; --status shows why, --retry tries them again.", code=1)

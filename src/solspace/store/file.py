@@ -28,10 +28,15 @@ CREATE VIEW latest AS SELECT * FROM results r WHERE status = 'done' OR NOT EXIST
 _GUARD = """
 CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'results are only ever added'); END;
 """
+_DISK = ("SQLITE_FULL", "SQLITE_IOERR")
 
 
 class StoreError(OSError):
     """What is wrong with a store, and what to do about it."""
+
+
+class UnusableStore(StoreError, ValueError):
+    """A store that cannot be used as it is given: damaged, of a newer version, not to be written, held by another."""
 
 
 def lock(path: Path) -> Lock:
@@ -40,11 +45,11 @@ def lock(path: Path) -> Lock:
         path.parent.mkdir(parents=True, exist_ok=True)
         return Lock(path.with_name(path.name + ".lock"))
     except Locked as holder:
-        raise StoreError(
+        raise UnusableStore(
             f"{path} is being written by {holder}. One sweep writes at a time: wait, or give another store."
         ) from None
     except OSError as error:
-        raise StoreError(
+        raise UnusableStore(
             f"cannot write {path}: {error.strerror}. Give a store in a folder you may write to."
         ) from error
 
@@ -72,7 +77,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
 def open_reader(path: Path) -> sqlite3.Connection:
     """Return a connection that cannot change anything, also where the folder cannot be written to."""
     if not path.is_file():
-        raise StoreError(f"there is no store at {path}.")
+        raise UnusableStore(f"there is no store at {path}.")
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
         return _opened(address, path)
@@ -97,9 +102,9 @@ def _check(db: sqlite3.Connection, path: Path) -> None:
     ours = db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if not ours:
-        raise StoreError(f"{path} is not a solspace store. It was left as it is; give another path.")
+        raise UnusableStore(f"{path} is not a solspace store. It was left as it is; give another path.")
     if version > FORMAT:
-        raise StoreError(
+        raise UnusableStore(
             f"{path} was written by a newer solspace (store format {version}, this one knows {FORMAT}): upgrade "
             "solspace to use it. It was left as it is."
         )
@@ -111,12 +116,13 @@ def explaining(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, zlib.error) as error:
-        raise StoreError(_explanation(path, error)) from error
+        name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
+        kind = StoreError if name.startswith(_DISK) else UnusableStore
+        raise kind(_explanation(path, error, name)) from error
 
 
-def _explanation(path: Path, error: Exception) -> str:
-    name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
-    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+def _explanation(path: Path, error: Exception, name: str) -> str:
+    if name.startswith(_DISK):
         return (
             f"{path} could not be written ({error}): is the disk full? Every result before this one is safe; make room "
             "and run the same command again to go on."
