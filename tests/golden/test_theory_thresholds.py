@@ -1,4 +1,4 @@
-"""Thresholds against the tables of EQUATIONS.md, sections 7 and 10: an independent solver, all digits converged."""
+"""Thresholds against the tables of the theory notes, sections 7 and 10: an independent solver, all digits converged."""
 
 import numpy as np
 import pytest

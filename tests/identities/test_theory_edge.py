@@ -41,7 +41,7 @@ def test_edge_says_what_the_curve_does(name):
 
 
 def test_published_constant():
-    """Binary weights, uniform measure, alpha = 0.5: C = 0.46585946876 (EQUATIONS.md 5)."""
+    """Binary weights, uniform measure, alpha = 0.5: C = 0.46585946876 (theory notes 5)."""
     edge = ss.predict(ss.Target("binary", "uniform"), 0.5).edge()
     assert abs(edge.constant - 0.46585946876) < 1e-11
     assert edge.divergence == 0.5

@@ -13,7 +13,7 @@ import solspace as ss
 from solspace.samplers.mixing import autocorrelation_time, effective_sizes, mixing
 
 OVERLAP, MEAN_STABILITY = 0.51104684966, 1.16747
-"""Replica theory for binary weights, log potential, T = 0.5, alpha = 0.3 (reference.json; P(s) as in EQUATIONS 4)."""
+"""Replica theory for binary weights, log potential, T = 0.5, alpha = 0.3 (theory_reference.json; P(s) as in theory notes 4)."""
 
 
 def chi_squared(weights, probabilities):

@@ -1,6 +1,6 @@
 """Averages over a ±1 weight in replica theory: alone with its Gaussian field, and beside a planted weight w* = ±1.
 
-*Alone* (EQUATIONS 2): the field is b ~ N(0, r̂), and r = E tanh² b. *Planted* (EQUATIONS 3): the field is B = b
+*Alone* (theory notes 2): the field is b ~ N(0, r̂), and r = E tanh² b. *Planted* (theory notes 3): the field is B = b
 + √d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average wanted is of the
 form e^{-d/2} ∫∫ N(b; 0, r̂) sech b · N(B - b; 0, d) f(B) with an f that decays like sech: so on one equidistant
 grid the double sum depends on B - b alone, and its correlation C_f is formed once for all d. The trapezoidal

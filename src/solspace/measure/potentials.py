@@ -34,7 +34,7 @@ class Uniform(Potential):
         return np.where(self.violated(s), -np.inf, 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form (EQUATIONS 1.1, beta = 0)."""
+        """Return the closed form (theory notes 1.1, beta = 0)."""
         return channels.power_channel(omega, variance, 0.0)
 
     def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
@@ -57,7 +57,7 @@ class Log(Potential):
         return _log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form by parabolic cylinder functions (EQUATIONS 1.1)."""
+        """Return the closed form by parabolic cylinder functions (theory notes 1.1)."""
         return channels.power_channel(omega, variance, beta)
 
     def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
@@ -171,7 +171,7 @@ class Band(Potential):
 
 @dataclass(frozen=True)
 class LogQuadratic(Potential):
-    """U = -log s - linear s + quadratic s^2: the family whose best member ASL likes most (EQUATIONS 10).
+    """U = -log s - linear s + quadratic s^2: the family whose best member ASL likes most (theory notes 10).
 
     >>> LogQuadratic(linear=1.0, quadratic=0.5).log_weight([-1.0, 1.0])
     array([-inf,  0.5])

@@ -1,7 +1,7 @@
 """Priors: where the weights live, and their marginals under a Gaussian tilt (the input channel of message passing).
 
 A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``, and for the same
-in replica theory: alone (`reference`, EQUATIONS 2) and beside a planted weight (`localized`, EQUATIONS 3). To
+in replica theory: alone (`reference`, theory notes 2) and beside a planted weight (`localized`, theory notes 3). To
 add one, write a class with the methods below and put it into ``REGISTRY``.
 """
 

@@ -88,7 +88,7 @@ class Target:
     def channel(self, omega: ArrayLike, variance: ArrayLike) -> Channel:
         """Return (log Z, g, dg): Z = E[exp(-U(s - κ)/T)] for s ~ N(omega, variance), and ∂ log Z, ∂² log Z in omega.
 
-        Elementwise with broadcasting; float32 in, float32 out (EQUATIONS 1).
+        Elementwise with broadcasting; float32 in, float32 out (theory notes 1).
 
         >>> log_z, g, dg = Target(potential="uniform").channel(0.0, 1.0)
         >>> float(log_z.round(6)), float(g.round(6)), float(dg.round(6))

@@ -2,7 +2,7 @@
 
 *Sphere.* The volume of solutions vanishes at a load that depends on the allowed stabilities alone, not on the
 potential among them. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is right where
-solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (EQUATIONS 7), α
+solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (theory notes 7), α
 is the minimum over (m, q₀) of -S/E,
 
     S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2)

@@ -1,12 +1,12 @@
 """The law of the cavity field ω of a constraint, and the averages of log Z, g² and g'² that replica theory is made of.
 
-Reference (EQUATIONS 2): ω₀ = √r γ is Gaussian and the constraint sees it with variance 1 - r. Localized
-(EQUATIONS 3): knowing more, the field moves on to ω ~ N(ω₀, q - r), reweighted by Z(ω, 1-q)/Z(ω₀, 1-r), and the
+Reference (theory notes 2): ω₀ = √r γ is Gaussian and the constraint sees it with variance 1 - r. Localized
+(theory notes 3): knowing more, the field moves on to ω ~ N(ω₀, q - r), reweighted by Z(ω, 1-q)/Z(ω₀, 1-r), and the
 variance left is 1 - q. The weights average to one, E_q[1] = 1, exactly: what is missing is the error of the
 quadrature, and it is watched. Mean and variance of ω given ω₀ are ω₀ + (q-r) g₀ and (q-r) + (q-r)² g₀' for
 every potential.
 
-Three quadratures (EQUATIONS 6), each right where the next is slow:
+Three quadratures (theory notes 6), each right where the next is slow:
 
 * near q = r the field given ω₀ is almost Gaussian: Gauss–Hermite in ω about its own mean and width;
 * in the bulk one grid of ω serves all ω₀: panels fine (√(1-q)) at the potential's breakpoints and growing away

@@ -1,4 +1,4 @@
-"""Let theory choose the potential: the member of a family whose ASL threshold is largest (EQUATIONS 10).
+"""Let theory choose the potential: the member of a family whose ASL threshold is largest (theory notes 10).
 
 The threshold of a candidate is the load at which the largest instability max_q λ(q) reaches 1: followed by the
 secant method in log α from the last candidate's, a handful of curves each. The best member has several peaks of

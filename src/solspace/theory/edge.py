@@ -1,4 +1,4 @@
-"""The end of localization, q → 1: does φ_t keep a maximum at q = 1? (EQUATIONS 5)
+"""The end of localization, q → 1: does φ_t keep a maximum at q = 1? (theory notes 5)
 
 With ε = 1 - q, 2 dφ_t/dq = t - q̂ + α E_q[g²]. The prior's term q̂ grows like 1/ε (sphere) or only like 2 log
 1/ε (±1 weights); the constraints' term depends on how the weight W(s) behaves where constraints are only just

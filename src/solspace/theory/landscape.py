@@ -1,4 +1,4 @@
-"""The maxima of φ_t(q) at every time, from the turning points of one curve (EQUATIONS 3.1).
+"""The maxima of φ_t(q) at every time, from the turning points of one curve (theory notes 3.1).
 
 Stationary points at time t are the roots of F(q) = t, maxima where F rises. F is followed on panels in the
 depth y = log((1-r)/(1-q)), where it is smooth from q = r to within 1e-20 of 1; the polynomial of each panel

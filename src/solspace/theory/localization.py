@@ -1,4 +1,4 @@
-"""Localization: what is known at overlap q with the sample that the process is heading for (EQUATIONS 3).
+"""Localization: what is known at overlap q with the sample that the process is heading for (theory notes 3).
 
 Everything follows from one curve per load, F(q) = q̂(q) - α E_q[g²]: the time at which overlap q is stationary,
 since dφ_t/dq = (t - F(q))/2. Its slope is F' = 1/χ - α E_q[g'²] = (1 - λ)/χ, where λ(q) = α χ E_q[g'²] is the

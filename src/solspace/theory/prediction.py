@@ -120,7 +120,7 @@ class Prediction:
         return Landscape(self._curve)
 
     def localization_time(self, q: ArrayLike) -> Any:
-        """Return F(q), the time at which overlap `q` in [r, 1] is stationary, of the shape of `q` (EQUATIONS 3.1)."""
+        """Return F(q), the time at which overlap `q` in [r, 1] is stationary, of the shape of `q` (theory notes 3.1)."""
         end = -np.inf if self._falls else np.inf
         return self._on_curve(q, lambda points, q: points.time, end)
 

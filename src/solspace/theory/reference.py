@@ -1,4 +1,4 @@
-"""The reference system: replica-symmetric equilibrium of a target at load α (EQUATIONS 2).
+"""The reference system: replica-symmetric equilibrium of a target at load α (theory notes 2).
 
 One equation for one unknown, the conjugate r̂: r̂ = α E[g(√r γ, 1-r)²] with r = r(r̂) given by the prior. As a function of
 log r̂ the mismatch log r̂ - log α E g² rises through zero at a solution; the smallest one is taken, the one that message

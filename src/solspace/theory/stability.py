@@ -1,4 +1,4 @@
-"""The law of the stabilities of a typical sample (EQUATIONS 4).
+"""The law of the stabilities of a typical sample (theory notes 4).
 
 P(s) = W(s) ∫ Dγ N(s; √r γ, 1-r) / Z(√r γ, 1-r), with W the weight of the target: the cavity field at q = 1.
 Formed in the log domain, since 1/Z alone overflows for r > 1/2. Averages and the distribution function come

@@ -1,4 +1,4 @@
-"""The loads at which something happens (EQUATIONS 3.1 and 7).
+"""The loads at which something happens (theory notes 3.1 and 7).
 
 Read backwards, the reference equation gives the load α(r̂) that every conjugate belongs to; so all thresholds
 are roots of one function of log r̂ along the branch of solutions, and nothing is solved inside. Where the

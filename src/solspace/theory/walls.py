@@ -1,7 +1,7 @@
 """How a target's weight W(s) behaves where constraints are only just met: at the breakpoints of its potential.
 
 A *jump* (a hard wall with U finite, a soft step), a *power* W ~ (s - b)^ν at a wall, a *cusp* log W = c + d |s
-- b|^a, or nothing of the kind. It decides how E_q[g²] diverges as q → 1 (EQUATIONS 5), and on which scale 1 - q
+- b|^a, or nothing of the kind. It decides how E_q[g²] diverges as q → 1 (theory notes 5), and on which scale 1 - q
 the curve F still has structure.
 """
 
