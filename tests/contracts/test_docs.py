@@ -1,44 +1,130 @@
-"""Every code block of the documentation runs, and every public name is documented with an example."""
+"""Every code block of the documentation runs, and every public name is documented with an example that runs."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
+import tomllib
 import types
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import solspace as ss
+from solspace.experiments import figures
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+API = sorted((ROOT / "docs" / "api").glob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ENTRY = re.compile(r"^::: solspace\.([\w.]+)$", re.MULTILINE)
+CITED = re.compile(r"theory notes(?:, sections)? (\d+(?:\.\d+)?)(?: and (\d+(?:\.\d+)?))?")
+SAID = {"to_arviz", "to_pandas", "to_parquet", "from_toml", "fetch"}
+"""What needs a package beyond the core, a file or a network: the pages name it in a sentence."""
+INSIDE = "theory.localization.Localization"
+"""Not a public name; the page shows only the method that its example uses."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def blocks(page):
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    if not blocks:
-        return
     monkeypatch.chdir(tmp_path)
     known = set(ss.potentials.REGISTRY)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look their module up
     try:
-        for block in blocks:
+        for block in blocks(page):
             exec(compile(block, str(page), "exec"), module.__dict__)
     finally:
         for name in set(ss.potentials.REGISTRY) - known:
             del ss.potentials.REGISTRY[name]
 
 
+def entries():
+    """Return everything that the API pages document, by its name below `solspace`."""
+    return {name: resolve(name) for page in API for name in ENTRY.findall(page.read_text(encoding="utf-8"))}
+
+
+def resolve(name):
+    thing = ss
+    for part in name.split("."):
+        thing = getattr(thing, part) if hasattr(thing, part) else import_module(f"{thing.__name__}.{part}")
+    return thing
+
+
+def members(thing):
+    """Return the public classes and functions of a module, or the public methods of a class, by name."""
+    if inspect.ismodule(thing):
+        names = getattr(thing, "__all__", None) or [n for n in vars(thing) if not n.startswith("_")]
+        found = {n: getattr(thing, n) for n in names}
+        return {n: x for n, x in found.items() if inspect.isfunction(x) or does_something(x) if home(x, thing)}
+    hidden = ("_", "set_")  # scikit-learn adds its own setters
+    return {n: x for n, x in vars(thing).items() if not n.startswith(hidden) and callable(getattr(thing, n))}
+
+
+def does_something(thing):
+    """Return whether `thing` is a class with methods: neither a record nor a protocol."""
+    return inspect.isclass(thing) and not getattr(thing, "_is_protocol", False) and bool(members(thing))
+
+
+def home(thing, module):
+    return hasattr(module, "__all__") or thing.__module__ == module.__name__
+
+
+def shown():
+    """Return all code that readers of the API pages see: blocks of the pages, examples of the docstrings."""
+    text = [code for page in API for code in blocks(page)]
+    for thing in entries().values():
+        text += examples(thing)
+        for member in members(thing).values() if inspect.ismodule(thing) or inspect.isclass(thing) else ():
+            text += examples(member)
+    return "\n".join(text)
+
+
+def examples(thing):
+    return [line for line in (inspect.getdoc(thing) or "").splitlines() if line.lstrip().startswith((">>>", "..."))]
+
+
 @pytest.mark.parametrize("name", [name for name in ss.__all__ if not name.startswith("__")])
 def test_a_public_name_is_documented_with_an_example(name):
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert re.search(rf"^::: solspace\.(\w+\.)*{name}$", text, re.MULTILINE), f"{name} is missing from docs/api.md"
+    assert name in entries(), f"{name} is missing from docs/api"
     thing = getattr(ss, name)
-    if inspect.ismodule(thing):
-        return
-    assert ">>>" in (inspect.getdoc(thing) or ""), f"{name} has no example"
+    if not inspect.ismodule(thing):
+        assert examples(thing), f"{name} has no example in its docstring"
+
+
+def test_everything_on_the_api_pages_is_shown_at_work():
+    code, missing = shown(), []
+    for name, thing in entries().items():
+        grouped = (inspect.isclass(thing) or inspect.ismodule(thing)) and name != INSIDE
+        wanted = [member for member in members(thing) if member not in SAID] if grouped else [name.split(".")[-1]]
+        missing += [f"{name}: {member}" for member in wanted if not re.search(rf"\b{member}\b", code)]
+    assert not missing, f"no example shows {missing}"
+
+
+def test_docstrings_cite_sections_of_the_theory_notes_that_are_there():
+    anchors = set(re.findall(r"\{ #theory-([\d.]+) \}", (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")))
+    for file in (ROOT / "src").rglob("*.py"):
+        for match in CITED.finditer(file.read_text(encoding="utf-8")):
+            assert {section for section in match.groups() if section} <= anchors, f"{file}: {match.group()}"
+
+
+def test_every_figure_has_a_caption_and_no_picture_is_without_a_figure():
+    folder = ROOT / "docs" / "gallery"
+    assert set(tomllib.loads((folder / "captions.toml").read_text(encoding="utf-8"))) == set(figures.FIGURES)
+    known = {f"{name}-{size}" for name in figures.FIGURES for size in figures.SIZES}
+    assert {picture.stem for picture in folder.glob("*.png")} <= known
+
+
+def test_the_pages_of_the_navigation_are_there_or_made_by_a_hook():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
+    made = {"gallery.md": "gallery.py", "cli.md": "commands.py"}
+    assert len(pages) > 10
+    for page in pages:
+        assert (ROOT / "docs" / page).is_file() or f"docs/hooks/{made[page]}" in text, page

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
+VERBS = ("sample", "predict", "phase", "reproduce", "sweep", "data", "explore", "bench")
+
 
 def main() -> None:
     """Run `solspace`."""
     from solspace.cli.app import make_app
 
     app = make_app()
-    for verb in ("sample", "predict", "phase", "reproduce", "sweep", "data", "explore"):
+    for verb in VERBS:
         import_module(f"solspace.cli.{verb}").register(app)
     app(prog_name="solspace")

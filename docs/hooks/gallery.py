@@ -1,0 +1,53 @@
+"""Write the gallery page when the site is built: each figure that `solspace reproduce` knows and whose picture is there.
+
+The pictures are `docs/gallery/ID-SIZE.png`, the numbers in them `ID-SIZE.csv`, what to see in them `captions.toml`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+from solspace.experiments import figures
+
+FOLDER = Path(__file__).parents[1] / "gallery"
+START = """# Gallery
+
+Every figure of the paper, made by solspace, and one of our own. Each command computes what it needs, keeps the results
+in `figures.db` (stop it at any time: the same command goes on), and writes picture and table into `figures/`.
+`--size quick` takes minutes on two cores; `--size paper` has the paper's sizes and numbers of instances and is meant for
+a large machine, a GPU (`--device gpu`) or a cluster (`--executor dask`). `solspace reproduce ID --size paper --dry-run`
+says beforehand what it costs.
+
+"""
+
+
+def on_files(files: Files, config: Any, **_: Any) -> Files:
+    """Add the page to the site."""
+    files.append(File.generated(config, "gallery.md", content=page()))
+    return files
+
+
+def page() -> str:
+    """Return the page in Markdown."""
+    captions = tomllib.loads((FOLDER / "captions.toml").read_text(encoding="utf-8"))
+    return START + "\n".join(section for name in figures.FIGURES for section in _sections(name, captions[name]))
+
+
+def _sections(name: str, caption: str) -> Iterator[str]:
+    sizes = [size for size in figures.SIZES if (FOLDER / f"{name}-{size}.png").exists()]
+    if not sizes:
+        return
+    figure = figures.find(name)
+    place = "an extension of the paper" if figure.place == "ours" else f"{figure.place} of the paper"
+    yield f"## {figure.title[0].upper()}{figure.title[1:]} {{#{name}}}\n"
+    yield f"*{place[0].upper()}{place[1:]}.* {' '.join(caption.split())}\n"
+    for size in sizes:
+        yield f"```bash\nsolspace reproduce {name} --size {size}\n```\n"
+        yield f"![{figure.title}](gallery/{name}-{size}.png){{ loading=lazy }}\n"
+        if (FOLDER / f"{name}-{size}.csv").exists():
+            yield f"[The numbers in this picture](gallery/{name}-{size}.csv) (CSV)\n"
