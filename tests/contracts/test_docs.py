@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import sys
 import tomllib
 import types
@@ -13,12 +14,13 @@ from pathlib import Path
 import pytest
 
 import solspace as ss
+from solspace.cli import main
 from solspace.experiments import figures
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 API = sorted((ROOT / "docs" / "api").glob("*.md"))
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 ENTRY = re.compile(r"^::: solspace\.([\w.]+)$", re.MULTILINE)
 CITED = re.compile(r"theory notes(?:, sections)? (\d+(?:\.\d+)?)(?: and (\d+(?:\.\d+)?))?")
 SAID = {"to_arviz", "to_pandas", "to_parquet", "from_toml", "fetch"}
@@ -27,8 +29,8 @@ INSIDE = "theory.localization.Localization"
 """Not a public name; the page shows only the method that its example uses."""
 
 
-def blocks(page):
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
+def blocks(page, language="python"):
+    return [code for given, _, code in BLOCK.findall(page.read_text(encoding="utf-8")) if given == language]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(ROOT)))
@@ -38,11 +40,29 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look their module up
     try:
-        for block in blocks(page):
-            exec(compile(block, str(page), "exec"), module.__dict__)
+        for language, title, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if title:
+                Path(title).write_text(code, encoding="utf-8")
+            elif language == "python":
+                exec(compile(code, str(page), "exec"), module.__dict__)
+            elif language == "bash":
+                for line in filter(runs_anywhere, code.splitlines()):
+                    run_command(line, monkeypatch)
     finally:
         for name in set(ss.potentials.REGISTRY) - known:
             del ss.potentials.REGISTRY[name]
+
+
+def runs_anywhere(line):
+    """Return whether a line of a shell is ours and needs no other machine, no clone and no minutes."""
+    return line.startswith("solspace ") and not re.search(r"gpu|tcp://|reproduce|explore|bench|paper", line)
+
+
+def run_command(line, monkeypatch):
+    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code in (None, 0), line
 
 
 def entries():
