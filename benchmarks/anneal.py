@@ -1,11 +1,11 @@
 """Annealed Metropolis against NumPy, across sizes and cores, and beside other solvers.
 
-    python benchmarks/anneal.py [speed] [portable] [scaling] [cores] [success] [peers]
+    python -m benchmarks.anneal [speed] [portable] [scaling] [cores] [success]
 
 `speed` runs NumPy (contiguous columns; as one writes it, and tuned with in-place buffers) and `solspace.anneal` on the
 same problem in the same process, over a whole τ-schedule on one core, and prints nanoseconds per (proposal ×
 constraint) and their ratios. `portable` repeats it with
-Numba told to use nothing beyond AVX2. `peers` needs `pip install dwave-samplers highspy`.
+Numba told to use nothing beyond AVX2. Other solvers are in `benchmarks.solvers`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import solspace as ss
+from benchmarks.timing import Spread, Table, Times
 
 
 def plain_anneal(problem, n_sweeps, rng=0):
@@ -69,30 +70,35 @@ def tuned_anneal(problem, n_sweeps, rng=0):
     return weights
 
 
-def clock(function, *arguments, repeats=3, timer=time.process_time, **options):
-    """Return the best time of a call in seconds: processor time unless told otherwise, as other work may go on."""
-    times = []
-    for _ in range(repeats):
-        start = timer()
-        function(*arguments, **options)
-        times.append(timer() - start)
-    return min(times)
+SIZES = ((1001, 101, "binary"), (10001, 11, "binary"), (10001, 11, "gaussian"))
 
 
-def speed(sizes=((1001, 101, "binary"), (10001, 11, "binary"), (10001, 11, "gaussian")), chains=16):
-    print("     N  patterns sweeps  NumPy ns  tuned ns  solspace ns  ratio  to tuned  solved")
+def speed(sizes: tuple[tuple[int, int, str], ...] = SIZES, chains: int = 16, rounds: int = 3) -> Table:
+    """Return the cost of a whole τ-schedule in NumPy and in solspace, taken in turns."""
+    found = Table(
+        "Annealing beside NumPy",
+        "Nanoseconds for one (proposal × constraint) over a whole τ-schedule at α = 0.5, one core. NumPy: contiguous columns, "
+        "one chain, as one writes it, and tuned with buffers in place; solspace: 16 chains.",
+        ("N", "patterns", "sweeps", "NumPy", "NumPy, tuned", "solspace", "ratio", "to tuned", "solved"),
+    )
     for n, sweeps, patterns in sizes:
         problem = ss.Perceptron.random(n, 0.5, patterns=patterns, rng=0)
-        work = n * problem.m * sweeps * 1e-9
-        plain, tuned = (clock(f, problem, sweeps, repeats=2) / work for f in (plain_anneal, tuned_anneal))
-        ss.anneal(problem, 1, 2, rng=0, n_threads=1)
-        samples = ss.anneal(problem, chains, sweeps, rng=0, n_threads=1)
-        fast = clock(ss.anneal, problem, chains, sweeps, rng=0, n_threads=1, repeats=5) / work / chains
-        print(
-            f"{n:6} {patterns:>9} {sweeps:6} {plain:9.1f} {tuned:9.1f} {fast:12.4f} {plain / fast:6.0f} "
-            f"{tuned / fast:9.0f} {samples.solved.mean():7.2f}",
-            flush=True,
-        )
+        calls = {
+            "plain": lambda p=problem, k=sweeps: plain_anneal(p, k),
+            "tuned": lambda p=problem, k=sweeps: tuned_anneal(p, k),
+            "own": lambda p=problem, k=sweeps: ss.anneal(p, chains, k, rng=0, n_threads=1),
+        }
+        times, work = Times(calls, rounds), n * problem.m * sweeps
+        own = times["own"].per(chains * work)
+        plain, tuned = (times[name].per(work) for name in ("plain", "tuned"))
+        solved = problem.is_solution(calls["own"]().weights).mean()
+        ratios = [f"{other.median / own.median:.0f}" for other in (plain, tuned)]
+        found.add(n, patterns, sweeps, *map(nanoseconds, (plain, tuned, own)), *ratios, f"{solved:.2f}")
+    return found
+
+
+def nanoseconds(cost: Spread) -> str:
+    return f"{1e9 * cost.median:.3g} ({1e9 * cost.low:.3g}–{1e9 * cost.high:.3g})"
 
 
 def portable():
@@ -101,40 +107,50 @@ def portable():
         "+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
     )
     environment = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
-    subprocess.run([sys.executable, __file__, "speed"], env=environment, check=True)
+    subprocess.run([sys.executable, "-m", "benchmarks.anneal", "speed"], env=environment, check=True)
 
 
-def scaling(sizes=(1001, 2001, 5001, 10001, 20001)):
-    """Cost per sweep grows as N·M: nanoseconds per element at one acceptance rate, from a chain at its final stage."""
-    print(f"{'N':>6} {'M':>6} {'ms/sweep':>9} {'ns/element':>10} {'acceptance':>10}")
+def scaling(sizes: tuple[int, ...] = (1001, 2001, 5001, 10001, 20001), rounds: int = 3) -> Table:
+    """Return the cost of a sweep against N: it grows as N·M."""
+    found = Table(
+        "How annealing grows with N",
+        "A sweep of one chain at α = 0.3 over a whole τ-schedule of a few sweeps, one core, four chains side by side. The cost "
+        "of a (proposal × constraint) should not grow.",
+        ("N", "M", "a sweep", "ns for a constraint", "acceptance"),
+    )
     for n in sizes:
         problem = ss.Perceptron.random(n, 0.3, rng=0)
         sweeps = max(3, int(2e9 / (n * problem.m * 4)))
-        samples = ss.anneal(problem, 4, sweeps, rng=0, n_threads=1)
-        per_sweep = clock(ss.anneal, problem, 4, sweeps, rng=0, n_threads=1) / sweeps / 4
-        print(
-            f"{n:6} {problem.m:6} {1e3 * per_sweep:9.3f} {1e9 * per_sweep / n / problem.m:10.4f} "
-            f"{samples.info['acceptance'].mean():10.3f}",
-            flush=True,
-        )
+        call = lambda p=problem, k=sweeps: ss.anneal(p, 4, k, rng=0, n_threads=1)  # noqa: E731
+        cost = Times({"own": call}, rounds)["own"].per(4 * sweeps)
+        acceptance = call().info["acceptance"].mean()
+        found.add(n, problem.m, cost, f"{1e9 * cost.median / n / problem.m:.4f}", f"{acceptance:.3f}")
+    return found
 
 
 def _seconds(n, patterns, sweeps, n_threads):
     """Return the best wall time of 16 chains on `n_threads` threads."""
     problem = ss.Perceptron.random(n, 0.5, patterns=patterns, rng=0)
     ss.anneal(problem, 2, 2, rng=0)
-    return clock(ss.anneal, problem, 16, sweeps, rng=0, n_threads=n_threads, repeats=5, timer=time.perf_counter)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        ss.anneal(problem, 16, sweeps, rng=0, n_threads=n_threads)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
-def cores():
-    """Two threads against one, beside what the machine itself gives: two processes that know nothing of each other."""
-    print(f"{'N':>6} {'patterns':>9} {'1 thread s':>10} {'2 threads s':>11} {'gain':>5} {'2 processes':>11}")
+def cores() -> Table:
+    """Return two threads against one, beside what the machine itself gives: two processes that know nothing of each other."""
+    found = Table(
+        "Cores", "Wall times, best of five.", ("N", "patterns", "1 thread, s", "2 threads, s", "gain", "2 processes")
+    )
     for case in ((1001, "binary", 1001), (10001, "binary", 50), (5001, "gaussian", 50)):
         one, two = (_seconds(*case, threads) for threads in (1, 2))
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
             apart = list(pool.map(_seconds, *zip((*case, 1), (*case, 1))))
-        gain, limit = one / two, 2 * one / np.mean(apart)
-        print(f"{case[0]:6} {case[1]:>9} {one:10.2f} {two:11.2f} {gain:5.2f} {limit:11.2f}", flush=True)
+        found.add(*case[:2], f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}", f"{2 * one / np.mean(apart):.2f}")
+    return found
 
 
 def success(instances=100):
@@ -153,75 +169,9 @@ def success(instances=100):
         print(f"N = {n}, {sweeps} sweeps, {schedule}, {patterns}: alpha {alphas} solved {rates}", flush=True)
 
 
-def peers(instances=5, limit=60.0):
-    """Time to a solution of N = 1001 instances: τ-annealing, quadratic annealing, integer programming."""
-    print(f"{'alpha':>5} {'solver':>34} {'solved':>7} {'median s':>9}")
-    for alpha in (0.3, 0.5):
-        problems = [ss.Perceptron.random(1001, alpha, rng=i) for i in range(instances)]
-        for name, solver in (
-            ("solspace tau, 100 sweeps, 1 core", tau_solver),
-            ("dwave-samplers, (s - 1)^2, 1000 sweeps", dwave_solver),
-            (f"HiGHS, {limit:.0f} s limit", lambda problem: highs_solver(problem, limit)),
-        ):
-            try:
-                solver(ss.Perceptron.random(51, 0.2, rng=0))
-            except ImportError as error:
-                print(f"{alpha:5} {name:>34} not installed ({error.name})")
-                continue
-            times, solved = [], []
-            for problem in problems:
-                start = time.process_time()
-                weights = solver(problem)
-                times.append(time.process_time() - start)
-                solved.append(weights is not None and bool(problem.is_solution(weights)))
-            print(f"{alpha:5} {name:>34} {sum(solved):4}/{instances} {np.median(times):9.3f}", flush=True)
-
-
-def tau_solver(problem):
-    return ss.anneal(problem, 1, 100, mode="solve", rng=0, n_threads=1).weights[0]
-
-
-def dwave_solver(problem):
-    from dwave.samplers import SimulatedAnnealingSampler
-
-    patterns = problem.patterns.astype(float)
-    couplings = np.triu(2 * patterns.T @ patterns / problem.n, 1)
-    rows, columns = np.nonzero(couplings)
-    fields = -2 * patterns.sum(axis=0) / np.sqrt(problem.n)
-    pairs = dict(zip(zip(rows.tolist(), columns.tolist()), couplings[rows, columns].tolist()))
-    found = SimulatedAnnealingSampler().sample_ising(dict(enumerate(fields.tolist())), pairs, num_sweeps=1000, seed=0)
-    return np.array([found.first.sample[i] for i in range(problem.n)])
-
-
-def highs_solver(problem, limit):
-    import highspy
-
-    model = highspy.Highs()
-    model.silent()
-    model.setOptionValue("time_limit", limit)
-    model.setOptionValue("threads", 1)
-    n, m = problem.n, problem.m
-    patterns = problem.patterns.astype(float)
-    # w = 2 b - 1: Σ x w >= 1 (n odd) becomes Σ x b >= (1 + Σ x)/2
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = n, m
-    program.col_cost_, program.col_lower_, program.col_upper_ = np.zeros(n), np.zeros(n), np.ones(n)
-    program.row_lower_ = (1 + patterns.sum(axis=1)) / 2
-    program.row_upper_ = np.full(m, highspy.kHighsInf)
-    program.integrality_ = [highspy.HighsVarType.kInteger] * n
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    program.a_matrix_.start_ = np.arange(m + 1) * n
-    program.a_matrix_.index_ = np.tile(np.arange(n), m)
-    program.a_matrix_.value_ = patterns.ravel()
-    model.passModel(program)
-    model.run()
-    if model.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return None
-    return np.where(np.array(model.getSolution().col_value) > 0.5, 1, -1)
-
-
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (speed, portable, scaling, cores, success, peers)}
+    parts = {f.__name__: f for f in (speed, portable, scaling, cores, success)}
     for name in sys.argv[1:] or parts:
-        print(f"\n{name}")
-        parts[name]()
+        made = parts[name]()
+        if isinstance(made, Table):
+            print(made.markdown(), flush=True)

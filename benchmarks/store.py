@@ -1,11 +1,10 @@
 """Measure what a sweep costs beyond its tasks: overhead a task, rows stored and read back, memory against tasks.
 
-Run with `python benchmarks/store.py`; prints a Markdown table.
+``python -m benchmarks.store`` prints a Markdown table.
 """
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -14,15 +13,19 @@ import time
 from pathlib import Path
 
 import solspace as ss
+from benchmarks.timing import Table
 from solspace.experiments.executors import EXECUTORS
 from solspace.store import Result, Store
 
 _SWEEP = """
-import resource, sys, time
+import resource, sys
+from pathlib import Path
 import solspace as ss
-start = time.perf_counter()
 ss.sweep(ss.Spec(n=3, alpha=0.4, sampler="exact", instances=int(sys.argv[2])), sys.argv[1], executor="serial")
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+status = Path("/proc/self/status")  # getrusage would count what the parent had before this process began
+lines = status.read_text().splitlines() if status.exists() else []
+peaks = [line.split()[1] for line in lines if line.startswith("VmHWM")]
+print(peaks[0] if peaks else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
@@ -70,24 +73,31 @@ def store_rows(folder: Path, count: int = 100_000) -> tuple[float, float, float,
 def memory(folder: Path, count: int) -> float:
     """Peak resident megabytes of a serial sweep of `count` tasks, in a process of its own."""
     command = [sys.executable, "-c", _SWEEP, str(folder / f"memory{count}.db"), str(count)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[1]) / 1e3
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) / 1e3
 
 
-def main() -> None:
+def table(count: int = 4000, rows: int = 100_000) -> Table:
+    """Return what a sweep of `count` tasks costs beyond them, and a store of `rows` rows."""
+    found = Table(
+        "Sweeps and the store",
+        "What an executor adds to a task (wall time, start of the workers left out), and the cost of a store of results.",
+        ("what", "measured", "wanted"),
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print("| what | measured | wanted |\n|---|---|---|")
-        for executor in EXECUTORS:
-            times = [overhead(executor, folder, 4000) for _ in range(1 if executor == "dask" else 3)]
-            print(f"| overhead a task, {executor} | {statistics.median(times):.2f} ms | < 5 ms |", flush=True)
-        added, filtered, read, size = store_rows(folder)
-        print(f"| 100,000 rows added | {added:.1f} s, {size:.0f} MB | seconds |")
-        print(f"| read back with a filter (4,000 rows) | {filtered:.2f} s | seconds |")
-        print(f"| read back whole | {read:.1f} s | seconds |")
-        few, many = memory(folder, 1000), memory(folder, 20_000)
-        print(f"| peak memory, 1,000 and 20,000 tasks | {few:.0f} and {many:.0f} MB | flat |")
-    print(f"\nPeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB.")
+        for executor in ("serial", "processes"):
+            times = [overhead(executor, folder, count) for _ in range(3)]
+            found.add(f"overhead a task, {executor}", f"{statistics.median(times):.2f} ms", "< 5 ms")
+        added, filtered, read, size = store_rows(folder, rows)
+        found.add(f"{rows:,} rows added", f"{added:.1f} s, {size:.0f} MB", "seconds")
+        found.add(f"read back with a filter ({rows // 25:,} rows)", f"{filtered:.2f} s", "seconds")
+        found.add("read back whole", f"{read:.1f} s", "seconds")
+        few, many = memory(folder, 1000), memory(folder, 5 * count)
+        found.add(f"peak memory, 1,000 and {5 * count:,} tasks", f"{few:.0f} and {many:.0f} MB", "flat")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    print(table().markdown())
+    with tempfile.TemporaryDirectory() as place:
+        print(f"Overhead of a task by a local Dask cluster: {overhead('dask', Path(place), 4000):.2f} ms.")

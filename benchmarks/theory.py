@@ -13,7 +13,6 @@ the machine may be shared. The two are compared for accuracy as well.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr
 
 import solspace as ss
+from benchmarks.timing import Spread, Table, Times, timed
 from solspace.theory.localization import Localization
 
 SETTINGS = {"epsabs": 0.0, "epsrel": 1e-10, "limit": 400}
@@ -112,17 +112,6 @@ class Plain:
         return self.conjugate + float(brentq(overlap, 1e-9, 60.0, xtol=1e-10))
 
 
-def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.process_time()
-    value = call()
-    return time.process_time() - start, value
-
-
-def median(call: Callable[[], Any], rounds: int) -> float:
-    call()
-    return float(np.median([cpu(call)[0] for _ in range(rounds)]))
-
-
 class Counter:
     """Counts the overlaps at which the package evaluates F while a task runs."""
 
@@ -147,45 +136,58 @@ CASES = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
+def table(rounds: int = 7) -> Table:
+    """Return times of theory beside those of `Plain`, and how far the two differ."""
+    found = Table(
+        "Theory",
+        "Replica theory to ten digits beside adaptive quadrature with SciPy (nested `quad`, `brentq`), which was timed on "
+        "what it can do in seconds; ~: its time for a point, times the points that solspace evaluates. One thread.",
+        ("measure", "task", "wanted", "solspace", "SciPy", "ratio"),
+    )
     for name, case in CASES.items():
-        print(f"\n{name}")
-        print(f"  {'task':<28}{'limit':>10}{'solspace':>12}{'SciPy':>12}{'ratio':>9}")
-        compare(*case, options.rounds)
+        difference = compare(found, name, *case, rounds)
+        found.add(name, "largest relative difference (r, φ, replicon, F)", "", f"{difference:.0e}", "", "")
+    return found
 
 
-def compare(target: ss.Target, power: int, alpha: float, loads: tuple[float, float], limit: float, rounds: int) -> None:
-    """Print one line for each task, and how far the two implementations differ."""
-    spent, plain = cpu(lambda: Plain(str(target.prior), power, target.margin, alpha))
-    more, (free_entropy, replicon) = cpu(plain.reference)
+def compare(
+    found: Table, name: str, target: ss.Target, power: int, alpha: float, loads: tuple[float, float], limit: float,
+    rounds: int,
+) -> float:  # fmt: skip
+    """Add one row for each task; return how far the two implementations differ."""
+    spent, plain = timed(lambda: Plain(str(target.prior), power, target.margin, alpha))
+    more, (free_entropy, replicon) = timed(plain.reference)
     p = ss.predict(target, alpha)
     few = p.overlap + (1 - p.overlap) * np.array([0.2, 0.6, 0.9])
-    each, values = cpu(lambda: [plain.curve(q) for q in few])
+    each, values = timed(lambda: [plain.curve(q) for q in few])
     each /= len(few)
 
-    row("predict", 0.05, median(lambda: ss.predict(target, alpha), rounds), spent + more)
+    def add(task: str, bound: float, call: Callable[[], Any], other: float, repeats: int, mark: str = "") -> None:
+        own = Times({task: call}, repeats)[task]
+        wanted = f"< {bound:g} s" + ("" if own.median < bound else " (missed)")
+        found.add(name, task, wanted, own, f"{mark}{Spread(other, other, other)}", f"{other / own.median:,.0f}")
+
+    add("predict", 0.05, lambda: ss.predict(target, alpha), spent + more, rounds)
     q = np.linspace(p.overlap, 1, 202)[1:-1]
-    row("F(q), 200 points", 0.06, median(lambda: p.localization_time(q), rounds), 200 * each, "~")
+    add("F(q), 200 points", 0.06, lambda: p.localization_time(q), 200 * each, rounds, "~")
     alphas, times = np.linspace(*loads, 50), np.linspace(0, 0.5, 50)
-    tasks = {
-        "t-alpha diagram, 50 x 50": (limit, lambda: ss.phase_diagram(target, alphas, times, progress=False)),
+    tasks: dict[str, tuple[float, Callable[[], Any]]] = {
+        "t–α diagram, 50 × 50": (limit, lambda: ss.phase_diagram(target, alphas, times, progress=False)),
         "thresholds": (5.0, lambda: ss.thresholds(target)),
     }
     for task, (bound, call) in tasks.items():
         with Counter() as counted:
             call()
-        row(task, bound, median(call, 3), counted.points * each, "~")
+        add(task, bound, call, counted.points * each, min(rounds, 3), "~")
     errors = [p.overlap / plain.overlap - 1, p.free_entropy / free_entropy - 1, p.replicon / replicon - 1]
     errors += list(p.localization_time(few) / np.array(values) - 1)
-    print(f"  largest relative difference of the two (r, φ, replicon, F at 3 points): {max(map(abs, errors)):.1e}")
+    return max(map(abs, errors))
 
 
-def row(task: str, limit: float, own: float, other: float, mark: str = "") -> None:
-    verdict = "" if own < limit else "  OVER THE LIMIT"
-    print(f"  {task:<28}{limit:>8.2f} s{own:>10.4f} s{mark + f'{other:.3g}':>10} s{other / own:>9.3g}{verdict}")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    print(table(parser.parse_args().rounds).markdown())
 
 
 if __name__ == "__main__":

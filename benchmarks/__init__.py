@@ -1,0 +1,1 @@
+"""Programs that time solspace beside other tools: `python -m benchmarks`."""

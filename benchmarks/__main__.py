@@ -1,0 +1,112 @@
+"""Measure this machine side by side: ``python -m benchmarks [PART...] [--quick] [--out FILE] [--json]``, or `solspace bench`.
+
+Our samplers and our theory beside NumPy written plainly, SciPy's quadrature, HiGHS, OR-tools CP-SAT, dwave-samplers and
+scikit-learn; the machine's floors; and how costs grow with N. All in one run, one core each, on the same instances, every
+solution rechecked from the patterns. Optional solvers: ``pip install -e '.[bench]'``. About ten minutes;
+`--quick`: two to three.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"  # before NumPy reads them
+
+import argparse
+import dataclasses
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import solspace
+from benchmarks.timing import Table
+
+
+def _part(module: str, function: str = "table", **options: object) -> Callable[[bool], Table]:
+    """Return the part that `function` of a module makes; `options` are what differs when it must be quick."""
+
+    def make(quick: bool) -> Table:
+        call = getattr(import_module(f"benchmarks.{module}"), function)
+        return call(**options if quick else {}) if options else call(quick)
+
+    return make
+
+
+PARTS: dict[str, Callable[[bool], Table]] = {
+    "floors": _part("floors"),
+    "solvers": _part("solvers"),
+    "proofs": _part("solvers", "proofs"),
+    "fresh": _part("solvers", "fresh"),
+    "anneal": _part("anneal", "speed", sizes=((1001, 31, "binary"), (1001, 31, "gaussian")), rounds=1),
+    "localize": _part("localize"),
+    "theory": _part("theory", rounds=1),
+    "channel": _part("channel", rounds=5, betas=(0.0, 2.0)),
+    "learning": _part("learning"),
+    "anneal-scaling": _part("anneal", "scaling", sizes=(1001, 5001), rounds=1),
+    "localize-scaling": _part("localize", "scaling"),
+    "store": _part("store", count=1000, rows=20_000),
+}
+
+
+def machine() -> str:
+    """Return the machine in a sentence: its processor, and the versions that matter."""
+    model = platform.processor() or platform.machine()
+    cpus = Path("/proc/cpuinfo")
+    if cpus.is_file():
+        names = [
+            line.split(":", 1)[1].strip() for line in cpus.read_text().splitlines() if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    found = [f"solspace {solspace.__version__}"]
+    for name in ("numpy", "scipy", "numba", "scikit-learn", "dwave-samplers", "ortools"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return f"{model}, one core; Python {platform.python_version()}, {', '.join(found)}."
+
+
+def main() -> int:
+    """Run the parts asked for; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="solspace bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all unless given")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller sizes")
+    parser.add_argument("--out", type=Path, help="also write the tables to this Markdown file")
+    parser.add_argument("--json", action="store_true", help="print the tables as JSON instead")
+    given = parser.parse_args()
+    unknown = [name for name in given.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
+    begun, tables = time.perf_counter(), []
+    for name in given.parts or PARTS:
+        start = time.perf_counter()
+        try:
+            tables.append(PARTS[name](given.quick))
+        except ImportError as error:
+            print(f"{name}: left out, {error}", file=sys.stderr, flush=True)
+            continue
+        print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+        if not given.json:
+            print(f"\n{tables[-1].markdown()}", flush=True)
+    minutes = (time.perf_counter() - begun) / 60
+    command = f"python -m benchmarks{' --quick' * given.quick}"
+    told = f"Machine: {machine()} Measured by `{command}` in {minutes:.1f} minutes."
+    if given.json:
+        print(json.dumps({"machine": machine(), "tables": [dataclasses.asdict(one) for one in tables]}, indent=2))
+    else:
+        print(told)
+    if given.out is not None:
+        given.out.write_text("\n".join([f"{told}\n", *(one.markdown() for one in tables)]), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

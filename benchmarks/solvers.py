@@ -1,0 +1,245 @@
+"""Time to one solution: solspace beside solvers that people use, on the same instances, all on one core.
+
+    python -m benchmarks.solvers [--quick]
+
+Each solver gets the patterns and nothing else, as its documentation shows it, with a time limit where it has one. What it
+returns is rounded to ±1 weights and checked against the patterns: only that counts as solved. Times include building the
+solver's own model. A solver that solves none of the instances of a size is not tried at higher loads. Needs
+`pip install -e '.[bench]'`; what is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import solspace as ss
+from benchmarks.anneal import plain_anneal
+from benchmarks.timing import Spread, Table, seconds, timed
+
+Solver = Callable[[ss.Perceptron, int, float], Any]
+"""(problem, seed, limit in seconds) -> weights (n,), or None."""
+
+
+def tau(sweeps: int | None) -> Solver:
+    """Return τ-annealing that stops at the first solution."""
+    return lambda p, seed, limit: ss.anneal(p, 1, sweeps or p.n, mode="solve", rng=seed, n_threads=1).weights[0]
+
+
+def asl(problem: ss.Perceptron, seed: int, limit: float) -> Any:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a sample that misses constraints is counted below
+        return ss.localize(problem, 1, rng=seed, progress=False).weights[0]
+
+
+def numpy_tau(problem: ss.Perceptron, seed: int, limit: float) -> Any:
+    return plain_anneal(problem, 100, rng=seed)
+
+
+def dwave(problem: ss.Perceptron, seed: int, limit: float) -> Any:
+    """Simulated annealing of Σ (s - 1)², the quadratic energy that such samplers can take."""
+    from dwave.samplers import SimulatedAnnealingSampler
+
+    patterns = problem.patterns.astype(float)
+    couplings = np.triu(2 * patterns.T @ patterns / problem.n, 1)
+    rows, columns = np.nonzero(couplings)
+    fields = -2 * patterns.sum(axis=0) / np.sqrt(problem.n)
+    pairs = dict(zip(zip(rows.tolist(), columns.tolist()), couplings[rows, columns].tolist()))
+    found = SimulatedAnnealingSampler().sample_ising(
+        dict(enumerate(fields.tolist())), pairs, num_sweeps=1000, seed=seed
+    )
+    return np.array([found.first.sample[i] for i in range(problem.n)])
+
+
+def highs(problem: ss.Perceptron, seed: int, limit: float) -> Any:
+    """Mixed-integer feasibility by HiGHS, as SciPy has it (its own wheel cannot be loaded beside OR-tools)."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    rows, least = integer_program(problem)
+    found = milp(
+        np.zeros(problem.n),
+        constraints=LinearConstraint(rows.astype(float), least),
+        integrality=np.ones(problem.n),
+        bounds=Bounds(0, 1),
+        options={"time_limit": limit},
+    )
+    return None if found.x is None else np.where(found.x > 0.5, 1, -1)
+
+
+def integer_program(problem: ss.Perceptron) -> tuple[Any, Any]:
+    """Return A and c of A b >= c for bits b = (1 + w)/2: with odd n, Σ x w >= 1 reads Σ x b >= (1 + Σ x)/2."""
+    rows = problem.patterns.astype(int)
+    return rows, -(-(1 + rows.sum(axis=1)) // 2)
+
+
+def cp_sat(problem: ss.Perceptron, seed: int, limit: float) -> Any:
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    bits = [model.new_bool_var("") for _ in range(problem.n)]
+    for row, least in zip(*integer_program(problem)):
+        model.add(cp_model.LinearExpr.weighted_sum(bits, row.tolist()) >= int(least))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = limit
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = seed
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    return np.array([2 * solver.value(bit) - 1 for bit in bits])
+
+
+def rounded(name: str) -> Solver:
+    """Return a linear classifier of scikit-learn whose real weights are rounded to their signs."""
+
+    def solve(problem: ss.Perceptron, seed: int, limit: float) -> Any:
+        from sklearn.linear_model import LogisticRegression, Perceptron
+
+        flips = np.where(np.random.default_rng(seed).random(problem.m) < 0.5, -1, 1)  # it wants two classes
+        X = problem.patterns * flips[:, None]
+        if name == "Perceptron":
+            model: Any = Perceptron(fit_intercept=False, random_state=seed)
+        else:
+            model = LogisticRegression(fit_intercept=False, max_iter=1000)
+        return np.where(model.fit(X, flips).coef_[0] >= 0, 1, -1)
+
+    return solve
+
+
+SOLVERS: dict[str, Solver] = {
+    "solspace, τ-annealing, 100 sweeps": tau(100),
+    "solspace, τ-annealing, N sweeps": tau(None),
+    "solspace, ASL (a fair sample)": asl,
+    "NumPy, τ-annealing, 100 sweeps": numpy_tau,
+    "HiGHS (SciPy milp)": highs,
+    "OR-tools CP-SAT": cp_sat,
+    "dwave-samplers, Σ(s−1)², 1000 sweeps": dwave,
+    "scikit-learn Perceptron, signs": rounded("Perceptron"),
+    "scikit-learn LogisticRegression, signs": rounded("LogisticRegression"),
+}
+
+
+EXACT = ("HiGHS (SciPy milp)", "OR-tools CP-SAT")
+
+
+def table(quick: bool = False) -> Table:
+    """Return how many instances each solver solves, and how long it takes."""
+    instances, limit = (2, 3.0) if quick else (5, 15.0)
+    sizes, loads = (101, 1001), (0.3, 0.5) if quick else (0.3, 0.5, 0.65)
+    found = Table(
+        "Time to one solution",
+        f"Random ±1 patterns, κ = 0, ±1 weights; {instances} instances a point, the same for all; one core, {limit:.0f} s "
+        "limit where a solver has one; models are built within the time. Solved: rechecked from the patterns.",
+        ("N", "α", "solver", "solved", "time"),
+    )
+    for n in sizes:
+        given_up: set[str] = set()
+        for alpha in loads:
+            problems = [ss.Perceptron.random(n, alpha, rng=100 + i) for i in range(instances)]
+            for name, solver in SOLVERS.items():
+                if name in given_up:
+                    found.add(n, alpha, name, "–", "not tried: none solved at a lower load")
+                    continue
+                try:
+                    solver(ss.Perceptron.random(31, 0.2, rng=0), 0, 1.0)
+                except ImportError as error:
+                    found.add(n, alpha, name, "–", f"not installed ({error.name})")
+                    continue
+                solved, spent = attempts(solver, problems, limit)
+                found.add(n, alpha, name, f"{solved}/{instances}", spent)
+                if solved == 0:
+                    given_up.add(name)
+    return found
+
+
+def attempts(solver: Solver, problems: list[ss.Perceptron], limit: float) -> tuple[int, Spread]:
+    """Return how many problems are solved, and the times of all attempts."""
+    solved, times = 0, []
+    for seed, problem in enumerate(problems):
+        spent, weights = timed(lambda p=problem, s=seed: solver(p, s, limit))
+        times.append(spent)
+        solved += weights is not None and bool(problem.is_solution(weights))
+    return solved, Spread.of(times)
+
+
+def proofs(quick: bool = False) -> Table:
+    """Return how long it takes to prove that an instance has no solution: what samplers cannot do."""
+    count, limit = (2, 10.0) if quick else (5, 60.0)
+    found = Table(
+        "Proving that there is no solution",
+        f"Instances past the capacity, for N = 19 such that enumeration knows to be empty; {count} a row, one core, "
+        f"{limit:.0f} s limit. A sampler never proves anything: it only fails to find.",
+        ("N", "α", "solver", "proved", "time"),
+    )
+    for n, alpha in ((19, 1.6), (31, 1.6)):
+        drawn = (ss.Perceptron.random(n, alpha, rng=i) for i in range(200))
+        empty = list(itertools.islice(filter(is_empty, drawn) if n <= 20 else drawn, count))
+        if n <= 20:
+            listed = Spread.of([seconds(lambda p=p: is_empty(p)) for p in empty])
+            found.add(n, alpha, "solspace, enumeration", f"{count}/{count}", listed)
+        for name in EXACT:
+            try:
+                spent = [timed(lambda p=p, name=name: SOLVERS[name](p, 0, limit)) for p in empty]
+            except ImportError as error:
+                found.add(n, alpha, name, "–", f"not installed ({error.name})")
+                continue
+            proved = sum(value is None and took < 0.9 * limit for took, value in spent)
+            found.add(n, alpha, name, f"{proved}/{count}", Spread.of([took for took, _ in spent]))
+        if n > 20:
+            found.add(n, alpha, "solspace", "cannot", "")
+    return found
+
+
+def is_empty(problem: ss.Perceptron) -> bool:
+    """Return whether none of the 2^n weights is a solution."""
+    try:
+        problem.enumerate()
+    except ValueError:
+        return True
+    return False
+
+
+FRESH = {
+    "solspace, τ-annealing": "ss.anneal(p, 1, 100, mode='solve', rng=0).weights[0]",
+    "solspace, ASL": "ss.localize(p, 1, rng=0).weights[0]",
+    "HiGHS (SciPy milp)": "solvers.highs(p, 0, 60)",
+    "OR-tools CP-SAT": "solvers.cp_sat(p, 0, 60)",
+}
+
+
+def fresh(quick: bool = False) -> Table:
+    """Return the wall time of a whole process that solves one small instance."""
+    found = Table(
+        "A fresh process",
+        "Wall time of `python -c ...` that draws an instance (N = 101, α = 0.3), solves it once and ends; compiled code is "
+        "cached from an earlier run, and imports count. The solvers' times beyond importing solspace itself, which makes "
+        "the instance, are in the last column.",
+        ("solver", "whole process", "beyond importing"),
+    )
+    start = "import solspace as ss; from benchmarks import solvers; p = ss.Perceptron.random(101, 0.3, rng=0); "
+    commands = {"(importing alone)": start, **{name: start + code for name, code in FRESH.items()}}
+    walls = {name: [wall_time(code) for _ in range(2 if quick else 5)] for name, code in commands.items()}
+    base = float(np.median(walls["(importing alone)"]))
+    for name, times in walls.items():
+        beyond = Spread.of(np.array(times) - base)
+        found.add(name, Spread.of(times), "" if name.startswith("(") else f"{max(beyond.median, 0):.2f} s")
+    return found
+
+
+def wall_time(code: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    for part in (table, proofs, fresh):
+        print(part("--quick" in sys.argv).markdown(), flush=True)

@@ -1,0 +1,71 @@
+"""What users install: all that the package needs, nothing that it does not, and metadata that resolves."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
+
+import solspace as ss
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SOURCES = {".py", ".cu", ".cuh", ".html", ".css", ".js", ".typed"}
+
+
+def files(builder):
+    """Return the paths that the archive will hold, as hatchling chooses them."""
+    return {file.distribution_path.replace("\\", "/") for file in builder(str(ROOT)).recurse_included_files()}
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    return files(WheelBuilder)
+
+
+def test_the_wheel_holds_every_source_and_nothing_else(wheel):
+    package = ROOT / "src" / "solspace"
+    there = {f"solspace/{path.relative_to(package).as_posix()}" for path in package.rglob("*") if path.is_file()}
+    sources = {name for name in there if Path(name).suffix in SOURCES or name.endswith("py.typed")}
+    assert sources == wheel
+    assert {"solspace/py.typed", "solspace/samplers/kernels/cuda/chain.cuh", "solspace/explorer/page.html"} <= wheel
+    assert all(path.startswith("solspace/") for path in wheel)
+
+
+def test_no_pictures_and_no_data_are_shipped(wheel):
+    assert not [path for path in wheel if re.search(r"\.(npz|npy|gz|idx|png|jpe?g|csv|db|pkl|tar)$", path)]
+
+
+def test_the_sdist_holds_what_its_tests_need():
+    there = files(SdistBuilder)
+    for path in ("src/solspace/py.typed", "tests/conftest.py", "conftest.py", "benchmarks/__main__.py", "docs/theory.md",
+                 "examples/mnist.py", "mkdocs.yml", "README.md", "LICENSE"):  # fmt: skip
+        assert path in there, path
+    assert not [
+        path for path in there if path.startswith(("site/", ".venv/", "docs/gallery/")) and path.endswith("png")
+    ]
+
+
+def test_the_metadata_is_valid_and_says_the_version():
+    metadata = ProjectMetadata(str(ROOT), PluginManager())
+    metadata.validate_fields()  # classifiers among them
+    assert metadata.version == ss.__version__
+    assert "Typing :: Typed" in metadata.core.classifiers
+    pythons = [c.rsplit(" ", 1)[1] for c in metadata.core.classifiers if re.search(r":: 3\.\d+$", c)]
+    assert pythons == ["3.11", "3.12", "3.13"]
+
+
+def test_extras_that_pages_and_messages_name_are_there():
+    named = set()
+    for folder, kind in (("src", "*.py"), ("docs", "*.md"), ("benchmarks", "*.py")):
+        for path in (ROOT / folder).rglob(kind):
+            text = path.read_text(encoding="utf-8")
+            named |= {
+                extra for group in re.findall(r"(?:solspace|'\.)\[([a-z,]+)\]", text) for extra in group.split(",")
+            }
+    assert {"gpu", "cluster", "bench"} <= named
+    assert named <= set(PROJECT["optional-dependencies"])

@@ -1,0 +1,77 @@
+"""The benchmarks measure and tell what they say: their tables, their solvers, their command."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import solspace as ss
+from benchmarks import solvers
+from benchmarks.timing import Spread, Table, Times
+from solspace.cli import bench
+from solspace.cli.app import make_app
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_spread_is_told_in_the_unit_of_its_median():
+    assert str(Spread.of([0.002, 0.0015, 0.0031])) == "2 ms (1.5–3.1)"
+    assert str(Spread.of([1234.0])) == "1,234 s"
+    assert str(Spread.of([8e-6]).per(4)) == "2 µs"
+
+
+def test_calls_are_timed_in_turns():
+    order = []
+    times = Times({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
+    assert order == ["a", "b"] * 3
+    assert times["a"].low <= times["a"].median <= times["a"].high
+
+
+def test_a_table_is_markdown_whatever_its_cells_hold():
+    table = Table("Title", "How.", ("what", "value"))
+    table.add("|m|²", 3)
+    assert table.markdown() == "### Title\n\nHow.\n\n| what | value |\n| --- | --- |\n| ∣m∣² | 3 |\n"
+
+
+@pytest.mark.parametrize("name", [name for name in solvers.SOLVERS if "CP-SAT" not in name and "dwave" not in name])
+def test_a_solver_returns_signs_or_nothing(name):
+    problem = ss.Perceptron.random(31, 0.2, rng=0)
+    weights = solvers.SOLVERS[name](problem, 0, 10.0)
+    assert weights is not None
+    assert set(np.unique(weights)) <= {-1, 1}
+
+
+def test_the_integer_program_says_what_the_problem_says():
+    problem = ss.Perceptron.random(9, 0.6, rng=1)
+    rows, least = solvers.integer_program(problem)
+    weights = ss.Perceptron.random(9, 1 / 9, rng=0).enumerate().weights
+    meets = ((weights + 1) // 2 @ rows.T >= least).all(axis=1)
+    assert np.array_equal(meets, problem.is_solution(weights))
+
+
+def test_solutions_are_counted_from_the_patterns():
+    problems = [ss.Perceptron.random(31, 0.2, rng=i) for i in range(3)]
+    assert solvers.attempts(lambda *_: None, problems, 1.0)[0] == 0
+    assert solvers.attempts(lambda p, *_: np.ones(p.n), problems, 1.0)[0] == sum(
+        p.is_solution(np.ones(31)) for p in problems
+    )
+
+
+def test_the_command_writes_a_table(tmp_path):
+    run = [sys.executable, "-m", "benchmarks", "floors", "--quick", "--json", "--out", str(tmp_path / "table.md")]
+    told = json.loads(subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    assert told["tables"][0]["title"] == "Floors of this machine"
+    assert "| matrix product" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+def test_without_a_clone_the_verb_says_what_to_do(monkeypatch, tmp_path):
+    app = make_app()
+    bench.register(app)
+    monkeypatch.setattr(bench, "CLONE", tmp_path)
+    result = CliRunner().invoke(app, ["bench"])
+    assert result.exit_code == 2
+    assert "python -m benchmarks" in result.stderr
