@@ -60,9 +60,17 @@ class _Device:
         pass
 
 
+class _Stream(nullcontext):
+    done = True
+
+    def synchronize(self) -> None:
+        pass
+
+
 class cuda:
     Device = _Device
-    Stream = staticmethod(lambda non_blocking: nullcontext())
+    Stream = staticmethod(lambda non_blocking: _Stream())
+    get_current_stream = staticmethod(_Stream)
 
 
 class RawModule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from solspace.samples import Samples
 
 DEVICES = ("cpu", "gpu", "auto")
 Draw = Callable[[Perceptron, int, RNG, Mapping[str, Any]], Samples]
+DrawMany = Callable[[Iterable[Any], Sequence[Any]], Iterator[tuple[Any, list[Samples] | Exception]]]
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ class Sampler:
     path
         Names in `samples.info` of what `keep = ["path"]` keeps.
     draw_many
-        (problems, n_samples, seeds, options) -> list of Samples, all at once on a device; None where there is no such
-        thing.
+        (batches, all their tasks) -> (batch, its list of Samples or the error it met), one after another and in any
+        order, many at once on a device; None where there is no such thing. A batch (`device.Batch`) holds tasks that
+        differ only in their instance.
     anywhere
         Whether the samples are the same on every device: then a result made on one stands for all.
     """
@@ -53,7 +55,7 @@ class Sampler:
     check: Callable[[int, Any], None] = lambda n, target: None
     numbers: Callable[[Samples], dict[str, float]] = lambda samples: {}
     path: tuple[str, ...] = ()
-    draw_many: Callable[[Sequence[Perceptron], int, Sequence[int], Mapping[str, Any]], list[Samples]] | None = None
+    draw_many: DrawMany | None = None
     anywhere: bool = False
 
 
@@ -98,13 +100,28 @@ def _annealer(schedule: str) -> Draw:
     return draw
 
 
-def _annealer_of_many(schedule: str) -> Any:
-    def draw_many(
-        problems: Sequence[Perceptron], n_samples: int, seeds: Sequence[int], options: Mapping[str, Any]
-    ) -> list[Samples]:
-        from solspace.samplers.gpu_anneal import anneal_many
+def count(values: Mapping[str, Any]) -> int:
+    """Return the number of constraints of a random problem."""
+    return max(1, round(values["alpha"] * values["n"]))
 
-        return anneal_many(problems, n_samples, schedule=schedule, rng=seeds, progress=False, **options)
+
+def _annealer_of_many(schedule: str) -> DrawMany:
+    def draw_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        from solspace.samplers.gpu_anneal import Lot, flow, warm
+
+        company = sum(task.values["n_samples"] for task in tasks)
+        for mode in ("sample", "solve"):
+            asked = [t.values for t in tasks if t.values["options"].get("mode", "sample") == mode]
+            binary = {(v["n"], count(v)) for v in asked if v["patterns"] == "binary"}
+            warm(binary, company, mode == "solve")
+
+        def lot(batch: Any) -> Lot:
+            values = batch.tasks[0].values
+            options = {name: value for name, value in values["options"].items() if name != "device"}
+            seeds = [task.seed for task in batch.tasks]
+            return Lot(batch.drawn, seeds, values["n_samples"], schedule=schedule, tag=batch, **options)
+
+        return ((given.tag, made) for given, made in flow(map(lot, batches), company))
 
     return draw_many
 
