@@ -176,19 +176,21 @@ def flow(
     """
     waiting, going, more = iter(lots), list[LotRun](), True
     while more or going:
-        while more and sum(len(one.chains.weights) for one in going) < min(company, CHAINS):
+        busy = False
+        # one lot at a time, since starting one takes as long as a launch
+        if more and sum(len(one.chains.weights) for one in going) < min(company, CHAINS):
             lot = next(waiting, None)
-            if lot is None:
-                more = False
-                break
-            try:
-                going.append(LotRun(lot, company))
-                going[-1].launch()
-            except Exception as error:
-                going = [one for one in going if one.lot is not lot]
-                yield lot, error
+            busy = more = lot is not None
+            if lot is not None:
+                try:
+                    going.append(LotRun(lot, company))
+                    going[-1].launch()
+                except Exception as error:
+                    going = [one for one in going if one.lot is not lot]
+                    yield lot, error
         ended: list[tuple[LotRun, Exception | None]] = []
         for one in [one for one in going if one.walker.idle]:
+            busy = True
             try:
                 report(one.collect())
                 if one.done:
@@ -200,7 +202,7 @@ def flow(
         for one, problem in ended:
             going.remove(one)
             yield one.lot, problem or one.samples()
-        if not ended and going:
+        if not busy:
             time.sleep(_NAP)
 
 
