@@ -6,12 +6,15 @@ import ctypes
 import re
 import subprocess
 import tempfile
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+_turn = threading.Lock()
+"""The emulation keeps its state in globals."""
 _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 
 
@@ -118,4 +121,5 @@ class Kernel:
                 assert (kind, type(value)) in (("int", np.int32), ("float", np.float32)), (kind, value)
                 held.append((ctypes.c_int if kind == "int" else ctypes.c_float)(value.item()))
         pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
-        self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)
+        with _turn:
+            self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)

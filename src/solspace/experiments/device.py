@@ -11,10 +11,12 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +65,7 @@ def packs(task: Task) -> bool:
 def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
     """Yield results of tasks that `packs` accepts, a lot at a time."""
     tasks, room = iter(tasks), _room()
-    with ThreadPoolExecutor(n_workers or cores()) as pool:
+    with ThreadPoolExecutor(n_workers or cores()) as pool, _quick_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
             window.sort(key=lambda task: (task.values["sampler"], -_work(task), _company(task)))
             for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
@@ -74,6 +76,17 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: st
                 for batch, many in draw_many(_ahead(_lots(mine, room), pool), mine):
                     yield from _results(batch, many, (time.perf_counter() - begun) / len(batch.tasks))
                     begun = time.perf_counter()
+
+
+@contextmanager
+def _quick_turns() -> Iterator[None]:
+    """Let threads hand on the interpreter soon: the one that feeds the device must not wait for those that draw."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(2e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def _results(batch: Batch, many: Any, seconds: float) -> Iterator[Result]:

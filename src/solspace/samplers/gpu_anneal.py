@@ -11,6 +11,7 @@ longest chain of a batch. `anneal_many` does this for problems at hand.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -32,12 +33,14 @@ from solspace.samplers.landscape import Lattice
 from solspace.samplers.schedules import stages_of
 from solspace.samples import Samples
 
-CHAINS = 6144
+CHAINS = 4608
 """Chains that keep a device busy."""
 _BEAT = 0.25
 """Seconds of a launch."""
 _ROOM = 1 << 27
 """Most (problem, sweep, site) triples laid out for a launch."""
+_COMING = 3
+"""Lots that are made ready while others run."""
 _NAP = 5e-4
 """Seconds between two looks at launches under way."""
 
@@ -84,11 +87,11 @@ class Run:
         self.made = self.walker.launch(self.sweeps, self.potentials)
         self._next()
 
-    def collect(self) -> int:
-        """Wait for the launch under way; return how many sweeps it made."""
+    def collect(self, beat: float = 0.0) -> int:
+        """Wait for the launch under way; return how many sweeps it made. The next ones will take some `beat` seconds."""
         self.walker.collect(self.sweeps, self.made, self.potentials, self.chains)
         done = self.sweeps.stop - self.sweeps.start
-        pace = _BEAT / max(time.perf_counter() - self.begun, 1e-9)
+        pace = max(beat, _BEAT) / max(time.perf_counter() - self.begun, 1e-9)
         self.count = int(np.clip(done * pace, 1, min(self.most, 8 * self.count)))
         return done
 
@@ -136,7 +139,7 @@ class LotRun(Run):
     def __init__(self, lot: Lot, company: int) -> None:
         from solspace.samplers.anneal import check
 
-        self.lot, self.problems, self.started = lot, list(lot.problems()), time.perf_counter()
+        self.lot, self.problems = lot, list(lot.problems())
         for problem in self.problems:
             check(problem, lot.n_chains, lot.n_sweeps, lot.n_extra, lot.thin, lot.mode)
         self.keys = [int(seed_sequence(seed).generate_state(1, np.uint64)[0]) for seed in lot.seeds]
@@ -144,6 +147,7 @@ class LotRun(Run):
         plan = Plan.of(stages, lot.n_extra, lot.thin, solve=lot.mode == "solve")
         walker = walker_for(self.problems, plan, self.keys, lot.n_chains, company)
         super().__init__(walker, Chains.start(walker.first_weights(), plan), plan)
+        self.started = time.perf_counter()
 
     def samples(self) -> list[Samples]:
         """Return the samples of each problem."""
@@ -174,36 +178,44 @@ def flow(
 
     `report` is called with the number of sweeps that a launch made.
     """
-    waiting, going, more = iter(lots), list[LotRun](), True
-    while more or going:
-        busy = False
-        # one lot at a time, since starting one takes as long as a launch
-        if more and sum(len(one.chains.weights) for one in going) < min(company, CHAINS):
-            lot = next(waiting, None)
-            busy = more = lot is not None
-            if lot is not None:
-                try:
-                    going.append(LotRun(lot, company))
-                    going[-1].launch()
-                except Exception as error:
-                    going = [one for one in going if one.lot is not lot]
-                    yield lot, error
-        ended: list[tuple[LotRun, Exception | None]] = []
-        for one in [one for one in going if one.walker.idle]:
-            busy = True
-            try:
-                report(one.collect())
-                if one.done:
-                    ended.append((one, None))
-                else:
-                    one.launch()
-            except Exception as error:
-                ended.append((one, error))
-        for one, problem in ended:
-            going.remove(one)
-            yield one.lot, problem or one.samples()
-        if not busy:
-            time.sleep(_NAP)
+    waiting, going, coming = iter(lots), list[LotRun](), deque[tuple[Lot, Future[LotRun]]]()
+    with ThreadPoolExecutor(1, "lots") as builder:
+        try:
+            while True:
+                while len(coming) < _COMING and (lot := next(waiting, None)) is not None:
+                    coming.append((lot, builder.submit(LotRun, lot, company)))
+                if not (going or coming):
+                    return
+                busy = False
+                room = sum(len(one.chains.weights) for one in going) < min(company, CHAINS)
+                if coming and room and (coming[0][1].done() or not going):
+                    busy = True
+                    lot, future = coming.popleft()
+                    try:
+                        future.result().launch()
+                        going.append(future.result())
+                    except Exception as error:
+                        yield lot, error
+                ended: list[tuple[LotRun, Exception | None]] = []
+                for one in [one for one in going if one.walker.idle]:
+                    busy = True
+                    try:
+                        # a launch of each takes this thread some milliseconds
+                        report(one.collect(_BEAT * max(1.0, len(going) / 4)))
+                        if one.done:
+                            ended.append((one, None))
+                        else:
+                            one.launch()
+                    except Exception as error:
+                        ended.append((one, error))
+                for one, problem in ended:
+                    going.remove(one)
+                    yield one.lot, problem or one.samples()
+                if not busy:
+                    time.sleep(_NAP)
+        finally:
+            for _, future in coming:
+                future.cancel()
 
 
 def warm(shapes: Iterable[tuple[int, int]], company: int, solve: bool) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
@@ -42,6 +43,8 @@ def module(name: str, sizes: Sizes = ()) -> Any:
     """Return the compiled module `name` with `sizes` as constants, for the current device."""
     from solspace.samplers.device import cupy
 
+    if (name, sizes) in _ahead:
+        _ahead[name, sizes].wait()
     options = ("--std=c++17", *(f"-D{constant}={value}" for constant, value in sizes))
     return cupy().RawModule(code=source(name), options=options)
 
@@ -64,27 +67,42 @@ from solspace.samplers.kernels.cuda import module
 for line in sys.stdin:
     name, sizes = json.loads(line)
     module(name, tuple(map(tuple, sizes))).compile()
+    print(flush=True)
 """
-_compiled: set[tuple[str, Sizes]] = set()
+_ahead: dict[tuple[str, Sizes], threading.Event] = {}
+"""Modules that were given to other processes, and whether they are done."""
 
 
 def compile_ahead(modules: Iterable[tuple[str, Sizes]]) -> None:
-    """Compile modules into CuPy's cache, side by side on all cores; whatever fails there is compiled again at its use.
+    """Let processes, one to a core, compile modules into CuPy's cache, the first ones first; do not wait for them.
+
+    Who asks for one of these modules waits until it is there; what failed there is compiled again here.
 
     >>> compile_ahead([])
     """
-    wanted = [one for one in dict.fromkeys(modules) if one not in _compiled]
-    if len(wanted) > _FEW:
-        count = min(len(wanted), os.cpu_count() or 1)
-        command = [sys.executable, "-c", _COMPILE]
-        at_work = []
-        for k in range(count):
-            lines = [json.dumps(sys.path), *map(json.dumps, wanted[k::count])]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    wanted = [one for one in dict.fromkeys(modules) if one not in _ahead]
+    if len(wanted) <= _FEW:
+        return
+    _ahead.update((one, threading.Event()) for one in wanted)
+    count = min(len(wanted), os.cpu_count() or 1)
+    for k in range(count):
+        threading.Thread(target=_compile, args=(wanted[k::count],), daemon=True).start()
+
+
+def _compile(modules: list[tuple[str, Sizes]]) -> None:
+    """Let one process compile `modules`; say of each when it is done."""
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", _COMPILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:  # fmt: skip
             assert process.stdin is not None
-            process.stdin.write("\n".join(lines) + "\n")
+            assert process.stdout is not None
+            process.stdin.write("\n".join([json.dumps(sys.path), *map(json.dumps, modules)]) + "\n")
             process.stdin.close()
-            at_work.append(process)
-        for process in at_work:
-            process.wait()
-    _compiled.update(wanted)
+            for one, _ in zip(modules, process.stdout):
+                _ahead[one].set()
+    except OSError:
+        pass
+    for one in modules:
+        _ahead[one].set()
