@@ -13,6 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+_SCALARS = {
+    "int": (np.int32, ctypes.c_int),
+    "float": (np.float32, ctypes.c_float),
+    "long long": (np.int64, ctypes.c_longlong),
+}
 _turn = threading.Lock()
 """The emulation keeps its state in globals."""
 _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
@@ -21,6 +26,10 @@ _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 class ndarray(np.ndarray):
     def get(self) -> np.ndarray:
         return np.array(self)
+
+    def set(self, given: np.ndarray) -> None:
+        assert (given.shape, given.dtype) == (self.shape, self.dtype)
+        self[...] = given
 
 
 def _own(array: Any) -> ndarray:
@@ -50,6 +59,10 @@ def maximum(left: Any, right: Any) -> ndarray:
 
 def ascontiguousarray(array: Any) -> ndarray:
     return _own(np.ascontiguousarray(array))
+
+
+def where(condition: Any, left: Any, right: Any) -> ndarray:
+    return _own(np.where(condition, left, right))
 
 
 def flatnonzero(array: Any) -> ndarray:
@@ -118,8 +131,9 @@ class Kernel:
                 assert value.flags.c_contiguous, (kind, value.shape, value.strides)
                 held.append(ctypes.c_void_p(value.ctypes.data))
             else:
-                assert (kind, type(value)) in (("int", np.int32), ("float", np.float32)), (kind, value)
-                held.append((ctypes.c_int if kind == "int" else ctypes.c_float)(value.item()))
+                wanted, own = _SCALARS[kind]
+                assert type(value) is wanted, (kind, value)
+                held.append(own(value.item()))
         pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
         with _turn:
             self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)

@@ -52,7 +52,7 @@ def packs(task: Task) -> bool:
     """Return whether the task wants a GPU and can share it with others."""
     values = task.values
     wanted = values["kind"] == "sample" and values["options"].get("device") in ("gpu", "auto")
-    if not wanted or find(values["sampler"]).draw_many is None:
+    if not wanted or find(values["sampler"]).draw_many is None or not find(values["sampler"]).fits_device(values):
         return False
     from solspace.samplers.device import resolve
 
@@ -141,8 +141,9 @@ def _work(task: Task) -> float:
 
 
 def _bytes(task: Task) -> float:
-    """Return the size of the task's patterns in this machine's memory."""
-    return task.values["n"] * count(task.values) * (1 / 8 if task.values["patterns"] == "binary" else 4)
+    """Return the size of the task's patterns: chains take those of ±1 as bits."""
+    bits = task.values["patterns"] == "binary" and task.values["sampler"] != "asl"
+    return task.values["n"] * count(task.values) * (1 / 8 if bits else 4)
 
 
 def _room() -> float:

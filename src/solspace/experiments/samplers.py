@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.checks import Check, number, one_of, sweeps, whole
+from solspace.measure import Target
 from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
@@ -44,6 +45,8 @@ class Sampler:
         (batches, all their tasks) -> (batch, its list of Samples or the error it met), one after another and in any
         order, many at once on a device; None where there is no such thing. A batch (`device.Batch`) holds tasks that
         differ only in their instance.
+    fits_device
+        Task's values -> whether `draw_many` can do what they ask for; elsewhere the sampler says what it cannot do.
     anywhere
         Whether the samples are the same on every device: then a result made on one stands for all.
     """
@@ -56,6 +59,7 @@ class Sampler:
     numbers: Callable[[Samples], dict[str, float]] = lambda samples: {}
     path: tuple[str, ...] = ()
     draw_many: DrawMany | None = None
+    fits_device: Callable[[Mapping[str, Any]], bool] = lambda values: True
     anywhere: bool = False
 
 
@@ -78,6 +82,31 @@ def _localize(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[st
         # A sweep crosses thresholds on purpose: what did not converge is in the numbers.
         warnings.simplefilter("ignore")
         return localize(problem, n_samples, rng, progress=False, **options)
+
+
+def _localize_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    from solspace.samplers.localize import localize_many
+
+    for batch in batches:
+        values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
+        made: list[Samples] | Exception
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = localize_many(batch.drawn(), values["n_samples"], seeds, progress=False, **values["options"])
+        except Exception as error:
+            made = error
+        yield batch, made
+
+
+def _localizes_on_device(values: Mapping[str, Any]) -> bool:
+    """Return whether `localize` can do on a device what a task asks for."""
+    from solspace.samplers.gpu_messages import form
+
+    options = values["options"]
+    scalar = options.get("variances", "auto" if values["patterns"] == "binary" else "full") != "full"
+    single = options.get("precision", "float32") == "float32"
+    return scalar and single and form(Target.from_dict(values["target"])) is not None
 
 
 def _localize_numbers(samples: Samples) -> dict[str, float]:
@@ -159,7 +188,8 @@ SAMPLERS: dict[str, Sampler] = {
     "exact": Sampler(_exact, 1, work=lambda n, m, k, options: 2.0**n * m, check=_check_exact),
     "asl": Sampler(
         _localize, 1, work=lambda n, m, k, options: float(n) * m * k, numbers=_localize_numbers, options=_LOCALIZE,
-        path=("t", "overlap", "iterations", "converged", "instability"),
+        path=("t", "overlap", "iterations", "converged", "instability"), draw_many=_localize_many,
+        fits_device=_localizes_on_device,
     ),
     "tau": Sampler(
         _annealer("tau"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,

@@ -23,6 +23,8 @@ PARTS = {
     "chains": ("random.cuh", "chains.cu"),
     "flips_integer": ("random.cuh", "chain.cuh", "flips_integer.cu"),
     "messages": ("messages.cu",),
+    "noise": ("noise.cu",),
+    "patterns": ("patterns.cu",),
     "flips_real": ("random.cuh", "chain.cuh", "flips_real.cu"),
 }
 """Source files of each module, in order."""
