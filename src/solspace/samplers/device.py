@@ -39,7 +39,7 @@ def missing() -> str:
     True
     """
     if find_spec("cupy") is None:
-        return "needs CuPy: pip install 'solspace[gpu]' (or the CuPy wheel of your CUDA version)."
+        return "needs CuPy: pip install 'solspace[gpu]' for CUDA 12, 'solspace[gpu13]' for CUDA 13."
     # as many launches side by side as the driver allows; read when a process first turns to the device
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     try:
