@@ -1,10 +1,14 @@
-"""Annealing on a CUDA device: constraint evaluations a second (proposals × constraints) over whole τ-schedules.
+"""Both samplers on a CUDA device, each figure with its floor.
 
-    python benchmarks/gpu.py [--large]
+    python benchmarks/gpu.py [anneal] [asl] [large]
 
-Beside each figure stands its floor: the rate at which the multiprocessors could issue the instructions that no version
-of the algorithm does without (±1 patterns: one mask and one dp2a for two constraints of a proposal, ten for two
-constraints of a move; real-valued patterns: eighteen for an evaluation). `--large` solves N = 100,001 at α = 0.5.
+Annealing: constraint evaluations a second (proposals × constraints) over whole τ-schedules. The floor is the rate at
+which the multiprocessors could issue the instructions that no version of the algorithm does without (±1 patterns: one
+mask and one dp2a for two constraints of a proposal, ten for two constraints of a move; real-valued patterns: eighteen
+for an evaluation). `large` solves N = 100,001 at α = 0.5.
+
+ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
+milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 import solspace as ss
+from solspace.samplers import gpu_iteration, gpu_localize, gpu_messages, gpu_noise
 from solspace.samplers.device import cupy
 from solspace.samplers.gpu_anneal import anneal_many
+from solspace.samplers.localize import localize, localize_many
 
 TARGET = ss.Target(temperature=0.5)
 
@@ -68,7 +76,119 @@ def large():
     )
 
 
-if __name__ == "__main__":
+def seconds(work, repeats=30):
+    """Return the median time of `work` on the device."""
+    events = [cupy().cuda.Event() for _ in range(repeats + 1)]
+    for _ in range(3):
+        work()
+    events[0].record()
+    for event in events[1:]:
+        work()
+        event.record()
+    events[-1].synchronize()
+    return statistics.median(cupy().cuda.get_elapsed_time(*pair) for pair in pairwise(events)) / 1e3
+
+
+def gemm(left, right, out, transposed, kind):
+    """Write left · right for float32 arrays by cuBLAS' mode `kind`: 68 for float32, 77 for TF32."""
+    rows, inner, width, (one, zero) = out.shape[0], right.shape[0], right.shape[1], (np.float32([1]), np.float32([0]))
+    gpu_messages._blas().gemmEx(
+        cupy().cuda.device.get_cublas_handle(), 0, int(transposed), width, rows, inner, one.ctypes.data, right.data.ptr, 0,
+        width, left.data.ptr, 0, left.shape[1], zero.ctypes.data, out.data.ptr, 0, width, kind, 99,
+    )  # fmt: skip
+
+
+def iteration(problem, k):
+    device, (m, n) = cupy(), problem.patterns.shape
+    messages = gpu_messages.GpuMessages([problem], k)
+    messages.field[...] = device.asarray(np.random.default_rng(0).standard_normal((1, n, k), np.float32))
+    going = gpu_iteration.Iteration(messages, messages.patterns, k)
+    ones = np.ones(k)
+    going.begin(np.arange(k), 1e-30 * ones, 0 * ones, 1e9 * ones, ones, 0 * ones, np.inf * ones)
+    whole = seconds(going.step)
+    exact, mean = device.asarray(problem.patterns.astype(np.float32)), going.mean[0]
+    forward, backward = device.empty((m, k), np.float32), device.empty((n, k), np.float32)
+    flops = 4.0 * m * n * k
+    told = [f"K = {k}: AMP iteration {1e3 * whole:.4f} ms, {flops / whole / 1e12:.1f} TFLOP/s"]
+    truth = exact.astype(np.float64) @ mean.astype(np.float64)
+    far = float(abs(truth).max())
+
+    def products(kind):
+        gemm(exact, going.g[0], backward, True, kind)
+        gemm(exact, mean, forward, False, kind)
+
+    for name, kind in (("TF32", 77), ("float32", 68)):
+        taken = seconds(partial(products, kind))
+        error = float(abs(forward - truth).max()) / far
+        told.append(f"{taken / whole:.0%} of {name}'s {flops / taken / 1e12:.1f} (error {error:.0e})")
+    going.split()
+    messages.patterns.product(going.into, going.forward, transposed=False)
+    own = going.forward.reshape(m, -1, k).sum(axis=1)
+    print("; ".join(told) + f"; own error {float(abs(own - truth).max()) / far:.0e}", flush=True)
+
+
+class Stopwatch:
+    """Adds up the seconds spent in some methods, waiting for the device before and after each call."""
+
+    def __init__(self, methods):
+        self.total, self.undo = dict.fromkeys((name for name, *_ in methods), 0.0), []
+        for name, owner, method in methods:
+            usual = getattr(owner, method)
+            self.undo.append((owner, method, usual))
+            setattr(owner, method, self.timed(name, usual))
+
+    def timed(self, name, usual):
+        def call(*given, **named):
+            cupy().cuda.Device().synchronize()
+            begun = time.perf_counter()
+            result = usual(*given, **named)
+            cupy().cuda.Device().synchronize()
+            self.total[name] += time.perf_counter() - begun
+            return result
+
+        return call
+
+    def stop(self):
+        for owner, method, usual in self.undo:
+            setattr(owner, method, usual)
+
+
+def asl(n=5000, alpha=0.3, k=1024):
+    problem = ss.Perceptron.random(n=n, alpha=alpha, rng=1)
+    for width in (64, 256, k):
+        iteration(problem, width)
+    localize(problem, k, rng=0, device="gpu", progress=False)
+    walls = []
+    for seed in range(1, 8):
+        begun = time.perf_counter()
+        samples = localize(problem, k, rng=seed, device="gpu", progress=False)
+        walls.append(time.perf_counter() - begun)
+    print(
+        f"ASL N = {n}, α = {alpha}, K = {k}: {1e3 * statistics.median(walls) / k:.3f} ms a sample (median of {len(walls)}, "
+        f"{1e3 * min(walls) / k:.3f} to {1e3 * max(walls) / k:.3f}), solved {int(samples.solved.sum())}, "
+        f"{samples.info['iterations'].sum() / k:.0f} iterations a sample in {len(samples.info['t'])} steps",
+        flush=True,
+    )
+    watch = Stopwatch([
+        ("patterns and arrays", gpu_messages.GpuMessages, "__init__"), ("seeds", gpu_noise.GpuNoise, "__init__"),
+        ("noise", gpu_noise.GpuNoise, "draw"), ("message passing", gpu_localize.GpuMessagePassing, "_relax"),
+        ("records", gpu_localize.GpuWalk, "_record"), ("decoding", gpu_localize.GpuWalk, "decoded"),
+    ])  # fmt: skip
+    begun = time.perf_counter()
+    localize(problem, k, rng=9, device="gpu", progress=False)
+    watch.total["all"] = time.perf_counter() - begun
+    watch.stop()
+    print("  ms of a run: " + ", ".join(f"{name} {1e3 * taken:.0f}" for name, taken in watch.total.items()), flush=True)
+    problems = [ss.Perceptron.random(n=1001, alpha=0.5, rng=seed) for seed in range(100)]
+    for _ in range(2):
+        begun = time.perf_counter()
+        many = localize_many(problems, 4, rng=range(100), device="gpu", progress=False)
+        wall = time.perf_counter() - begun
+    solved = np.mean([samples.solved.mean() for samples in many])
+    print(f"ASL N = 1001, α = 0.5, 100 problems × 4: {wall / 0.4:.2f} ms a sample, solved {solved:.3f}", flush=True)
+
+
+def chains():
     measure("±1, N = 1001, 4224 chains", "binary", 1001, 4224, 100)
     measure("±1, N = 1001, 8448 chains", "binary", 1001, 8448, 100)
     measure("±1, N = 10001, 1056 chains", "binary", 10001, 1056, 50)
@@ -76,5 +196,10 @@ if __name__ == "__main__":
     measure("±1, N = 5001, 100 problems × 1", "binary", 5001, 1, 100, 100)
     measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 100)
     measure("real, N = 10001, 528 chains", "gaussian", 10001, 528, 10)
-    if "--large" in sys.argv:
-        large()
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1:] or ["anneal", "asl"]
+    for name, run in (("anneal", chains), ("asl", asl), ("large", large)):
+        if name in asked:
+            run()

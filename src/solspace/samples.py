@@ -39,9 +39,18 @@ class Samples:
         self.info = dict(info or {})
 
     @classmethod
-    def of(cls, problem: Perceptron, weights: Array, info: Mapping[str, Any] | None = None) -> Samples:
-        """Return the samples `weights` (k, n) of `problem`; stabilities and `solved` are computed from the patterns."""
-        stabilities = problem.stabilities(weights)
+    def of(
+        cls,
+        problem: Perceptron,
+        weights: Array,
+        info: Mapping[str, Any] | None = None,
+        stabilities: Array | None = None,
+    ) -> Samples:
+        """Return the samples `weights` (k, n) of `problem`; stabilities and `solved` are computed from the patterns.
+
+        `stabilities` (k, m) where a device has computed them already.
+        """
+        stabilities = problem.stabilities(weights) if stabilities is None else stabilities
         met = ~problem.target.violated(stabilities).any(axis=1)
         return cls(weights, stabilities, met & problem.target.prior.contains(weights), problem.target, info)
 

@@ -293,23 +293,28 @@ def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed by shape, drawn many at a time, one bad task among them: the same rows."""
-    asked: list[list[tuple[int, int]]] = []
+    asked: list[set[tuple[int, int]]] = []
     exact = samplers.SAMPLERS["exact"]
 
-    def many(problems: Any, n_samples: int, seeds: Any, options: Any) -> list[ss.Samples]:
-        asked.append([(problem.n, problem.m) for problem in problems])
-        return [exact.draw(problem, n_samples, seed, options) for problem, seed in zip(problems, seeds)]
+    def many(batches: Any, tasks: Any) -> Iterator[tuple[Any, Any]]:
+        for number, batch in enumerate(batches):
+            problems = batch.drawn()
+            asked.append({(problem.n, problem.m) for problem in problems})
+            assert len(problems) <= 15
+            assert len(tasks) == 40
+            drawn = [exact.draw(problem, 2, task.seed, {}) for problem, task in zip(problems, batch.tasks)]
+            yield batch, ValueError("a lot that fails") if number == 1 else drawn
 
     monkeypatch.setitem(samplers.SAMPLERS, "exact", dataclasses.replace(exact, draw_many=many))
     monkeypatch.setattr(runner, "packs", lambda task: True)
-    monkeypatch.setattr(device, "CHAINS", 30)
+    monkeypatch.setattr(device, "CHAINS", 15)
     path = tmp_path / "runs.db"
     ss.sweep(ss.Spec(**{**SPEC, "instances": 10}), path)
     rows = comparable(path)
     assert len(rows) == 40
     assert rows == {key: reference[key] for key in rows}
-    assert max(map(len, asked)) == 15
-    assert all(shapes == sorted(shapes, key=lambda shape: shape[0] * shape[1]) for shapes in asked)
+    assert all(len(shapes) == 1 for shapes in asked)
+    assert [n * m for ((n, m),) in asked] == sorted((n * m for ((n, m),) in asked), reverse=True)
 
 
 def test_the_device_is_no_part_of_a_result_that_is_the_same_on_all() -> None:

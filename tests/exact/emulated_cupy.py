@@ -6,18 +6,30 @@ import ctypes
 import re
 import subprocess
 import tempfile
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+_SCALARS = {
+    "int": (np.int32, ctypes.c_int),
+    "float": (np.float32, ctypes.c_float),
+    "long long": (np.int64, ctypes.c_longlong),
+}
+_turn = threading.Lock()
+"""The emulation keeps its state in globals."""
 _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 
 
 class ndarray(np.ndarray):
     def get(self) -> np.ndarray:
         return np.array(self)
+
+    def set(self, given: np.ndarray) -> None:
+        assert (given.shape, given.dtype) == (self.shape, self.dtype)
+        self[...] = given
 
 
 def _own(array: Any) -> ndarray:
@@ -49,6 +61,10 @@ def ascontiguousarray(array: Any) -> ndarray:
     return _own(np.ascontiguousarray(array))
 
 
+def where(condition: Any, left: Any, right: Any) -> ndarray:
+    return _own(np.where(condition, left, right))
+
+
 def flatnonzero(array: Any) -> ndarray:
     return _own(np.flatnonzero(array))
 
@@ -60,9 +76,17 @@ class _Device:
         pass
 
 
+class _Stream(nullcontext):
+    done = True
+
+    def synchronize(self) -> None:
+        pass
+
+
 class cuda:
     Device = _Device
-    Stream = staticmethod(lambda non_blocking: nullcontext())
+    Stream = staticmethod(lambda non_blocking: _Stream())
+    get_current_stream = staticmethod(_Stream)
 
 
 class RawModule:
@@ -107,7 +131,9 @@ class Kernel:
                 assert value.flags.c_contiguous, (kind, value.shape, value.strides)
                 held.append(ctypes.c_void_p(value.ctypes.data))
             else:
-                assert (kind, type(value)) in (("int", np.int32), ("float", np.float32)), (kind, value)
-                held.append((ctypes.c_int if kind == "int" else ctypes.c_float)(value.item()))
+                wanted, own = _SCALARS[kind]
+                assert type(value) is wanted, (kind, value)
+                held.append(own(value.item()))
         pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
-        self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)
+        with _turn:
+            self.function(*(*grid, 1)[:2], *(*block, 1)[:2], pointers)

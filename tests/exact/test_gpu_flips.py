@@ -123,6 +123,22 @@ def test_a_batch_makes_the_chains_of_single_calls(emulated):
         np.testing.assert_array_equal(samples.info["energy"], alone.info["energy"])
 
 
+def test_a_sweep_on_a_device_writes_the_rows_of_one_without(emulated, tmp_path):
+    asked = {"n": 21, "alpha": [0.3, 0.5], "instances": 3, "keep": ["weights", "stabilities"]}
+    sampler = [{"name": "tau", "n_sweeps": [3, 4]}, {"name": "temperature", "n_sweeps": 3}]
+    spec = ss.Spec(**asked, sampler=sampler)
+    rows = [
+        {row.key: row for row in ss.sweep(one, tmp_path / f"{name}.db", "serial").rows(arrays=True)}
+        for name, one in (("gpu", spec.with_options(device="gpu")), ("cpu", spec))
+    ]
+    assert len(rows[0]) == 18
+    for key, row in rows[0].items():
+        assert row.values == rows[1][key].values
+        for name in ("weights", "stabilities"):
+            np.testing.assert_array_equal(row.arrays[name], rows[1][key].arrays[name])
+    assert ss.sweep(spec, tmp_path / "gpu.db", "serial").status() == {"done": 18, "failed": 0, "to do": 0}
+
+
 class Interrupted(Exception):
     pass
 

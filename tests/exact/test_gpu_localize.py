@@ -10,30 +10,116 @@ import pytest
 from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
-from solspace.samplers import device
-from solspace.samplers.gpu_messages import _MIDDLE, response_table, supported
-from solspace.samplers.localize import localize
+from solspace.experiments.sampling import problem_of
+from solspace.experiments.tasks import Task
+from solspace.numerics.streams import generator, seed_sequence
+from solspace.samplers import device, gpu_messages
+from solspace.samplers.gpu_messages import _MIDDLE, GpuPatterns, response_table, supported
+from solspace.samplers.gpu_noise import GpuNoise
+from solspace.samplers.gpu_patterns import PackedPerceptron
+from solspace.samplers.localize import localize, localize_many
+
+CHANNELS = {
+    "log": ss.Target(temperature=0.7, margin=0.2),
+    "uniform": ss.Target(potential="uniform", margin=-0.2),
+    "tilted": ss.Target(potential=ss.potentials.LogQuadratic(1.01, 0.91), temperature=1 / 1.2, margin=0.1),
+    "errors": ss.Target(potential="errors", temperature=0.3, margin=0.2),
+    "hinge": ss.Target(potential="hinge", temperature=0.3, margin=0.2),
+    "sphere": ss.Target(prior="spherical", potential="uniform", margin=-0.5),
+    "sphere log": ss.Target(prior="spherical", temperature=0.5, margin=-1.0),
+}
+SHORT = {"final_time": 2.0, "step": 0.4}
 
 
-def both(n, k, alpha, **options):
-    problem = ss.Perceptron.random(n=n, alpha=alpha, rng=1)
+def both(problem, k, **options):
     return [localize(problem, k, rng=2, device=where, progress=False, **options) for where in ("gpu", "cpu")]
 
 
-def test_cuda_sources_localize_as_the_processor_does(emulated):  # noqa: F811
-    there, here = both(41, 2, 0.3, final_time=2.0, step=0.4)
-    np.testing.assert_allclose(there.info["overlap"], here.info["overlap"], atol=2e-5)
-    np.testing.assert_allclose(there.info["instability"], here.info["instability"], atol=2e-4)
-    assert abs(there.info["iterations"].sum() - here.info["iterations"].sum()) <= 4
-    np.testing.assert_array_equal(there.weights, here.weights)
+def agree(there, here):
+    np.testing.assert_allclose(there.info["overlap"], here.info["overlap"], atol=3e-5)
+    np.testing.assert_allclose(there.info["instability"], here.info["instability"], atol=3e-4)
+    assert abs(there.info["iterations"].sum() - here.info["iterations"].sum()) <= 6
+    np.testing.assert_allclose(there.weights, here.weights, atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+@pytest.mark.parametrize("name", CHANNELS)
+def test_cuda_sources_localize_as_the_processor_does(emulated, name):  # noqa: F811
+    problem = ss.Perceptron.random(n=41, alpha=0.3, target=CHANNELS[name], rng=1)
+    agree(*both(problem, 2, **SHORT))
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+def test_patterns_of_any_values_localize_as_on_the_processor(emulated):  # noqa: F811
+    problem = ss.Perceptron.random(n=41, alpha=0.3, patterns="gaussian", rng=1)
+    agree(*both(problem, 2, variances="scalar", **SHORT))
+
+
+def split_product(self, given, out, transposed):
+    """Multiply numbers of bfloat16 as the tensor cores do."""
+    left, right = ((part.astype(np.uint32) << 16).view(np.float32) for part in (self.matrix, given))
+    out[...] = (left.transpose(0, 2, 1) if transposed else left) @ right
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(gpu_messages, "_blas", lambda: True)
+    monkeypatch.setattr(GpuPatterns, "product", split_product)
+    problem = PackedPerceptron(41, 12, CHANNELS["log"], rng=1)
+    there, here = both(problem, 2, **SHORT)
+    agree(there, here)
+    np.testing.assert_array_equal(there.stabilities, problem.stabilities(there.weights))
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+@pytest.mark.parametrize("prior", ["binary", "spherical"])
+def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
+    """More columns than one iteration's least, so that those that have come to rest are left behind."""
+    target = ss.Target(prior=prior, margin=0.0 if prior == "binary" else -0.5)
+    problems = [ss.Perceptron.random(n=21, alpha=0.4, target=target, rng=seed) for seed in range(5)]
+    together = localize_many(problems, 9, rng=range(5), device="gpu", progress=False, **SHORT)
+    for seed, (problem, there) in enumerate(zip(problems, together)):
+        here = localize(problem, 9, rng=seed, progress=False, **SHORT)
+        agree(there, here)
+        assert there.info["status"] == here.info["status"]
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path):  # noqa: F811
+    sampler = {"name": "asl", "step": 0.5, "final_time": 1.0}
+    spec = ss.Spec(n=21, alpha=0.3, n_samples=2, instances=3, sampler=sampler, keep=["path"])
+    found = [
+        {row.task["instance"]: row for row in ss.sweep(one, tmp_path / f"{name}.db", "serial").rows(arrays=True)}
+        for name, one in (("gpu", spec.with_options(device="gpu")), ("auto", spec.with_options(device="auto")))
+    ]
+    assert len(found[0]) == len(found[1]) == 3
+    for number, row in found[0].items():
+        problem = problem_of(Task(row.task))
+        seeds = [Task(other.task).seed for other in (row, found[1][number])]
+        assert seeds[0] != seeds[1]
+        here = localize(problem, 2, rng=seeds[0], step=0.5, final_time=1.0, progress=False)
+        np.testing.assert_allclose(row.arrays["path_overlap"], here.info["overlap"], atol=3e-5)
+
+
+def test_a_device_draws_the_noise_of_the_processor(emulated):  # noqa: F811
+    seeds = [seed_sequence(5), seed_sequence(6)]
+    noise, n = GpuNoise(seeds, 20_001, 2), 20_001
+    first, second = noise.draw(np.arange(4)).copy(), noise.draw(np.array([0, 3])).copy()
+    for number, seed in enumerate(seeds):
+        for j in range(2):
+            stream = generator(seed, j, 0)
+            np.testing.assert_array_almost_equal_nulp(first[number, :, j], stream.standard_normal(n, np.float32))
+            if (number, j) in ((0, 0), (1, 1)):
+                drawn = stream.standard_normal(n, np.float32)
+                np.testing.assert_array_almost_equal_nulp(second[number, :, j], drawn)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.7, 1.0])
 def test_the_table_of_responses_holds_the_channel(temperature):
-    problem = ss.Perceptron.random(n=11, alpha=0.5, target=ss.Target(temperature=temperature), rng=0)
-    table = response_table(problem).astype(float)
+    target = ss.Target(temperature=temperature)
+    table = response_table(target).astype(float)
     x = np.linspace(-3.99, 11.9, 501)
-    _, g, dg = problem.target.channel(x, 1.0)
+    _, g, dg = target.channel(x, 1.0)
     t = (x + 4) * (_MIDDLE / 16)
     cell = np.floor(t).astype(int)
     f = (t - cell)[:, None]
@@ -44,18 +130,46 @@ def test_the_table_of_responses_holds_the_channel(temperature):
 
 
 def test_what_a_device_does_not_know_gets_a_sentence():
-    spherical = ss.Perceptron.random(n=11, alpha=0.5, target=ss.Target(prior="spherical"), rng=0)
-    assert "±1 weights only" in supported(spherical, False, np.float32)
+    band = ss.Perceptron.random(n=11, alpha=0.5, target=ss.Target(potential="band(1.5)"), rng=0)
+    assert "takes the potentials" in supported(band, False, np.float32)
     problem = ss.Perceptron.random(n=11, alpha=0.5, rng=0)
     assert "float32" in supported(problem, False, np.float64)
     assert "variances='scalar'" in supported(problem, True, np.float32)
     assert supported(problem, False, np.float32) == ""
+    with pytest.raises(ValueError, match="one shape"):
+        localize_many([problem, band])
+    with pytest.raises(ValueError, match="a seed for each"):
+        localize_many([problem], rng=[1, 2])
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
 @pytest.mark.parametrize("alpha", [0.3, 0.5])
 def test_a_device_localizes_as_the_processor_does(alpha):
-    there, here = both(1001, 16, alpha)
+    there, here = both(ss.Perceptron.random(n=1001, alpha=alpha, rng=1), 16)
     assert (there.weights == here.weights).mean() > 0.999
     np.testing.assert_allclose(there.info["overlap"][:5], here.info["overlap"][:5], atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+@pytest.mark.parametrize("name", CHANNELS)
+def test_every_channel_localizes_on_a_device_as_on_the_processor(name, patterns):
+    problem = ss.Perceptron.random(n=301, alpha=0.2, target=CHANNELS[name], patterns=patterns, rng=1)
+    there, here = both(problem, 4, variances="scalar", final_time=2.0)
+    np.testing.assert_allclose(there.info["overlap"], here.info["overlap"], atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
+@pytest.mark.parametrize("prior", ["binary", "spherical"])
+def test_many_problems_on_a_device_are_what_each_is_alone(prior):
+    target = ss.Target(prior=prior, margin=0.0 if prior == "binary" else -0.5)
+    problems = [ss.Perceptron.random(n=501, alpha=0.3, target=target, rng=seed) for seed in range(6)]
+    together = localize_many(problems, 12, rng=range(6), device="gpu", progress=False)
+    for seed, there in enumerate(together):
+        here = localize(problems[seed], 12, rng=seed, device="gpu", progress=False)
+        np.testing.assert_allclose(there.info["overlap"][:5], here.info["overlap"][:5], atol=1e-5)
+        assert np.isclose(there.weights, here.weights, atol=1e-2).mean() > 0.99

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import solspace as ss
@@ -34,6 +36,13 @@ def test_an_unknown_device_is_named():
 def test_sources_are_packaged():
     for name in cuda.PARTS:
         assert "__global__" in cuda.source(name)
+
+
+def test_the_wheel_holds_the_sources():
+    wheel = pytest.importorskip("hatchling.builders.wheel")
+    root = Path(__file__).parents[2]
+    held = {Path(file.distribution_path).name for file in wheel.WheelBuilder(str(root)).recurse_included_files()}
+    assert {part for parts in cuda.PARTS.values() for part in parts} <= held
 
 
 @pytest.mark.parametrize("m", [1, 63, 500, 2500, 5000, 20_000, 50_000])

@@ -1,8 +1,9 @@
 """Tasks on a GPU: many at a time, packed by this process, since one card is best fed by one process.
 
-Tasks of samplers that can draw from many problems at once (`Sampler.draw_many`) go to the device together; its
-problems are drawn by threads meanwhile. A batch that fails as a whole is tried again task by task, so that one bad
-task does not cost the others their results.
+Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `draw_many`, the
+longest ones first, which runs them side by side and hands each back when it is done; their problems are drawn by
+threads meanwhile. A lot that fails is tried again task by task, so that one bad task does not cost the others their
+results.
 """
 
 from __future__ import annotations
@@ -10,28 +11,48 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from solspace.experiments.executors import cores
-from solspace.experiments.samplers import find
+from solspace.experiments.samplers import count, find
 from solspace.experiments.sampling import observed, problem_of
 from solspace.experiments.tasks import Task, finished, run
+from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.store import Result
 
-CHAINS = 8192
-"""Chains that keep a device busy: a batch is not made larger."""
+CHAINS = 2048
+"""Samples in a lot at the most."""
 _WINDOW = 50_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
+_AHEAD = 3
+"""Lots whose problems are drawn before their turn."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasks of one shape and the problems that threads draw for them."""
+
+    tasks: Sequence[Task]
+    problems: Sequence[Future[Perceptron]]
+
+    def drawn(self) -> list[Perceptron]:
+        """Return the problems."""
+        return [problem.result() for problem in self.problems]
 
 
 def packs(task: Task) -> bool:
     """Return whether the task wants a GPU and can share it with others."""
     values = task.values
     wanted = values["kind"] == "sample" and values["options"].get("device") in ("gpu", "auto")
-    if not wanted or find(values["sampler"]).draw_many is None:
+    if not wanted or find(values["sampler"]).draw_many is None or not find(values["sampler"]).fits_device(values):
         return False
     from solspace.samplers.device import resolve
 
@@ -42,64 +63,92 @@ def packs(task: Task) -> bool:
 
 
 def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
-    """Yield results of tasks that `packs` accepts, a batch at a time."""
-    with ThreadPoolExecutor(n_workers or cores()) as pool:
-        batches = _batches(iter(tasks), _room())
-        ahead = _drawn(next(batches, []), pool)
-        while ahead:
-            batch, problems = ahead
-            ahead = _drawn(next(batches, []), pool)
-            yield from _run(batch, [problem.result() for problem in problems])
+    """Yield results of tasks that `packs` accepts, a lot at a time."""
+    tasks, room = iter(tasks), _room()
+    with ThreadPoolExecutor(n_workers or cores()) as pool, _quick_turns():
+        while window := list(itertools.islice(tasks, _WINDOW)):
+            window.sort(key=lambda task: (task.values["sampler"], -_work(task), _company(task)))
+            for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
+                mine = list(own)
+                draw_many = find(name).draw_many
+                assert draw_many is not None
+                begun = time.perf_counter()
+                for batch, many in draw_many(_ahead(_lots(mine, room), pool), mine):
+                    yield from _results(batch, many, (time.perf_counter() - begun) / len(batch.tasks))
+                    begun = time.perf_counter()
 
 
-def _batches(tasks: Iterator[Task], room: float) -> Iterator[list[Task]]:
-    """Yield lists of tasks that share sampler, options and number of samples, those of one shape side by side."""
-    while window := sorted(itertools.islice(tasks, _WINDOW), key=lambda task: (_company(task), _bytes(task))):
-        for _, group in itertools.groupby(window, key=_company):
-            batch: list[Task] = []
-            size = 0.0
-            for task in group:
-                size += _bytes(task)
-                if batch and (size > room or (len(batch) + 1) * task.values["n_samples"] > CHAINS):
-                    yield batch
-                    batch, size = [], _bytes(task)
-                batch.append(task)
-            yield batch
+@contextmanager
+def _quick_turns() -> Iterator[None]:
+    """Let threads hand on the interpreter soon: the one that feeds the device must not wait for those that draw."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(2e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def _results(batch: Batch, many: Any, seconds: float) -> Iterator[Result]:
+    if isinstance(many, Exception):
+        yield from map(run, batch.tasks)
+        return
+    for task, problem, samples in zip(batch.tasks, batch.drawn(), many):
+        yield finished(task, *observed(task, problem, samples), seconds=seconds)
+
+
+def _lots(tasks: Iterable[Task], room: float) -> Iterator[list[Task]]:
+    """Yield lists of tasks that share everything but instance and seed, and fit into the device's memory."""
+    for _, group in itertools.groupby(tasks, key=_company):
+        lot: list[Task] = []
+        for task in group:
+            count = len(lot) + 1
+            if lot and (count * _bytes(task) > room or count * task.values["n_samples"] > CHAINS):
+                yield lot
+                lot = []
+            lot.append(task)
+        yield lot
+
+
+def _ahead(lots: Iterator[list[Task]], pool: ThreadPoolExecutor) -> Iterator[Batch]:
+    """Yield the lots with their problems; threads draw those of the next ones meanwhile."""
+    drawn: deque[Batch] = deque()
+    for lot in lots:
+        drawn.append(Batch(lot, [pool.submit(_problem, task) for task in lot]))
+        if len(drawn) > _AHEAD:
+            yield drawn.popleft()
+    yield from drawn
+
+
+def _problem(task: Task) -> Perceptron:
+    """Return the problem of a task; random ±1 patterns stay packed, since only the device looks at them."""
+    values = task.values
+    if values["patterns"] != "binary":
+        return problem_of(task)
+    from solspace.samplers.gpu_patterns import PackedPerceptron
+
+    seed = task.seed_from("seed", "n", "alpha", "patterns", "instance")
+    return PackedPerceptron(values["n"], count(task.values), Target.from_dict(values["target"]), rng=seed)
 
 
 def _company(task: Task) -> str:
+    return json.dumps({name: value for name, value in task.values.items() if name != "instance"}, sort_keys=True)
+
+
+def _work(task: Task) -> float:
     values = task.values
-    return json.dumps([values["sampler"], values["options"], values["n_samples"], values["patterns"]], sort_keys=True)
+    return find(values["sampler"]).work(values["n"], count(task.values), values["n_samples"], values["options"])
 
 
 def _bytes(task: Task) -> float:
-    """Return the size of the task's patterns in this machine's memory."""
-    entries = task.values["n"] ** 2 * task.values["alpha"]
-    return entries * (1 if task.values["patterns"] == "binary" else 4)
+    """Return the size of the task's patterns: chains take those of ±1 as bits."""
+    bits = task.values["patterns"] == "binary" and task.values["sampler"] != "asl"
+    return task.values["n"] * count(task.values) * (1 / 8 if bits else 4)
 
 
 def _room() -> float:
-    """Return the bytes of patterns in a batch: an eighth of the memory, since two batches are held at a time."""
+    """Return the bytes of a lot's patterns: a fraction of the memory, since several lots are held at a time."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 8
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 32
     except (AttributeError, ValueError, OSError):
         return 1e9
-
-
-def _drawn(batch: list[Task], pool: ThreadPoolExecutor) -> tuple[list[Task], list[Future[Perceptron]]] | None:
-    return (batch, [pool.submit(problem_of, task) for task in batch]) if batch else None
-
-
-def _run(batch: list[Task], problems: list[Perceptron]) -> Iterator[Result]:
-    values = batch[0].values
-    start = time.perf_counter()
-    try:
-        draw_many = find(values["sampler"]).draw_many
-        assert draw_many is not None
-        many = draw_many(problems, values["n_samples"], [task.seed for task in batch], values["options"])
-    except Exception:
-        yield from map(run, batch)
-        return
-    seconds = (time.perf_counter() - start) / len(batch)
-    for task, problem, samples in zip(batch, problems, many):
-        yield finished(task, *observed(task, problem, samples), seconds=seconds)

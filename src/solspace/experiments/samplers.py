@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from solspace.experiments.checks import Check, number, one_of, sweeps, whole
+from solspace.measure import Target
 from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
@@ -17,6 +18,7 @@ from solspace.samples import Samples
 
 DEVICES = ("cpu", "gpu", "auto")
 Draw = Callable[[Perceptron, int, RNG, Mapping[str, Any]], Samples]
+DrawMany = Callable[[Iterable[Any], Sequence[Any]], Iterator[tuple[Any, list[Samples] | Exception]]]
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,11 @@ class Sampler:
     path
         Names in `samples.info` of what `keep = ["path"]` keeps.
     draw_many
-        (problems, n_samples, seeds, options) -> list of Samples, all at once on a device; None where there is no such
-        thing.
+        (batches, all their tasks) -> (batch, its list of Samples or the error it met), one after another and in any
+        order, many at once on a device; None where there is no such thing. A batch (`device.Batch`) holds tasks that
+        differ only in their instance.
+    fits_device
+        Task's values -> whether `draw_many` can do what they ask for; elsewhere the sampler says what it cannot do.
     anywhere
         Whether the samples are the same on every device: then a result made on one stands for all.
     """
@@ -53,7 +58,8 @@ class Sampler:
     check: Callable[[int, Any], None] = lambda n, target: None
     numbers: Callable[[Samples], dict[str, float]] = lambda samples: {}
     path: tuple[str, ...] = ()
-    draw_many: Callable[[Sequence[Perceptron], int, Sequence[int], Mapping[str, Any]], list[Samples]] | None = None
+    draw_many: DrawMany | None = None
+    fits_device: Callable[[Mapping[str, Any]], bool] = lambda values: True
     anywhere: bool = False
 
 
@@ -78,6 +84,31 @@ def _localize(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[st
         return localize(problem, n_samples, rng, progress=False, **options)
 
 
+def _localize_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    from solspace.samplers.localize import localize_many
+
+    for batch in batches:
+        values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
+        made: list[Samples] | Exception
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = localize_many(batch.drawn(), values["n_samples"], seeds, progress=False, **values["options"])
+        except Exception as error:
+            made = error
+        yield batch, made
+
+
+def _localizes_on_device(values: Mapping[str, Any]) -> bool:
+    """Return whether `localize` can do on a device what a task asks for."""
+    from solspace.samplers.gpu_messages import form
+
+    options = values["options"]
+    scalar = options.get("variances", "auto" if values["patterns"] == "binary" else "full") != "full"
+    single = options.get("precision", "float32") == "float32"
+    return scalar and single and form(Target.from_dict(values["target"])) is not None
+
+
 def _localize_numbers(samples: Samples) -> dict[str, float]:
     """Return AMP's iterations a sample, the fraction of its calls that missed their tolerance, and the largest λ."""
     info = samples.info
@@ -98,13 +129,28 @@ def _annealer(schedule: str) -> Draw:
     return draw
 
 
-def _annealer_of_many(schedule: str) -> Any:
-    def draw_many(
-        problems: Sequence[Perceptron], n_samples: int, seeds: Sequence[int], options: Mapping[str, Any]
-    ) -> list[Samples]:
-        from solspace.samplers.gpu_anneal import anneal_many
+def count(values: Mapping[str, Any]) -> int:
+    """Return the number of constraints of a random problem."""
+    return max(1, round(values["alpha"] * values["n"]))
 
-        return anneal_many(problems, n_samples, schedule=schedule, rng=seeds, progress=False, **options)
+
+def _annealer_of_many(schedule: str) -> DrawMany:
+    def draw_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        from solspace.samplers.gpu_anneal import Lot, flow, warm
+
+        company = sum(task.values["n_samples"] for task in tasks)
+        for mode in ("sample", "solve"):
+            asked = [t.values for t in tasks if t.values["options"].get("mode", "sample") == mode]
+            binary = {(v["n"], count(v)) for v in asked if v["patterns"] == "binary"}
+            warm(binary, company, mode == "solve")
+
+        def lot(batch: Any) -> Lot:
+            values = batch.tasks[0].values
+            options = {name: value for name, value in values["options"].items() if name != "device"}
+            seeds = [task.seed for task in batch.tasks]
+            return Lot(batch.drawn, seeds, values["n_samples"], schedule=schedule, tag=batch, **options)
+
+        return ((given.tag, made) for given, made in flow(map(lot, batches), company))
 
     return draw_many
 
@@ -142,7 +188,8 @@ SAMPLERS: dict[str, Sampler] = {
     "exact": Sampler(_exact, 1, work=lambda n, m, k, options: 2.0**n * m, check=_check_exact),
     "asl": Sampler(
         _localize, 1, work=lambda n, m, k, options: float(n) * m * k, numbers=_localize_numbers, options=_LOCALIZE,
-        path=("t", "overlap", "iterations", "converged", "instability"),
+        path=("t", "overlap", "iterations", "converged", "instability"), draw_many=_localize_many,
+        fits_device=_localizes_on_device,
     ),
     "tau": Sampler(
         _annealer("tau"), 1, work=_annealing_work, check=_check_annealing, numbers=_annealing_numbers,

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.measure.potentials import Log
 from solspace.numerics import progress as bars
 from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG, seed_sequence
@@ -136,7 +135,7 @@ def anneal(
     store.remove()
     info = {"sampler": name, "mode": mode, "path": walker.name, "device": where, "key": key}
     info["wall_time"] = time.perf_counter() - begun
-    return samples_of(problem, plan, chains, info)
+    return samples_of(problem, plan, chains, info, walker.checked(drawn(plan, chains)) if where == "gpu" else None)
 
 
 def _run(
@@ -177,28 +176,30 @@ def _run(
             raise
 
 
-def samples_of(problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, Any]) -> Samples:
-    """Return the samples that `chains` made, and what is known of them."""
+def drawn(plan: Plan, chains: Chains) -> Array:
+    """Return the weights that `chains` drew, those of a chain side by side."""
+    return chains.weights if plan.solve else chains.draws.reshape(-1, chains.weights.shape[1])
+
+
+def samples_of(
+    problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, Any], stabilities: Array | None = None
+) -> Samples:
+    """Return the samples that `chains` made, and what is known of them; `stabilities` where a device computed them."""
     k, n = chains.weights.shape
     draws = 1 if plan.solve else plan.n_draws
-    weights = chains.weights if plan.solve else chains.draws.reshape(k * draws, n)
     done = np.isfinite(chains.energy)
     info |= {
         "n_chains": k,
         "n_draws": draws,
         "n_anneal": plan.n_anneal,
-        "draw_sweep": np.flatnonzero(plan.draw_at >= 0),
         "chain": np.repeat(np.arange(k), draws),
         "draw": np.tile(np.arange(draws), k),
         "acceptance": np.where(done, chains.accepted / n, np.nan),
         "energy": chains.energy,
         "solved_at": chains.solved_at,
-        "temperature": np.array([stage.temperature for stage in plan.stages]),
+        **plan.about,
     }
-    taus = [0.0 if isinstance(stage.potential, Log) else getattr(stage.potential, "tau", None) for stage in plan.stages]
-    if None not in taus:
-        info["tau"] = np.array(taus)
-    return Samples.of(problem.with_target(plan.target), weights, info)
+    return Samples.of(problem.with_target(plan.target), drawn(plan, chains), info, stabilities)
 
 
 def _groups(n_chains: int, n_threads: int | None) -> list[slice]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target
+from solspace.measure.potentials import Log
 from solspace.samplers.schedules import Stage
 
 Array = NDArray[Any]
@@ -48,10 +50,19 @@ class Plan:
     def __len__(self) -> int:
         return len(self.stages)
 
-    @property
+    @cached_property
     def target(self) -> Target:
         """The law that the last stage samples."""
         return self.stages[-1].target
+
+    @cached_property
+    def about(self) -> dict[str, Array]:
+        """Temperatures, τ where all stages have one, and the sweeps that end in a draw."""
+        about = {"draw_sweep": np.flatnonzero(self.draw_at >= 0)}
+        about["temperature"] = np.array([stage.temperature for stage in self.stages])
+        potentials = [stage.potential for stage in self.stages]
+        taus = [0.0 if isinstance(one, Log) else getattr(one, "tau", None) for one in potentials]
+        return about if None in taus else {**about, "tau": np.array(taus)}
 
     @property
     def n_draws(self) -> int:

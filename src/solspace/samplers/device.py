@@ -6,6 +6,7 @@ and falls back to the processor without a word; `"gpu"` says in words what is mi
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -38,7 +39,9 @@ def missing() -> str:
     True
     """
     if find_spec("cupy") is None:
-        return "needs CuPy: pip install 'solspace[gpu]' (or the CuPy wheel of your CUDA version)."
+        return "needs CuPy: pip install 'solspace[gpu]' for CUDA 12, 'solspace[gpu13]' for CUDA 13."
+    # as many launches side by side as the driver allows; read when a process first turns to the device
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     try:
         import cupy
 

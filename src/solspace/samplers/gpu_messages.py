@@ -1,30 +1,36 @@
-"""Approximate message passing on a CUDA device: `samplers.messages` for ±1 weights and scalar variances.
+"""Approximate message passing on a CUDA device: `samplers.messages` with scalar variances, for problems of one shape.
 
 Patterns of ±1 are exact in bfloat16, and a float32 number is the sum of three bfloat16 numbers to its last bit but
 one. So the products X m and Xᵀ g are one product each with a three times wider operand on the tensor cores, added in
 float32: more accurate than a float32 product, and faster than one in TF32, which rounds to 11 bits. Other patterns use
-float32 products.
+float32 products. The constraints' response is read from a table of one variable (`response_table`), to which every
+power law, tilted or not, and every step of the weight at the margin comes down.
+
+Arrays are (problems, rows, k): k columns, samples, to a problem.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.measure import Target
 from solspace.measure.channels import power_derivatives
-from solspace.measure.potentials import Log, Uniform
-from solspace.measure.priors import Binary
+from solspace.measure.potentials import Errors, Hinge, Log, LogQuadratic, Uniform
+from solspace.measure.priors import Binary, Spherical
 from solspace.problem import Perceptron
 from solspace.samplers.device import cupy
+from solspace.samplers.gpu_patterns import PackedPerceptron
 from solspace.samplers.kernels.cuda import kernel
-from solspace.samplers.messages import VARIANCE_FLOOR, second_moment
-from solspace.samplers.relaxation import TOSSING
+from solspace.samplers.messages import second_moment
 
 Array = NDArray[Any]
-_ROWS, _STRIPS, _MIDDLE, _SIDE, _LEFT, _RIGHT = 64, 8, 1024, 64, -4.0, 12.0
+_MIDDLE, _SIDE, _LEFT, _RIGHT = 1024, 64, -4.0, 12.0
 """Constants of `kernels/cuda/messages.cu`."""
 _BFLOAT, _FLOAT, _COMPUTE = 14, 0, 68
 """What cuBLAS calls bfloat16, float32, and sums in float32."""
@@ -33,10 +39,11 @@ _BFLOAT, _FLOAT, _COMPUTE = 14, 0, 68
 def supported(problem: Perceptron, full: bool, dtype: Any) -> str:
     """Return what keeps the problem from running on a device, as a sentence; empty if nothing does."""
     target = problem.target
-    if not isinstance(target.prior, Binary):
-        return f"On a device localize takes ±1 weights only; got {target.prior}. Use device='cpu'."
-    if not isinstance(target.potential, (Log, Uniform)):
-        return f"On a device localize takes the potentials log and uniform; got {target.potential}. Use device='cpu'."
+    if not isinstance(target.prior, (Binary, Spherical)):
+        return f"On a device localize takes binary and spherical weights; got {target.prior}. Use device='cpu'."
+    if form(target) is None:
+        names = "uniform, log, LogQuadratic, hinge and errors"
+        return f"On a device localize takes the potentials {names}; got {target.potential}. Use device='cpu'."
     if full:
         return "On a device localize takes variances='scalar' only; give that, or use device='cpu'."
     if np.dtype(dtype) != np.float32:
@@ -44,106 +51,106 @@ def supported(problem: Perceptron, full: bool, dtype: Any) -> str:
     return ""
 
 
-class GpuMessages:
-    """Means (n, k), responses (m, k) and variances (k,) of `k` fields on the device, and one iteration on them."""
+def form(target: Target) -> tuple[int, float, float, float] | None:
+    """Return the weight of a constraint as the kernel takes it: FORM, its two numbers, and the table's exponent.
 
-    def __init__(self, problem: Perceptron, k: int) -> None:
-        self.cupy, self.problem, self.k = cupy(), problem, k
-        self.n, self.m = problem.n, problem.m
-        self.scale, self.moment = np.float32(1 / np.sqrt(problem.n)), second_moment(problem)
-        self.parts = 3 if problem.has_binary_patterns and _blas() is not None else 1
-        self.patterns = self._send()
-        self.table = self.cupy.asarray(response_table(problem))
-        zeros = self.cupy.zeros
-        self.mean, self.g = zeros((self.n, k), np.float32), zeros((self.m, k), np.float32)
-        self.variance = self.cupy.full(k, self.moment).astype(np.float32)
-        self.instability, self.width = zeros(k, np.float32), self.cupy.full(k, 1.0).astype(np.float32)
+    >>> form(Target(potential="log", temperature=0.5))
+    (0, 0.0, 0.0, 2.0)
+    """
+    potential, beta = target.potential, target.beta
+    if isinstance(potential, Log):
+        return 0, 0.0, 0.0, beta
+    if isinstance(potential, Uniform) or (isinstance(potential, (Hinge, Errors)) and np.isinf(beta)):
+        return 0, 0.0, 0.0, 0.0
+    if isinstance(potential, LogQuadratic) and potential.quadratic >= 0:
+        return 1, beta * potential.linear, beta * potential.quadratic, beta
+    if isinstance(potential, Errors):
+        return 2, beta, float(-np.expm1(-beta)), 0.0
+    if isinstance(potential, Hinge):
+        return 3, beta, 0.0, 0.0
+    return None
 
-    def _send(self) -> Any:
+
+class GpuPatterns:
+    """The patterns of problems of one shape on the device, and products with them."""
+
+    def __init__(self, problems: Sequence[Perceptron]) -> None:
+        self.cupy = cupy()
+        self.m, self.n = problems[0].m, problems[0].n
+        self.parts = 3 if all(p.has_binary_patterns for p in problems) and _blas() is not None else 1
+        self.moments = np.array([second_moment(problem) for problem in problems])
+        kind = np.uint16 if self.parts == 3 else np.float32
+        self.matrix = self.cupy.empty((len(problems), self.m, self.n), kind)
+        for number, problem in enumerate(problems):
+            self._send(problem, self.matrix[number])
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def _send(self, problem: Perceptron, to: Any) -> None:
         if self.parts == 1:
-            return self.cupy.asarray(np.ascontiguousarray(self.problem.patterns, dtype=np.float32))
-        minus = self.cupy.asarray(self.problem.patterns) < 0
-        return minus.astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80)
+            to[...] = self.cupy.asarray(np.ascontiguousarray(problem.patterns, dtype=np.float32))
+            return
+        packed = isinstance(problem, PackedPerceptron)
+        given = self.cupy.asarray(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
+        signs = kernel("patterns", "from_bits" if packed else "from_signs")
+        signs((-(-to.size // 256),), (256,), (given, np.int64(to.size), to))
+
+    def of(self, numbers: Array) -> GpuPatterns:
+        """Return the patterns of some of the problems, a copy."""
+        few = object.__new__(GpuPatterns)
+        few.__dict__.update(self.__dict__)
+        few.matrix, few.moments = self.matrix[self.cupy.asarray(numbers)], self.moments[numbers]
+        return few
+
+    def product(self, given: Any, out: Any, transposed: bool) -> None:
+        """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1."""
+        if self.parts == 1:
+            left = self.matrix.transpose(0, 2, 1) if transposed else self.matrix
+            out[...] = left @ given
+            return
+        # row-major (rows, columns) is column-major (columns, rows): out' = given' · patterns', or given' · patterns
+        width, rows, inner = given.shape[2], out.shape[1], given.shape[1]
+        _blas().gemmStridedBatchedEx(
+            self.cupy.cuda.device.get_cublas_handle(), 0, int(transposed), width, rows, inner, _ONE.ctypes.data,
+            given.data.ptr, _BFLOAT, width, width * inner, self.matrix.data.ptr, _BFLOAT, self.n, self.m * self.n,
+            _ZERO.ctypes.data, out.data.ptr, _FLOAT, width, width * rows, len(self), _COMPUTE, 99,
+        )  # fmt: skip
+
+    def stabilities(self, signs: Any) -> Array | None:
+        """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k); None where the host must do it."""
+        if self.parts == 1:
+            return None
+        out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
+        self.product((signs < 0).astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80), out, False)
+        counted = self.cupy.ascontiguousarray(out.transpose(0, 2, 1)).get().astype(np.float64)
+        counted /= np.sqrt(self.n)
+        return counted
+
+
+class GpuMessages:
+    """Means (problems, n, k), responses (problems, m, k), variances and the rest (width,) of all columns."""
+
+    def __init__(self, problems: Sequence[Perceptron], k: int) -> None:
+        self.cupy, self.k = cupy(), k
+        self.target, self.n, self.m = problems[0].target, problems[0].n, problems[0].m
+        self.patterns = GpuPatterns(problems)
+        self.width = len(problems) * k
+        self.table = self.cupy.asarray(response_table(self.target))
+        zeros = self.cupy.zeros
+        self.field, self.mean = (zeros((len(problems), self.n, k), np.float32) for _ in range(2))
+        self.g = zeros((len(problems), self.m, k), np.float32)
+        moments = np.repeat(self.patterns.moments, k).astype(np.float32)
+        self.moment, self.variance = self.cupy.asarray(moments), self.cupy.asarray(moments)
+        self.instability, self.spread = (self.cupy.asarray(np.full(self.width, x, np.float32)) for x in (0.0, 1.0))
 
     def state(self) -> list[Any]:
         """Return the arrays that the next iteration depends on, columns last."""
-        return [self.mean, self.g, self.variance, self.instability, self.width]
+        return [self.mean, self.g, self.variance, self.instability, self.spread]
 
-    def take(self, lanes: Array) -> GpuMessages:
-        """Return messages of the columns `lanes` alone, a copy."""
-        few = object.__new__(GpuMessages)
-        few.__dict__.update(self.__dict__)
-        chosen = self.cupy.asarray(lanes)
-        few.k = len(lanes)
-        few.mean, few.g, few.variance, few.instability, few.width = (part[..., chosen].copy() for part in self.state())
-        return few
-
-    def put(self, few: GpuMessages, lanes: Array) -> None:
-        """Write the columns of `few` to the columns `lanes`."""
-        chosen = self.cupy.asarray(lanes)
-        for own, given in zip(self.state(), few.state()):
-            own[..., chosen] = given
-
-
-class Iteration:
-    """A batch of messages on their way to a fixed point at `field`; nothing in `step` waits for the device."""
-
-    def __init__(
-        self, messages: GpuMessages, field: Any, tolerance: Array, damping: Array, cap: Array, count: Array, best: Array
-    ) -> None:
-        self.messages, self.field, device = messages, field, messages.cupy
-        k, n, m, parts = messages.k, messages.n, messages.m, messages.parts
-        operand = np.uint16 if parts == 3 else np.float32
-        self.into, self.back = device.empty((n, parts * k), operand), device.empty((m, parts * k), operand)
-        self.forward, self.backward = device.empty((m, parts * k), np.float32), device.empty((n, parts * k), np.float32)
-        self.strips = -(-m // _ROWS), -(-n // _ROWS)
-        self.sums = [device.empty((max(self.strips), k), np.float32) for _ in range(3)]
-        self.precision, self.roughness = device.empty(k, np.float32), device.empty(k, np.float32)
-        sent = device.asarray(np.array([tolerance, damping, cap, 1 - damping, best, np.zeros(k)], np.float32))
-        self.tolerance, self.damping, self.cap, self.weight, self.best, self.residual = sent
-        whole = device.asarray(np.array([count, np.zeros(k), np.full(k, k)], np.int32))
-        self.count, self.outcome, self.moving = whole
-        self._run("split", self.strips[1], messages.mean, *_ints(n, k), self.into)
-
-    def _run(self, name: str, strips: int, *arguments: Any) -> None:
-        found = kernel("messages", name, (("PARTS", self.messages.parts),))
-        wide = -(-self.messages.k // 32)
-        if name in ("control", "precisions"):
-            found((-(-self.messages.k // 128),), (128,), arguments)
-        else:
-            found((wide, strips), (32, _STRIPS), arguments)
-
-    def step(self) -> None:
-        """Make one iteration of all columns that still move."""
-        own, k, n, m = self.messages, self.messages.k, self.messages.n, self.messages.m
-        alpha = m / n * own.moment
-        self._product(self.into, self.forward, transposed=False)
-        margin = np.float32(own.problem.target.margin)
-        self._run("respond", self.strips[0], self.forward, own.scale, margin, own.variance, self.weight, own.table,
-                  *_ints(m, k), own.g, self.back, *self.sums[:2])  # fmt: skip
-        self._run("precisions", 0, *self.sums[:2], *_ints(self.strips[0]), np.float32(alpha), *_ints(m, k),
-                  self.precision, self.roughness)  # fmt: skip
-        self._product(self.back, self.backward, transposed=True)
-        self._run("estimate", self.strips[1], self.backward, own.scale, self.field, self.precision, self.weight,
-                  *_ints(n, k), own.mean, self.into, *self.sums)  # fmt: skip
-        floats = (own.moment, alpha * own.moment, VARIANCE_FLOOR / n, TOSSING)
-        self._run("control", 0, *self.sums, *_ints(self.strips[1], n, k), *map(np.float32, floats), self.roughness,
-                  self.damping, self.tolerance, self.cap, own.variance, own.instability, own.width, self.weight,
-                  self.best, self.residual, self.count, self.outcome, self.moving)  # fmt: skip
-
-    def _product(self, given: Any, out: Any, transposed: bool) -> None:
-        own, device = self.messages, self.messages.cupy
-        if own.parts == 1:
-            out[...] = (own.patterns.T if transposed else own.patterns) @ given
-            return
-        # row-major (rows, columns) is column-major (columns, rows): out' = given' · patterns', or given' · patterns
-        blas, width, (m, n) = _blas(), own.parts * own.k, own.patterns.shape
-        rows, inner = (n, m) if transposed else (m, n)
-        blas.gemmEx(
-            device.cuda.device.get_cublas_handle(), 0, int(transposed), width, rows, inner, _ONE.ctypes.data,
-            given.data.ptr, _BFLOAT, width, own.patterns.data.ptr, _BFLOAT, n, _ZERO.ctypes.data,
-            out.data.ptr, _FLOAT, width, _COMPUTE, 99,
-        )  # fmt: skip
+    def by_problem(self, part: Any) -> Any:
+        """Return an array with its columns as (problems, ..., k)."""
+        return part.reshape(len(self.patterns), self.k) if part.ndim == 1 else part
 
 
 def _blas() -> Any:
@@ -152,24 +159,25 @@ def _blas() -> Any:
         return None
     from cupy_backends.cuda.libs import cublas
 
-    return cublas if hasattr(cublas, "gemmEx") else None
+    return cublas if hasattr(cublas, "gemmStridedBatchedEx") else None
 
 
 _ONE, _ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
 
 
-def _ints(*values: int) -> tuple[Any, ...]:
-    return tuple(map(np.int32, values))
-
-
-def response_table(problem: Perceptron) -> Array:
+def response_table(target: Target) -> Array:
     """Return ρ(x) and its slope, x = (ω - κ)/√V, as the device interpolates them: (cells, 2) float32.
 
     The middle x = -4 .. 12 on an even grid; the far left as -x (ρ + x) and slope in -1/x; the far right as x ρ and
     x² slope in 1/x. All are smooth, so that a cubic through four neighbours is exact to float32.
     """
-    target = problem.target
-    beta = 1 / target.temperature if isinstance(target.potential, Log) else 0.0
+    found = form(target)
+    assert found is not None
+    return _table(found[3])
+
+
+@lru_cache(maxsize=16)
+def _table(beta: float) -> Array:
     middle = _LEFT + (np.arange(_MIDDLE + 3) - 1) * ((_RIGHT - _LEFT) / _MIDDLE)
     cells = (np.arange(_SIDE + 3) - 1) / _SIDE
     # the outermost points stand in for x = ∓∞ and beyond, where the functions are even in 1/x to the order that counts

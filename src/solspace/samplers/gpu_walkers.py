@@ -7,6 +7,7 @@ the weights and what was recorded.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from solspace.samplers import fixedpoint
 from solspace.samplers.chains import Chains, Plan
 from solspace.samplers.device import cupy
 from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
+from solspace.samplers.gpu_patterns import PackedPerceptron
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.landscape import Lattice, landscapes
 from solspace.samplers.walkers import met_range
@@ -29,6 +31,13 @@ _PART = 1 << 30
 _FORM = ("forms", "marks", "margins", "kt", "unit")
 _SHARED = 200 << 10
 """Bytes of shared memory within which sites are put in order."""
+_streams: list[Any] = []
+"""Streams that no walker uses; CuPy's memory belongs to streams, so that they are worth keeping."""
+
+
+def processors() -> int:
+    """Return the number of multiprocessors of the device."""
+    return int(cupy().cuda.Device().attributes["MultiProcessorCount"])
 
 
 class GpuWalker:
@@ -44,7 +53,8 @@ class GpuWalker:
 
     def __init__(self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int) -> None:
         self.cupy = cupy()
-        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.stream = _streams.pop() if _streams else self.cupy.cuda.Stream(non_blocking=True)
+        weakref.finalize(self, _streams.append, self.stream)
         self.problems, self.plan = problems, plan
         self.n, self.m = problems[0].n, problems[0].m
         rows = np.arange(len(problems) * n_chains, dtype=np.int32)
@@ -72,6 +82,15 @@ class GpuWalker:
         """Return energies ΣU from the kernel's integers."""
         raise NotImplementedError
 
+    def checked(self, weights: Array) -> Array | None:
+        """Return the stabilities of `weights` (draws of each chain side by side), or None: the host computes them."""
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the launch under way is over."""
+        return bool(self.stream.done)
+
     def first_weights(self) -> Array:
         """Return independent fair signs for every chain, (k, n) int8."""
         k, blocks = len(self.instance_of), -(-self.n // 128)
@@ -87,13 +106,10 @@ class GpuWalker:
         self.solved_at = self.cupy.asarray(chains.solved_at)
         self.stopped = self.cupy.asarray(chains.stopped.astype(np.uint8))
         self.cached = self._cache()
-        self.cupy.cuda.Device().synchronize()
+        self.cupy.cuda.get_current_stream().synchronize()  # what comes before the launches, which have their own stream
 
     def _crowd(self, company: int) -> int:
         return max(company, len(self.instance_of))
-
-    def _processors(self) -> int:
-        return int(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
 
     def _shared(self) -> int:
         return int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
@@ -190,7 +206,7 @@ class GpuIntegerWalker(GpuWalker):
         self.columns = self._pack()
 
     def _layout(self, company: int) -> IntegerLayout:
-        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), self._processors())
+        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors())
         if layout.shared_bytes > self._shared():
             raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
         return layout
@@ -198,23 +214,31 @@ class GpuIntegerWalker(GpuWalker):
     def _pack(self) -> Any:
         layout, device = self.layout, self.cupy
         packed = device.empty((len(self.problems), self.n, layout.words, layout.threads), np.uint32)
-        pack = kernel("chains", "pack_columns")
         width = max(1, _PART // self.m)
         for number, problem in enumerate(self.problems):
+            if isinstance(problem, PackedPerceptron):
+                self._pack_part("pack_bits", device.asarray(problem.bits), self.n, packed[number])
+                continue
             for first in range(0, self.n, width):
                 part = device.asarray(np.ascontiguousarray(problem.patterns[:, first : first + width]))
-                sizes = map(np.int32, (self.m, part.shape[1], layout.words, layout.threads))
-                grid = (-(-part.shape[1] // 128), layout.words * layout.threads)
-                pack(grid, (128,), (part, *sizes, packed[number, first:]))
+                self._pack_part("pack_columns", part, part.shape[1], packed[number, first:])
         return packed
 
+    def _pack_part(self, name: str, given: Any, columns: int, packed: Any) -> None:
+        words, threads = self.layout.words, self.layout.threads
+        sizes = map(np.int32, (self.m, columns, words, threads))
+        kernel("chains", name)((-(-columns // 128), words * threads), (128,), (given, *sizes, packed))
+
     def _cache(self) -> Any:
-        layout, k = self.layout, len(self.weights)
+        return self._levels(self.weights, self.instance_of)
+
+    def _levels(self, weights: Any, instance_of: Any) -> Any:
+        layout, k = self.layout, len(weights)
         levels = self.cupy.empty((k, layout.slots, layout.threads), np.uint16)
         sizes = map(np.int32, (self.n, layout.words, layout.threads, layout.slots, self.lattice.base))
         place = kernel("chains", "place")
         grid = (k, -(-layout.words * layout.threads // 128))
-        place(grid, (128,), (self.columns, self.instance_of, self.weights, *sizes, levels))
+        place(grid, (128,), (self.columns, instance_of, weights, *sizes, levels))
         return levels
 
     def prepare(self, sweeps: slice) -> Any:
@@ -222,9 +246,21 @@ class GpuIntegerWalker(GpuWalker):
         return landscapes(self.plan.stages[sweeps], self.lattice)
 
     def stabilities(self) -> Array:
-        """Return the stabilities (k, m) of all chains, exactly those computed from the patterns."""
-        levels = self.cached.reshape(len(self.weights), -1)[:, : self.m].get().astype(np.int64)
-        return (2 * (levels + self.lattice.base) - self.n - 2) / np.sqrt(self.n)
+        """Return the stabilities (k, m) of all chains as the kernel keeps them, exactly those of their weights."""
+        return self._stabilities(self.cached)
+
+    def checked(self, weights: Array) -> Array:
+        """Return the stabilities of `weights`, computed from the patterns on the device."""
+        draws = len(weights) // len(self.instance_of)
+        with self.stream:
+            return self._stabilities(self._levels(self.cupy.asarray(weights), self.instance_of.repeat(draws)))
+
+    def _stabilities(self, levels: Any) -> Array:
+        counted = levels.reshape(len(levels), -1)[:, : self.m].get().astype(np.float64)
+        counted *= 2
+        counted += 2 * self.lattice.base - self.n - 2
+        counted /= np.sqrt(self.n)
+        return counted
 
     def _problem(self) -> tuple[Any, ...]:
         sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
@@ -266,7 +302,7 @@ class GpuRealWalker(GpuWalker):
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
     def _layout(self, company: int) -> RealLayout:
-        return RealLayout.choose(self.m, self.power, self._crowd(company), self._processors())
+        return RealLayout.choose(self.m, self.power, self._crowd(company), processors())
 
     def _cache(self) -> Any:
         states = self.cupy.zeros((len(self.weights), self.layout.size), np.int32)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import time as clocks
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -32,7 +33,7 @@ from solspace.samplers.gpu_messages import supported
 from solspace.samplers.integrators import INTEGRATORS
 from solspace.samplers.messages import Messages
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
-from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, kind, paces
+from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, Pace, kind, paces
 from solspace.samplers.path import Path
 from solspace.samplers.walk import Walk
 from solspace.samples import Samples
@@ -91,7 +92,7 @@ def localize(
     tolerance, max_iterations, damping, variances, precision
         Of message passing, as in `amp`.
     device
-        "cpu", "gpu" (a CUDA device with CuPy: ±1 weights, potentials log and uniform, scalar variances, float32), or
+        "cpu", "gpu" (a CUDA device with CuPy: scalar variances, float32, all potentials but band, tau and your own), or
         "auto". Noise is the same on either, so that samples agree to single precision.
     denoiser
         Instead of AMP: a function (field (k, n), time (k,)) -> mean (k, n).
@@ -116,75 +117,160 @@ def localize(
     began = clocks.perf_counter()
     if resume and rng is None:
         raise ValueError("resume needs the seed of the run it goes on with: give rng.")
-    k, dtype, seeds = counting("n_samples", n_samples), working_type(precision), seed_sequence(rng)
-    row = kind(problem.target.prior)
-    scheme = INTEGRATOR[row] if integrator == "auto" else integrator
-    if scheme not in INTEGRATORS:
-        raise unknown("integrator", integrator, ("auto", *INTEGRATORS))
-    final, times, relative = _grid(FINAL_TIME[row], step, final_time)
-    start, automatic = starting_damping(damping)
-    pace, slower = paces(
-        problem.target.prior,
-        method,
-        step=relative,
-        longest=None if longest_step is None else positive("longest_step", longest_step),
-        tolerance=None if tolerance is None else positive("tolerance", tolerance),
-        limit=None if max_iterations is None else counting("max_iterations", max_iterations),
-        damping=None if automatic else start,
-    )
-    chosen = choose_variances(problem, variances)
-    where = _place(device, problem, chosen == "full", dtype, denoiser is not None)
+    asked = _Asked.of(problem, n_samples, method, integrator, step, longest_step, final_time, tolerance, max_iterations,
+                      damping, variances, precision)  # fmt: skip
+    k, seeds = asked.k, seed_sequence(rng)
+    where = _place(device, problem, asked, denoiser is not None)
     drift: Any
     if denoiser is not None:
-        drift = Function(problem, k, dtype, denoiser)
+        drift = Function(problem, k, asked.dtype, denoiser)
     elif where == "gpu":
-        drift = GpuMessagePassing(problem, k, automatic, pace)
+        drift = GpuMessagePassing([problem], k, asked.automatic, asked.pace)
     else:
-        drift = MessagePassing(Messages(problem, k, dtype, full=chosen == "full"), automatic, pace)
-    options = {
-        "method": method,
-        "integrator": scheme,
-        "variances": chosen,
-        "precision": precision,
-        "final_time": final,
-        "step": pace.step if times is None else "grid",
-    }
+        messages = Messages(problem, k, asked.dtype, full=asked.options["variances"] == "full")
+        drift = MessagePassing(messages, asked.automatic, asked.pace)
     key = {
-        **options,
-        "paces": [str(pace), str(slower), automatic],
-        "times": None if times is None else times.tolist(),
+        **asked.options,
+        "paces": [str(asked.pace), str(asked.slower), asked.automatic],
+        "times": None if asked.times is None else asked.times.tolist(),
         "k": k,
         "seed": [str(seeds.entropy), *seeds.spawn_key],
         "problem": "" if checkpoint is None else fingerprint(problem),
     }
     store = Checkpoint(checkpoint, key, resume)
-    walk = (GpuWalk if where == "gpu" else Walk)(
-        problem, Clock(k, final, times, pace, slower), drift, INTEGRATORS[scheme], seeds
+    advance = INTEGRATORS[asked.options["integrator"]]
+    walk = (
+        GpuWalk([problem], asked.clock(k), drift, advance, [seeds])
+        if where == "gpu"
+        else Walk(problem, asked.clock(k), drift, advance, seeds)
     )
     with np.errstate(all="ignore"):
         walk.go(store, callback, progress)
-    samples = Samples.of(problem, problem.target.prior.decode(walk.means()))
-    samples.info = {
-        "sampler": "asl",
-        "seed": str(seeds.entropy),
-        "device": where,
-        **options,
-        **walk.path.arrays(),
-        "damping": drift.damping.copy(),
-        "careful": walk.clock.careful.copy(),
-        "status": [str(word) for word in _statuses(samples, walk)],
-        "wall_time": clocks.perf_counter() - began,
-    }
+    weights, stabilities = walk.decoded()
+    samples = Samples.of(problem, weights, stabilities=stabilities)
+    samples.info = _info(asked, seeds, where, samples, walk, slice(0, k)) | {"wall_time": clocks.perf_counter() - began}
     _warn(samples, walk)
     store.remove()
     return samples
 
 
-def _place(device: str, problem: Perceptron, full: bool, dtype: Any, own: bool) -> str:
+def localize_many(
+    problems: Sequence[Perceptron],
+    n_samples: int = 16,
+    rng: Sequence[RNG] | None = None,
+    *,
+    device: str = "auto",
+    progress: bool | None = None,
+    **options: Any,
+) -> list[Samples]:
+    """Return what `localize` returns for each of many problems of one shape and target, all at once on a device.
+
+    `rng` holds a seed for each problem; `options` are those of `localize`, without its checkpoints and callbacks. A
+    problem's samples are those of its seed, to single precision.
+
+    >>> problems = [Perceptron.random(n=101, alpha=0.3, rng=seed) for seed in range(2)]
+    >>> [int(samples.solved.sum()) for samples in localize_many(problems, 2, rng=[0, 1], device="cpu")]
+    [2, 2]
+    """
+    began = clocks.perf_counter()
+    seeds = [seed_sequence(seed) for seed in ([None] * len(problems) if rng is None else rng)]
+    if len(seeds) != len(problems):
+        raise ValueError(f"rng must hold a seed for each of the {len(problems)} problems; got {len(seeds)}.")
+    if len({(p.n, p.m, p.has_binary_patterns, p.target) for p in problems}) > 1:
+        raise ValueError("localize_many takes problems of one shape, kind of patterns and target.")
+    asked = _Asked.of(problems[0], n_samples, **options)
+    if _place(device, problems[0], asked, False) == "cpu":
+        both = zip(problems, seeds)
+        return [localize(p, n_samples, s, progress=False, **options) for p, s in both]
+    drift = GpuMessagePassing(problems, asked.k, asked.automatic, asked.pace)
+    advance = INTEGRATORS[asked.options["integrator"]]
+    walk = GpuWalk(problems, asked.clock(drift.k), drift, advance, seeds)
+    with np.errstate(all="ignore"):
+        walk.go(Checkpoint(None, {}), None, progress)
+    weights, stabilities = walk.decoded()
+    results = []
+    for number, problem in enumerate(problems):
+        rows = slice(number * asked.k, (number + 1) * asked.k)
+        samples = Samples.of(problem, weights[rows], stabilities=None if stabilities is None else stabilities[rows])
+        samples.info = _info(asked, seeds[number], "gpu", samples, walk, rows)
+        samples.info["wall_time"] = clocks.perf_counter() - began
+        results.append(samples)
+    return results
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a call asks for, checked and turned into numbers."""
+
+    k: int
+    dtype: Any
+    final: float
+    times: Array | None
+    pace: Pace
+    slower: Pace | None
+    automatic: bool
+    options: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, problem: Perceptron, n_samples: int, method: str = "auto", integrator: str = "auto",
+        step: ArrayLike | None = None, longest_step: float | None = None, final_time: float | None = None,
+        tolerance: float | None = None, max_iterations: int | None = None, damping: float | str = "auto",
+        variances: str = "auto", precision: str = "float32",
+    ) -> _Asked:  # fmt: skip
+        k, dtype, row = counting("n_samples", n_samples), working_type(precision), kind(problem.target.prior)
+        scheme = INTEGRATOR[row] if integrator == "auto" else integrator
+        if scheme not in INTEGRATORS:
+            raise unknown("integrator", integrator, ("auto", *INTEGRATORS))
+        final, times, relative = _grid(FINAL_TIME[row], step, final_time)
+        start, automatic = starting_damping(damping)
+        pace, slower = paces(
+            problem.target.prior,
+            method,
+            step=relative,
+            longest=None if longest_step is None else positive("longest_step", longest_step),
+            tolerance=None if tolerance is None else positive("tolerance", tolerance),
+            limit=None if max_iterations is None else counting("max_iterations", max_iterations),
+            damping=None if automatic else start,
+        )
+        options = {
+            "method": method,
+            "integrator": scheme,
+            "variances": choose_variances(problem, variances),
+            "precision": precision,
+            "final_time": final,
+            "step": pace.step if times is None else "grid",
+        }
+        return cls(k, dtype, final, times, pace, slower, automatic, options)
+
+    def clock(self, k: int) -> Clock:
+        """Return the clock of `k` samples."""
+        return Clock(k, self.final, self.times, self.pace, self.slower)
+
+
+def _info(
+    asked: _Asked, seeds: np.random.SeedSequence, where: str, samples: Samples, walk: Walk, rows: slice
+) -> dict[str, Any]:
+    """Return what is known of the samples in `rows` of a walk."""
+    path = {name: values[:, rows] for name, values in walk.path.arrays().items()}
+    return {
+        "sampler": "asl",
+        "seed": str(seeds.entropy),
+        "device": where,
+        **asked.options,
+        **path,
+        "damping": walk.denoiser.damping[rows].copy(),
+        "careful": walk.clock.careful[rows].copy(),
+        "status": [str(word) for word in _statuses(samples, path["converged"], walk.diverged[rows])],
+    }
+
+
+def _place(device: str, problem: Perceptron, asked: _Asked, own: bool) -> str:
     """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
     where = resolve(device)
     if where == "gpu":
-        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, dtype)
+        full = asked.options["variances"] == "full"
+        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, asked.dtype)
         if lacking and device == "gpu":
             raise ValueError(lacking)
         where = "cpu" if lacking else "gpu"
@@ -204,17 +290,17 @@ def _grid(default: float, step: ArrayLike | None, final_time: float | None) -> t
     return float(times[-1]), times, None
 
 
-def _statuses(samples: Samples, walk: Walk) -> list[Status]:
-    converged = np.asarray(walk.path.converged.all(axis=0))
+def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
+    fair = np.asarray(converged.all(axis=0))
     hard = samples.target.potential.hard
     words = []
     for j, solved in enumerate(samples.solved):
-        if walk.diverged[j]:
+        if diverged[j]:
             words.append(Status.DIVERGED)
         elif hard and not solved:
             words.append(Status.MISSED)
         else:
-            words.append(Status.FAIR if converged[j] else Status.DOUBTFUL)
+            words.append(Status.FAIR if fair[j] else Status.DOUBTFUL)
     return words
 
 

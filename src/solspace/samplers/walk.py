@@ -91,6 +91,10 @@ class Walk:
             means[j] = generator(self.seeds, int(j), 1).standard_normal(self.problem.n)
         return means
 
+    def decoded(self) -> tuple[Array, Array | None]:
+        """Return the weights (k, n) that the means stand for, and their stabilities where they are known already."""
+        return self.problem.target.prior.decode(self.means()), None
+
     def _progress(self) -> float:
         gone = np.log1p(self.clock.time) / np.log1p(self.clock.final)
         return float(np.mean(np.where(self.diverged, 1.0, gone)))

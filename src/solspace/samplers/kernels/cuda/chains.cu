@@ -16,6 +16,19 @@ extern "C" __global__ void pack_columns(const i8 *patterns, int m, int columns, 
     packed[((size_t)column * words + word) * threads + thread] = bits;
 }
 
+// The same from random bits, pattern after pattern and eight to a byte with the first in the highest place: 1 stands for +1.
+extern "C" __global__ void pack_bits(const unsigned char *drawn, int m, int columns, int words, int threads, u32 *packed)
+{
+    int column = blockIdx.x * blockDim.x + threadIdx.x, word = blockIdx.y / threads, thread = blockIdx.y % threads;
+    if (column >= columns) return;
+    u32 bits = 0;
+    for (int slot = 0; slot < 32; ++slot) {
+        long long mu = (long long)(32 * word + slot) * threads + thread, place = mu * columns + column;
+        if (mu < m && drawn[place >> 3] >> (7 - (int)(place & 7)) & 1) bits |= 1u << (8 * (slot % 4) + slot / 4);
+    }
+    packed[((size_t)column * words + word) * threads + thread] = bits;
+}
+
 // First weights of each chain: fair signs from the stream of its number.
 extern "C" __global__ void first_weights(const u64 *keys, const int *instance_of, const int *number_of, int n, i8 *weights)
 {

@@ -1,9 +1,13 @@
-// The two halves of an AMP iteration for +-1 weights and the weights s^beta of the constraints, and the control of its columns.
+// The two halves of an AMP iteration for problems of one shape, and the control of its columns.
 //
-// Samples are columns, neighbouring threads. A block takes 32 columns and ROWS rows; sums over rows leave it as one partial
-// sum for each column, added up in a fixed order afterwards, so that nothing depends on the order of blocks. What goes into a
-// matrix product is split into PARTS numbers of bfloat16 side by side (three keep all of float32; patterns of +-1 are
-// exact), or left as float32 if PARTS is 1; what comes out is the sum of as many float32.
+// Columns are samples, k to a problem: column c belongs to problem c / k, whose arrays (rows, k) lie one behind the other, so
+// that neighbouring threads are neighbouring columns. A block takes 32 columns and ROWS rows; sums over rows leave it as one
+// partial sum for each column, added up in a fixed order afterwards, so that nothing depends on the order of blocks. What
+// goes into a matrix product is split into PARTS numbers of bfloat16 side by side (three keep all of float32; patterns of +-1
+// are exact), or left as float32 if PARTS is 1; what comes out is the sum of as many float32.
+//
+// FORM is the weight of a constraint: 0 for s^beta, 1 for (s e^{as - bs^2})^beta, 2 for e^{-beta} on s < 0, 3 for e^{beta s}
+// there; `first` and `second` are its numbers.
 
 #define ROWS 64
 #define STRIPS 8
@@ -26,25 +30,31 @@ __device__ __forceinline__ float bfloat(float x)
     return __uint_as_float((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
 }
 
-__device__ __forceinline__ void put(Operand *to, size_t row, int width, int column, float x)
+// Where the column begins in an array whose rows hold `parts` numbers for each of the k columns.
+__device__ __forceinline__ size_t start_of(int column, int k, int rows, int parts)
+{
+    return (size_t)(column / k) * rows * parts * k + column % k;
+}
+
+__device__ __forceinline__ void put(Operand *to, size_t row, int k, float x)
 {
 #if PARTS == 3
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
         float piece = bfloat(x);
-        to[(row * 3 + part) * width + column] = (u16)(__float_as_uint(piece) >> 16);
+        to[(row * 3 + part) * k] = (u16)(__float_as_uint(piece) >> 16);
         x -= piece;
     }
 #else
-    to[row * width + column] = x;
+    to[row * k] = x;
 #endif
 }
 
-__device__ __forceinline__ float get(const float *from, size_t row, int width, int column)
+__device__ __forceinline__ float get(const float *from, size_t row, int k)
 {
     float sum = 0;
 #pragma unroll
-    for (int part = PARTS - 1; part >= 0; --part) sum += from[(row * PARTS + part) * width + column];
+    for (int part = PARTS - 1; part >= 0; --part) sum += from[(row * PARTS + part) * k];
     return sum;
 }
 
@@ -59,20 +69,51 @@ __device__ __forceinline__ float2 at(const float2 *table, float t, int cells)
     return make_float2(wa * a.x + wb * b.x + wc * c.x + wd * d.x, wa * a.y + wb * b.y + wc * c.y + wd * d.y);
 }
 
-// rho and its slope at x: tables of the middle, of the far left in -1/x, of the far right in 1/x.
-__device__ __forceinline__ float2 response(const float2 *table, float x)
+// Of the weight s^beta at x = omega/sqrt(V): the response rho, its slope, and the posterior mean rho + x.
+struct Response { float rho, slope, mean; };
+
+// From tables of the middle, of the far left in -1/x, of the far right in 1/x.
+__device__ __forceinline__ Response response(const float2 *table, float x)
 {
     if (x < EDGE_LEFT) {
         float y = -1 / x;
         float2 found = at(table + MIDDLE + 3, y * (-EDGE_LEFT * SIDE_CELLS), SIDE_CELLS);
-        return make_float2(-x + y * found.x, found.y);
+        return {-x + y * found.x, found.y, y * found.x};
     }
     if (x > EDGE_RIGHT) {
         float y = 1 / x;
         float2 found = at(table + MIDDLE + SIDE_CELLS + 6, y * (EDGE_RIGHT * SIDE_CELLS), SIDE_CELLS);
-        return make_float2(y * found.x, y * y * found.y);
+        return {y * found.x, y * y * found.y, x + y * found.x};
     }
-    return at(table, (x - EDGE_LEFT) * (MIDDLE / (EDGE_RIGHT - EDGE_LEFT)), MIDDLE);
+    float2 found = at(table, (x - EDGE_LEFT) * (MIDDLE / (EDGE_RIGHT - EDGE_LEFT)), MIDDLE);
+    return {found.x, found.y, found.x + x};
+}
+
+// g sqrt(V) and dg V of a constraint at omega, measured from the margin: the closed forms of measure/channels.py.
+__device__ __forceinline__ float2 channel(const float2 *table, float omega, float sigma, float inverse, float first, float second)
+{
+    const float x = omega * inverse;
+#if FORM == 0
+    Response found = response(table, x);
+    return make_float2(found.rho, found.slope);
+#elif FORM == 1
+    const float widening = 1 + 2 * second * sigma * sigma, root = 1 / sqrtf(widening), at = (x + first * sigma) * root;
+    Response found = response(table, at);
+    const float near = found.rho * root + sigma * (first - 2 * second * omega) / widening, far = found.mean * root - x;
+    return make_float2(at < 0 ? far : near, (found.slope - 2 * second * sigma * sigma) / widening);
+#elif FORM == 2
+    // first = beta, second = 1 - exp(-beta); the constant is log sqrt(2 pi)
+    Response found = response(table, x);
+    const float mixing = found.rho * expf(0.5f * x * x + 0.91893853f - first) / second;
+    const float gamma = found.rho > 0 ? found.rho / (1 + mixing) : 0.0f;
+    const float below = mixing > 3.4e38f ? -x : found.rho / (1 / mixing + 1);
+    return make_float2(gamma, -gamma * (x < 0 ? found.mean - below : gamma + x));
+#else
+    const float tilt = first * sigma;
+    Response right = response(table, x), wrong = response(table, -x - tilt);
+    const float total = right.rho + wrong.rho, p = right.rho / total, q = wrong.rho / total;
+    return make_float2(tilt * p, -tilt * p * q * (right.mean + wrong.mean));
+#endif
 }
 
 // Adds x over the rows of a block and writes the sum of each column.
@@ -88,42 +129,67 @@ __device__ __forceinline__ void add_up(float x, float *partial, int width, int c
     }
 }
 
+#define FIRST_ROW (blockIdx.y * ROWS + threadIdx.y)
+#define LAST_ROW min(rows, (int)(blockIdx.y + 1) * ROWS)
+
 // Splits means into what the first product takes.
-extern "C" __global__ void split(const float *mean, int rows, int width, Operand *operand)
+extern "C" __global__ void split(const float *mean, int rows, int k, int width, Operand *operand)
 {
     int column = blockIdx.x * 32 + threadIdx.x;
     if (column >= width) return;
-    for (int row = blockIdx.y * ROWS + threadIdx.y; row < min(rows, (int)(blockIdx.y + 1) * ROWS); row += STRIPS)
-        put(operand, row, width, column, mean[(size_t)row * width + column]);
+    mean += start_of(column, k, rows, 1);
+    operand += start_of(column, k, rows, PARTS);
+    for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) put(operand, row, k, mean[(size_t)row * k]);
+}
+
+// Copies columns of an array (rows, from_k) to one of (rows, to_k): column c comes from column chosen[c], or is filled where
+// that is negative; back again if `back`.
+extern "C" __global__ void move(float *from, int from_k, float *to, int to_k, int width, const int *chosen, int rows, float fill,
+                                int back)
+{
+    int column = blockIdx.x * 32 + threadIdx.x;
+    if (column >= width) return;
+    const int other = chosen[column];
+    if (other < 0 && back) return;
+    to += start_of(column, to_k, rows, 1);
+    if (other >= 0) from += start_of(other, from_k, rows, 1);
+    for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+        if (back)
+            from[(size_t)row * from_k] = to[(size_t)row * to_k];
+        else
+            to[(size_t)row * to_k] = other >= 0 ? from[(size_t)row * from_k] : fill;
+    }
 }
 
 // Products X m to the constraints' response; g moves by `weight` towards the new one, which goes to `operand`.
-extern "C" __global__ void respond(const float *product, float scale, float margin, const float *variance, const float *weight,
-                                   const float2 *table, int rows, int width, float *g, Operand *operand, float *slopes,
-                                   float *squares)
+extern "C" __global__ void respond(const float *product, float scale, float margin, float first, float second,
+                                   const float *variance, const float *weight, const float2 *table, int rows, int k, int width,
+                                   float *g, Operand *operand, float *slopes, float *squares)
 {
     int column = blockIdx.x * 32 + threadIdx.x;
     float slope = 0, square = 0;
     if (column < width) {
-        const float v = variance[column], move = weight[column], sigma = sqrtf(v), inverse = 1 / sigma;
-        for (int row = blockIdx.y * ROWS + threadIdx.y; row < min(rows, (int)(blockIdx.y + 1) * ROWS); row += STRIPS) {
-            size_t place = (size_t)row * width + column;
-            float old = g[place], omega = get(product, row, width, column) * scale - v * old - margin;
-            float2 found = response(table, omega * inverse);
+        const float v = variance[column], step = weight[column], sigma = sqrtf(v), inverse = 1 / sigma;
+        g += start_of(column, k, rows, 1);
+        product += start_of(column, k, rows, PARTS);
+        operand += start_of(column, k, rows, PARTS);
+        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+            float old = g[(size_t)row * k], omega = get(product, row, k) * scale - v * old - margin;
+            float2 found = channel(table, omega, sigma, inverse, first, second);
             float fresh = found.x * inverse, curvature = found.y * inverse * inverse;
             slope += curvature;
             square += curvature * curvature;
-            put(operand, row, width, column, fresh);
-            if (move > 0) g[place] = old + move * (fresh - old);
+            put(operand, row, k, fresh);
+            if (step > 0) g[(size_t)row * k] = old + step * (fresh - old);
         }
     }
     add_up(slope, slopes, width, column);
     add_up(square, squares, width, column);
 }
 
-// The precision A of each column from the partial sums of g'.
-extern "C" __global__ void precisions(const float *slopes, const float *squares, int strips, float alpha_moment, int rows, int width,
-                                      float *precision, float *roughness)
+// The precision A of each column from the partial sums of g'; `moment` is the mean of x^2 in its problem.
+extern "C" __global__ void precisions(const float *slopes, const float *squares, int strips, float alpha, const float *moment,
+                                      int rows, int width, float *precision, float *roughness)
 {
     int column = blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= width) return;
@@ -132,29 +198,32 @@ extern "C" __global__ void precisions(const float *slopes, const float *squares,
         slope += slopes[(size_t)strip * width + column];
         square += squares[(size_t)strip * width + column];
     }
-    precision[column] = (float)(-alpha_moment * slope / rows);
+    precision[column] = (float)(-alpha * moment[column] * slope / rows);
     roughness[column] = (float)(square / rows);
 }
 
-// Products X^T g to new means: m = tanh(B + h); they move by `weight`, and go to `operand`.
+// Products X^T g to new means of +-1 weights, m = tanh(B + h); they move by `weight`, and go to `operand`.
 extern "C" __global__ void estimate(const float *product, float scale, const float *field, const float *precision,
-                                    const float *weight, int rows, int width, float *mean, Operand *operand, float *changes,
-                                    float *sizes, float *squares)
+                                    const float *weight, int rows, int k, int width, float *mean, Operand *operand,
+                                    float *changes, float *sizes, float *squares)
 {
     int column = blockIdx.x * 32 + threadIdx.x;
     float change = 0, size = 0, square = 0;
     if (column < width) {
-        const float a = precision[column], move = weight[column];
-        for (int row = blockIdx.y * ROWS + threadIdx.y; row < min(rows, (int)(blockIdx.y + 1) * ROWS); row += STRIPS) {
-            size_t place = (size_t)row * width + column;
-            float old = mean[place], b = get(product, row, width, column) * scale + a * old + field[place];
+        const float a = precision[column], step = weight[column];
+        const size_t start = start_of(column, k, rows, 1);
+        product += start_of(column, k, rows, PARTS);
+        operand += start_of(column, k, rows, PARTS);
+        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+            size_t here = start + (size_t)row * k;
+            float old = mean[here], b = get(product, row, k) * scale + a * old + field[here];
             float decay = expf(-2 * fabsf(b)), inverse = 1 / (1 + decay);
             float fresh = copysignf((1 - decay) * inverse, b), spread = 4 * decay * inverse * inverse;
             change += (fresh - old) * (fresh - old);
             size += spread;
             square += spread * spread;
-            if (move > 0) mean[place] = old = old + move * (fresh - old);
-            put(operand, row, width, column, old);
+            if (step > 0) mean[here] = old = old + step * (fresh - old);
+            put(operand, row, k, old);
         }
     }
     add_up(change, changes, width, column);
@@ -162,10 +231,67 @@ extern "C" __global__ void estimate(const float *product, float scale, const flo
     add_up(square, squares, width, column);
 }
 
-// After an iteration: V, lambda, and which columns go on. outcome: 0 moving, 1 converged, 2 at the limit, 3 blown up.
+// On the sphere, first: B + h in the place of the first part of the products, and partial sums of its square.
+extern "C" __global__ void tilt(float *product, float scale, const float *field, const float *precision, int rows, int k,
+                                int width, const float *mean, float *squares)
+{
+    int column = blockIdx.x * 32 + threadIdx.x;
+    float square = 0;
+    if (column < width) {
+        const float a = precision[column];
+        const size_t start = start_of(column, k, rows, 1);
+        product += start_of(column, k, rows, PARTS);
+        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+            size_t here = start + (size_t)row * k;
+            float b = get(product, row, k) * scale + a * mean[here] + field[here];
+            product[(size_t)row * PARTS * k] = b;
+            square += b * b;
+        }
+    }
+    add_up(square, squares, width, column);
+}
+
+// Then: 1/Lambda = 2/(1 + sqrt(1 + 4 b)) with b the mean square of B + h.
+extern "C" __global__ void norms(const float *squares, int strips, int rows, int width, float *factor)
+{
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    double square = 0;
+    for (int strip = 0; strip < strips; ++strip) square += squares[(size_t)strip * width + column];
+    factor[column] = (float)(2 / (1 + sqrt(1 + 4 * square / rows)));
+}
+
+// Last: means (B + h)/Lambda and variances 1/Lambda.
+extern "C" __global__ void shrink(const float *product, const float *factor, const float *weight, int rows, int k, int width,
+                                  float *mean, Operand *operand, float *changes, float *sizes, float *squares)
+{
+    int column = blockIdx.x * 32 + threadIdx.x;
+    float change = 0, size = 0, square = 0;
+    if (column < width) {
+        const float spread = factor[column], step = weight[column];
+        const size_t start = start_of(column, k, rows, 1);
+        product += start_of(column, k, rows, PARTS);
+        operand += start_of(column, k, rows, PARTS);
+        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+            size_t here = start + (size_t)row * k;
+            float old = mean[here], fresh = product[(size_t)row * PARTS * k] * spread;
+            change += (fresh - old) * (fresh - old);
+            size += spread;
+            square += spread * spread;
+            if (step > 0) mean[here] = old = old + step * (fresh - old);
+            put(operand, row, k, old);
+        }
+    }
+    add_up(change, changes, width, column);
+    add_up(size, sizes, width, column);
+    add_up(square, squares, width, column);
+}
+
+// After an iteration: V, lambda, and which columns go on. outcome: 0 moving, 1 converged, 2 at the limit, 3 blown up. A column
+// that missed its tolerance in the last call is not `patient`: it may stop at its limit wherever it is.
 extern "C" __global__ void control(const float *changes, const float *sizes, const float *squares, int strips, int rows, int width,
-                                   float moment, float alpha_moment2, float floor_, float tossing, const float *roughness,
-                                   const float *damping, const float *tolerance, const float *cap, float *variance,
+                                   const float *moment, float alpha, float floor_, float tossing, const float *roughness,
+                                   const float *tolerance, const float *cap, const float *patient, float *variance,
                                    float *instability, float *spread, float *weight, float *best, float *residual, int *count,
                                    int *outcome, int *moving)
 {
@@ -181,14 +307,14 @@ extern "C" __global__ void control(const float *changes, const float *sizes, con
     change /= rows;
     size /= rows;
     square /= rows;
-    variance[column] += weight[column] * (fmaxf((float)(moment * size), floor_) - variance[column]);
-    instability[column] = (float)(alpha_moment2 * roughness[column] * square);
+    variance[column] += weight[column] * (fmaxf((float)(moment[column] * size), floor_) - variance[column]);
+    instability[column] = (float)(alpha * moment[column] * moment[column] * roughness[column] * square);
     spread[column] = (float)size;
     float now = (float)(change / size), lowest = best[column];
     int made = ++count[column];
     bool done = now < tolerance[column], late = !done && made >= cap[column];
     bool worse = now > 1 && now > 10 * lowest && change > tossing;
-    bool lost = !(fabsf(now) <= 3.4e38f) || worse || (late && change > tossing && now > 0.1f);
+    bool lost = !(fabsf(now) <= 3.4e38f) || worse || (late && change > tossing && patient[column] > 0);
     best[column] = fminf(lowest, now);
     residual[column] = now;
     if (lost || done || late) {
