@@ -58,7 +58,10 @@ def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
     [10]
     """
     pieces = -(-size // grain)
-    workers = min(_allowed(), pieces)
+    workers = min(_allowed(), pieces) if pieces > 1 else 1
+    if workers == 1:
+        task(0, size)
+        return
     bounds = [min(size, grain * (pieces * worker // workers)) for worker in range(workers + 1)]
     others = [_pool(workers - 1).submit(task, bounds[i], bounds[i + 1]) for i in range(1, workers)]
     task(bounds[0], bounds[1])

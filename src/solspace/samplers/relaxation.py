@@ -2,7 +2,7 @@
 
 A column has converged when the mean squared change of its means falls below `tolerance` times the mean variance of its
 weights. Converged columns are frozen, and when a register's worth of them has gathered the others go on alone, so that
-one slow column does not stall a batch. What a column does never depends on its neighbours.
+one slow column does not stall a batch. What a column does never depends on its neighbours, but for rounding.
 
 Automatic damping climbs a ladder. A column that *blows up* (not finite, changing more and more, or still tossing about
 at the iteration limit) goes back to where the call found it and tries again one rung higher; one that is merely slow,

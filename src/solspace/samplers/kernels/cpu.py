@@ -16,6 +16,8 @@ from solspace.samplers.kernels.response import respond_into
 
 Array = NDArray[Any]
 products = Products
+LANES = 16
+"""Width of the rows into which few columns are folded."""
 
 
 def respond(
@@ -28,7 +30,7 @@ def respond(
     wide = np.atleast_2d(variance)
     _by_rows(lambda s: elementwise.subtract_reaction(product[s], g[s], wide[s] if len(wide) > 1 else wide, margin), g)
     respond_into(target, product, variance, (new, curvature))
-    return _sums(2, len(g), weight, lambda first, sums: elementwise.settle(g, new, curvature, weight, first, sums))
+    return _means(2, elementwise.settle, g, new, curvature, weight)
 
 
 def estimate(
@@ -56,11 +58,7 @@ def _binary(
     from solspace.samplers.kernels import elementwise
 
     kept = np.empty((0, 0), mean.dtype) if spread is None else spread
-
-    def piece(first: int, sums: Array) -> None:
-        elementwise.binary_marginals(product, field, mean, kept, precision, weight, first, sums)
-
-    return _sums(3, len(mean), weight, piece)
+    return _means(3, elementwise.binary_marginals, product, field, mean, kept, precision, weight)
 
 
 def _spherical(
@@ -69,27 +67,48 @@ def _spherical(
     """With one precision for all weights, Λ = A + t + γ = (1 + √(1 + 4b))/2, b = mean(B²): no root to find."""
     from solspace.samplers.kernels import elementwise
 
-    rows = len(mean)
-    (power,) = _sums(
-        1, rows, weight, lambda first, sums: elementwise.tilt(product, field, mean, precision, first, sums)
-    )
+    (power,) = _means(1, elementwise.tilt, product, field, mean, precision)
     factor = (2 / (1 + np.sqrt(1 + 4 * power))).astype(mean.dtype)
-    (change,) = _sums(
-        1, rows, weight, lambda first, sums: elementwise.scale_towards(product, mean, factor, weight, first, sums)
-    )
+    (change,) = _means(1, elementwise.scale_towards, product, mean, factor, weight)
     if spread is not None:
         spread[:, weight > 0] = factor[weight > 0]
     width = factor.astype(np.float64)
     return change, width, width * width
 
 
-def _sums(count: int, rows: int, weight: Array, piece: Callable[[int, Array], None]) -> Any:
-    """Return the means over `rows` of what `piece(first, sums)` adds up, (count, k) in float64."""
+def _means(count: int, kernel: Any, *arrays: Array) -> Any:
+    """Return the means over rows of what `kernel(*arrays, first, sums)` adds up, (count, k) in float64.
+
+    Where columns are few, several rows are folded into one of LANES: what lies beside each other can be vectorised.
+    """
+    rows, k = arrays[0].shape
+    if LANES % k:
+        return _sums(count, kernel, arrays) / rows
+    folded = rows - rows % (LANES // k)
+    total = np.zeros((count, k))
+    if folded:
+        wide = [_fold(array, rows, k, folded) for array in arrays]
+        total += _sums(count, kernel, wide).reshape(count, -1, k).sum(axis=1)
+    if folded < rows:
+        rest = [array[folded:] if array.ndim == 2 and len(array) == rows else array for array in arrays]
+        total += _sums(count, kernel, rest)
+    return total / rows
+
+
+def _fold(array: Array, rows: int, k: int, folded: int) -> Array:
+    """Return the first rows of columns (rows, k) as a view (folded k/LANES, LANES); what all rows share, repeated."""
+    if array.ndim == 2 and len(array) == rows:
+        return array[:folded].reshape(-1, LANES)
+    return array if array.size == 0 else np.tile(array, LANES // k)
+
+
+def _sums(count: int, kernel: Any, arrays: Any) -> Array:
     from solspace.samplers.kernels.elementwise import PIECE
 
-    sums = np.zeros((-(-rows // PIECE), count, weight.size))
-    split(lambda first, last: piece(first, sums[first:last]), len(sums), max(1, (1 << 16) // (PIECE * weight.size)))
-    return sums.sum(axis=0) / rows
+    rows, k = arrays[0].shape
+    sums = np.zeros((-(-rows // PIECE), count, k))
+    split(lambda first, last: kernel(*arrays, first, sums[first:last]), len(sums), max(1, (1 << 16) // (PIECE * k)))
+    return sums.sum(axis=0)
 
 
 def _by_rows(task: Callable[[slice], None], array: Array) -> None:

@@ -1,8 +1,9 @@
 """Products with the patterns: X m/√n and Xᵀ g/√n for many columns at once, and the same with squared entries.
 
 No second copy of the patterns is ever made. Where their type is the working one, BLAS does the work; where it is not (±1
-patterns are int8), compiled loops convert them in the caches as they go. At 64 columns on AVX-512 those loops run at the
-speed of a large square matrix product in BLAS, and a single column at four times that of its matrix-vector product.
+patterns are int8), compiled loops convert them in the caches as they go (`tiles`). At 64 columns on AVX-512 those loops
+run at the speed of a large square matrix product in BLAS. Few columns only wait for the patterns to be read: `vectors`
+takes them one or four at a time, at N = 5000 in a quarter of the time of tiles for four.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from solspace.numerics.threads import split
 from solspace.problem import Perceptron
 
 Array = NDArray[Any]
-FEW = 3
-"""Up to so many columns are multiplied one by one."""
+FEW = 12
+"""Up to so many columns are multiplied four at a time."""
 BLOCK = 1 << 20
 """Entries of the patterns converted at a time where there is no compiler."""
 
 
 def width(k: int, dtype: Any) -> int:
-    """Return the number of columns to allocate for `k` samples: whole registers, unless they are few."""
-    if k <= FEW or not has_numba():
+    """Return the number of columns to allocate for `k` samples: one, fours up to FEW, whole registers beyond."""
+    if k == 1 or not has_numba():
         return k
+    if k <= FEW:
+        return 4 * -(-k // 4)
     from solspace.samplers.kernels.tiles import lanes
 
     lane = lanes(dtype)
@@ -74,13 +77,13 @@ class Products:
 
     def _product(self, way: str, given: Array, out: Array, square: bool) -> Array:
         scale = self.scale * self.scale if square else self.scale
-        same = self.patterns.dtype == self.dtype
-        if not has_numba() or (same and not square):
+        same, wide = self.patterns.dtype == self.dtype and not square, given.shape[1]
+        if not has_numba() or (same and (wide == 1 or wide > 4)):
             return self._blas(way, given, out, square, scale)
-        if given.shape[1] <= FEW and not square:
-            return self._one_by_one(way, given, out, scale)
-        if given.shape[1] <= FEW:
-            return self._blas(way, given, out, square, scale)
+        if wide == 1 and not square:
+            return self._one(way, given, out, scale)
+        if wide <= FEW:
+            return self._fours(way, given, out, square, scale)
         return self._tiles(way, given, out, square, scale)
 
     def _blas(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
@@ -92,14 +95,36 @@ class Products:
         out *= scale
         return out
 
-    def _one_by_one(self, way: str, given: Array, out: Array, scale: Any) -> Array:
+    def _one(self, way: str, given: Array, out: Array, scale: Any) -> Array:
         from solspace.samplers.kernels import vectors
 
-        kernel = getattr(vectors, way)
-        for k in range(given.shape[1]):
-            column, result = np.ascontiguousarray(given[:, k]), np.empty(len(out), self.dtype)
-            split(lambda i, j, c=column, r=result: kernel(self.patterns, c, r, i, j, scale), len(out), 256)  # type: ignore[misc]
-            out[:, k] = result
+        kernel, column, result = getattr(vectors, way), given.reshape(-1), out.reshape(-1)
+        split(lambda first, last: kernel(self.patterns, column, result, first, last, scale), len(out), 256)
+        return out
+
+    def _fours(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
+        from solspace.samplers.kernels import vectors
+
+        if given.shape[1] == 1:
+            four = self._fours(way, np.repeat(given, 4, axis=1), np.empty((len(out), 4), self.dtype), square, scale)
+            out[...] = four[:, :1]
+            return out
+        for at in range(0, given.shape[1], 4):
+            if way == "forward":
+                four = np.ascontiguousarray(given[:, at : at + 4].T)
+
+                def part(first: int, last: int, four: Array = four, at: int = at) -> None:
+                    vectors.forward_four(self.patterns, four, out, at, first, last, scale, square)
+
+            else:
+                four = np.empty((4, len(out)), self.dtype)
+
+                def part(first: int, last: int, four: Array = four, at: int = at) -> None:
+                    vectors.backward_four(self.patterns, given, at, four, first, last, scale, square)
+
+            split(part, len(out), 256)
+            if way == "backward":
+                out[:, at : at + 4] = four.T
         return out
 
     def _tiles(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
