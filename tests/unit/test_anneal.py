@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.measure import Target
+from solspace.measure.potentials import Tau
+from solspace.samplers.landscape import Lattice, landscapes
+from solspace.samplers.schedules import Stage, TauAnnealing
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,17 @@ def test_save_and_load(problem, tmp_path):
     back = ss.Samples.load(tmp_path / "samples.npz")
     assert (back.weights == samples.weights).all()
     np.testing.assert_array_equal(back.info["energy"], samples.info["energy"])
+
+
+def test_a_stage_is_rounded_alike_whatever_is_prepared_beside_it():
+    stages = [*TauAnnealing().stages(Target(temperature=0.7, margin=0.2), 40), Stage(Tau(0.3), 0.7, -0.1)]
+    lattice = Lattice(n=40, m=20)
+    together = landscapes(stages, lattice)
+    for t, stage in enumerate(stages):
+        alone = landscapes([stage], lattice)
+        np.testing.assert_array_equal(alone.energies[0], together.energies[t])
+        assert (alone.kt[0], alone.unit[0], alone.floor[0]) == (together.kt[t], together.unit[t], together.floor[t])
+    same_margin = stages[:-1]
+    together = landscapes(same_margin, lattice)
+    for t, stage in enumerate(same_margin):
+        assert landscapes([stage], lattice).floor[0] == together.floor[t]

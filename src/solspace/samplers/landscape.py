@@ -118,20 +118,23 @@ def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
 def _values(stages: Sequence[Stage], stabilities: Array) -> Array:
     """Return U/T (or U at T = 0) of each stage at `stabilities`, (k, size).
 
-    The stages of τ-annealing share log s; one by one they would be what a small problem spends its time on.
+    The stages of τ-annealing share log s; one by one they would be what a small problem spends its time on. A stage's
+    values do not depend on which others are computed with it.
     """
-    powers = [t for t, stage in enumerate(stages) if isinstance(stage.potential, Tau) and stage.potential.tau > 0]
-    if len(powers) < 2 or len({stages[t].margin for t in powers}) > 1:
-        return np.stack([stage.energies(stabilities) for stage in stages])
     values = np.empty((len(stages), len(stabilities)))
-    for t in set(range(len(stages))) - set(powers):
-        values[t] = stages[t].energies(stabilities)
-    s = stabilities - stages[powers[0]].margin
-    tau = np.array([stages[t].potential.parameters["tau"] for t in powers])[:, None]
-    heat = np.array([stages[t].temperature or 1.0 for t in powers])[:, None]
-    right = int(np.searchsorted(s, 0.0, side="right"))
-    values[powers, :right] = (1 - s[:right]) / (tau * heat)
-    values[powers, right:] = np.expm1(tau * np.log(s[right:])) / (-tau * heat)
+    powers: dict[float, list[int]] = {}
+    for t, stage in enumerate(stages):
+        if isinstance(stage.potential, Tau) and stage.potential.tau > 0:
+            powers.setdefault(stage.margin, []).append(t)
+        else:
+            values[t] = stage.energies(stabilities)
+    for margin, numbers in powers.items():
+        s = stabilities - margin
+        tau = np.array([stages[t].potential.parameters["tau"] for t in numbers])[:, None]
+        heat = np.array([stages[t].temperature or 1.0 for t in numbers])[:, None]
+        right = int(np.searchsorted(s, 0.0, side="right"))
+        values[numbers, :right] = (1 - s[:right]) / (tau * heat)
+        values[numbers, right:] = np.expm1(tau * np.log(s[right:])) / (-tau * heat)
     return values
 
 
