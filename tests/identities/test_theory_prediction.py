@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solspace as ss
+from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
 from solspace.theory.reference import equilibrium, solve
 
@@ -210,3 +211,23 @@ def test_everywhere(prior, potential, margin, log_temperature, log_load):
     gap, _ = curve.distances(close)
     np.testing.assert_allclose(points.time[1], points.slope[0] * gap[1], rtol=1e-6)
     assert curve.accuracy < 1e-7
+
+
+@pytest.mark.parametrize("margin", [-2.2, -2.5, -2.75, -2.8, -2.9, -3.0, -3.4])
+def test_turning_points_are_those_of_the_curve(margin):
+    target = ss.Target("spherical", "uniform", margin=margin)
+    found = ss.thresholds(target)
+    for alpha in np.linspace(0.9 * found.asl, 0.999 * min(found.dat, found.capacity), 5):
+        landscape = Landscape(Localization(solve(target, float(alpha))))
+        depth, points = landscape.turning
+        np.testing.assert_allclose(points.instability, 1, atol=1e-7)
+        fine = landscape.curve.at_depth(np.linspace(1e-3, landscape.edges[-1], 2000)).instability
+        assert len(depth) == np.count_nonzero((fine[1:] < 1) != (fine[:-1] < 1))
+
+
+def test_thresholds_move_evenly_with_the_margin():
+    margins = np.linspace(-3.2, -2.4, 9)
+    found = [ss.thresholds(ss.Target("spherical", "uniform", margin=float(margin))) for margin in margins]
+    for name in ("asl", "dynamical", "condensation"):
+        bend = np.diff(np.log([getattr(one, name) for one in found]), n=2)
+        assert (np.abs(bend) < 0.01).all(), (name, bend)

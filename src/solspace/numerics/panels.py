@@ -33,12 +33,18 @@ def interpolation(count: int, dense: int) -> Array:
 def hidden_roots(x: Array, y: Array) -> list[float]:
     """Return the two roots around a local maximum that is negative at three equidistant points and positive between.
 
-    >>> hidden_roots(np.array([-1.0, 0.0, 1.0]), 0.1 - (np.array([-1.0, 0.0, 1.0]) - 0.5) ** 2)[0] > 0
+    None where the parabola through the points has its maximum, or a root, outside them.
+
+    >>> x = np.array([-1.0, 0.0, 1.0])
+    >>> hidden_roots(x, 0.1 - (x - 0.5) ** 2)[0] > 0
     True
+    >>> hidden_roots(x, 0.1 - (x - 2.5) ** 2)
+    []
     """
     h = x[2] - x[1]
     bend, tilt = (y[0] - 2 * y[1] + y[2]) / 2, (y[2] - y[0]) / 2
     discriminant = tilt**2 - 4 * bend * y[1]
     if bend >= 0 or discriminant <= 0:
         return []
-    return [float(x[1] + h * (-tilt + sign * np.sqrt(discriminant)) / (2 * bend)) for sign in (1, -1)]
+    roots = [float(x[1] + h * (-tilt + sign * np.sqrt(discriminant)) / (2 * bend)) for sign in (1, -1)]
+    return roots if x[0] <= min(roots) and max(roots) <= x[2] else []

@@ -90,7 +90,9 @@ def _picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], hea
                 chosen = {"preprocess": preprocess, **common}.items()
                 sweeps.success([p for p in table if chosen <= p.items()], ax, series="label", label="{}")
                 ax.set_title(f"{title}, {preprocess} pixels")
-        figure.suptitle(heading, fontsize=11)
+                ax.get_legend().remove()
+        names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*names, loc="outside upper center", ncols=len(LABELS), title=heading, title_fontsize=11)
         counts = sorted({point["instances"] for point in table})
         some = "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
         sweeps.note(
