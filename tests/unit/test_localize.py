@@ -136,6 +136,23 @@ def test_divergence_is_detected_and_damping_cures_it():
     assert (cured.info["damping"] > 0).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_random_features_of_digits_need_damping_and_get_it(seed):
+    """3 against 8: undamped message passing diverges within five iterations."""
+    images, labels = ss.data.load("digits", classes=(3, 8))
+    problem = ss.Perceptron.from_data(images, labels, 150 / 501, features=501, rng=seed)
+    assert (problem.m, problem.n) == (150, 501)
+    with pytest.warns(UserWarning, match="diverged.*Try damping"):
+        assert ss.amp(problem, damping=0.0).status.name == "DIVERGED"
+    with pytest.warns(UserWarning, match="diverged in 2 of 2 samples"):
+        assert not ss.localize(problem, 2, rng=0, damping=0.0).solved.any()
+    assert ss.amp(problem, damping="auto").converged
+    cured = ss.localize(problem, 2, rng=0, damping="auto")
+    assert cured.solved.all()
+    assert cured.info["converged"].all()
+    assert (cured.info["damping"] >= 0.3).all()
+
+
 def test_divergence_on_the_sphere_still_gives_points_of_it():
     random = np.random.default_rng(0)
     features = random.standard_normal((400, 6)) @ random.standard_normal((6, 201)) + 3

@@ -69,7 +69,7 @@ class MessagePassing(Denoiser):
 
     def __init__(self, messages: Messages, automatic: bool, pace: Pace) -> None:
         self.messages, self.k, self.mean = messages, messages.k, messages.mean
-        self.relaxation = Relaxation(messages, pace.damping, automatic)
+        self.relaxation, self.pace = Relaxation(messages, pace.damping, automatic), pace
         self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
         self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
 
@@ -89,7 +89,8 @@ class MessagePassing(Denoiser):
 
     def relax(self, field: Array, time: Array, lanes: Array) -> Effort:
         """Iterate to convergence."""
-        return self.relaxation.run(field, time, self.tolerance, self.limit, lanes)
+        tolerance = self.tolerance * self.pace.sharpness(self.instability)
+        return self.relaxation.run(field, time, tolerance, self.limit, lanes)
 
     def spread(self) -> Array:
         """Return the variances of the weights."""
@@ -98,7 +99,7 @@ class MessagePassing(Denoiser):
         return self.messages.width.astype(self.mean.dtype)
 
     def slow_down(self, lanes: Array, pace: Pace | None) -> None:
-        """Take up the tolerance, the limit and at least the damping of `pace`."""
+        """Take up the tolerance, the limit and at least the damping of `pace` with the samples `lanes` (k,) of True."""
         if pace is not None:
             self.tolerance[lanes], self.limit[lanes] = pace.tolerance, pace.limit
             self.damping[lanes] = np.maximum(self.damping[lanes], pace.damping)

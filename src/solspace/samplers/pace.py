@@ -4,6 +4,10 @@
 + t) up to t = 10⁴). *careful* takes steps of 0.04 (1 + t) with damping 0.3: it reaches loads where fast runs miss
 constraints, at three to four times the cost. *auto* runs fast and lets a sample go on carefully from the moment its
 measured instability λ = α mean(Δ²) mean(g'²) passes 0.7; AMP stops converging at 1.
+
+Near λ = 1 the weights answer to the field as 1/(1 - λ): on the sphere, where this happens at t = 0 (close to the dAT line
+half of the way from r to 1 is made before t = 0.05), steps shrink as 1 - λ, and the tolerance with the square of 1 - √λ,
+√λ being the factor by which an iteration shrinks an error. There a careful sample goes fast again when λ is below 0.5.
 """
 
 from __future__ import annotations
@@ -21,12 +25,16 @@ Array = NDArray[Any]
 METHODS = ("auto", "fast", "careful")
 NEAR = 0.7
 """Instability at which `auto` slows a sample down."""
+FAR = 0.5
+"""Instability at which a critical sample goes fast again."""
+BRAKE = 0.25
+"""Least factor on a step."""
 
 
 @dataclass(frozen=True)
 class Pace:
     """Steps dt = min(step (1 + t), longest); AMP to `tolerance` within `limit` iterations, damped at least by
-    `damping`.
+    `damping`. Where `critical`, steps and tolerance shrink as the instability nears 1.
     """
 
     step: float
@@ -34,10 +42,24 @@ class Pace:
     tolerance: float
     limit: int
     damping: float
+    critical: bool = False
+
+    def sharpness(self, instability: Array) -> Array:
+        """Return the factor (k,) on the tolerance: an error is 1/(1 - √λ) times what the last iteration changed."""
+        if not self.critical:
+            return np.ones(len(instability))
+        known = np.where(np.isfinite(instability), instability, 0.0)
+        return np.clip(4 * (1 - np.sqrt(np.minimum(known, 1))) ** 2, 1e-2, 1)
+
+    def brake(self, instability: Array) -> Array:
+        """Return the factor (k,) on the step."""
+        if not self.critical:
+            return np.ones(len(instability))
+        return np.clip(1 - np.where(np.isfinite(instability), instability, 0.0), BRAKE, 1)
 
 
-FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-3, 100, 0.0)}
-CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 200, 0.0)}
+FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-3, 300, 0.0, True)}
+CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-3, 300, 0.0, True)}
 FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
 INTEGRATOR = {"binary": "heun", "spherical": "mixed"}
 
@@ -53,25 +75,25 @@ class Clock:
     `times` is a fixed grid for all, or None: each sample steps at its own pace.
     """
 
-    STATE = ("time", "taken", "step", "longest", "careful")
+    STATE = ("time", "taken", "step", "longest", "careful", "slow")
 
     def __init__(self, k: int, final: float, times: Array | None, pace: Pace, slower: Pace | None) -> None:
-        self.final, self.times, self.slower = final, times, slower
+        self.final, self.times, self.pace, self.slower = final, times, pace, slower
         self.time, self.taken = np.zeros(k), np.zeros(k, int)
         self.step, self.longest = np.full(k, pace.step), np.full(k, pace.longest)
-        self.careful = np.zeros(k, bool)
+        self.careful, self.slow = np.zeros(k, bool), np.zeros(k, bool)
 
     @property
     def running(self) -> Array:
         """(k,) True for samples that have not arrived."""
         return self.time < self.final
 
-    def next_steps(self) -> Array:
+    def next_steps(self, instability: Array) -> Array:
         """Return the lengths of the next steps (k,), 0 for samples that have arrived."""
         if self.times is not None:
             here = np.minimum(self.taken, len(self.times) - 2)
             return np.where(self.running, self.times[here + 1] - self.times[here], 0.0)
-        steps = np.minimum(self.step * (1 + self.time), self.longest)
+        steps = np.minimum(self.step * (1 + self.time), self.longest) * self.pace.brake(instability)
         left = self.final - self.time
         # A last step much shorter than the others would cost as much as they do.
         return np.where(left < 1.2 * steps, left, steps) * self.running
@@ -86,10 +108,19 @@ class Clock:
         """Return which samples (k,) have come near instability and go on carefully from here."""
         if self.slower is None:
             return np.zeros(len(self.time), bool)
-        near = ~self.careful & self.running & (instability > NEAR)
+        near = ~self.slow & self.running & (instability > NEAR)
         self.careful |= near
-        self.step[near], self.longest[near] = self.slower.step, self.slower.longest
+        self._take(near, self.slower)
         return near
+
+    def speed_up(self, instability: Array) -> Array:
+        """Return which samples (k,) are far enough from instability to go fast again."""
+        far = self.slow & self.running & (instability < FAR) & self.pace.critical
+        self._take(far, self.pace)
+        return far
+
+    def _take(self, lanes: Array, pace: Pace) -> None:
+        self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is self.slower
 
 
 def paces(prior: Prior, method: str, **given: Any) -> tuple[Pace, Pace | None]:
@@ -97,7 +128,7 @@ def paces(prior: Prior, method: str, **given: Any) -> tuple[Pace, Pace | None]:
 
     >>> from solspace.measure.priors import Binary
     >>> paces(Binary(), "fast", step=0.1)
-    (Pace(step=0.1, longest=1.0, tolerance=0.001, limit=50, damping=0.0), None)
+    (Pace(step=0.1, longest=1.0, tolerance=0.001, limit=50, damping=0.0, critical=False), None)
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)

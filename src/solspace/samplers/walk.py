@@ -57,7 +57,7 @@ class Walk:
 
     def _step(self) -> None:
         alive = self.alive
-        steps = np.where(alive, self.clock.next_steps(), 0.0)
+        steps = np.where(alive, self.clock.next_steps(self.denoiser.instability), 0.0)
         lanes = np.flatnonzero(alive)
         noise = self.noise.draw(lanes)
         effort = self.advance(self.field, self.denoiser, self.clock.time, steps, noise, lanes)
@@ -76,6 +76,7 @@ class Walk:
             instability=np.where(alive, denoiser.instability, np.nan),
         )
         denoiser.slow_down(self.clock.slow_down(denoiser.instability), self.clock.slower)
+        denoiser.slow_down(self.clock.speed_up(denoiser.instability), self.clock.pace)
 
     def _overlap(self) -> Array:
         mean = self.denoiser.mean

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from solspace.measure import Target, channels, potentials
+from solspace.samplers.kernels.response_table import table_for
 
 Array = Any
 
@@ -15,5 +16,9 @@ def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array
     if isinstance(potential, (potentials.Uniform, potentials.Log)):
         exponent = 0.0 if isinstance(potential, potentials.Uniform) else target.beta
         channels.power_derivatives(omega, variance, exponent, out)
+        return
+    table = table_for(potential, target.beta, omega, variance)
+    if table is not None:
+        table.respond_into(omega, variance, out)
         return
     out[0][...], out[1][...] = potential.derivatives(omega, variance, target.beta)

@@ -1,0 +1,110 @@
+"""`diagnose` calls fair samples fair and biased ones biased, in the right words.
+
+One size, one number of samples, several instances; every planted bias must be found on every instance, and no fair run
+may be called biased (over 230 others none was).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.numerics.streams import generator
+
+N, ALPHA, K = 1001, 0.3, 8
+TARGET = ss.Target("binary", "log", 0.5)
+INSTANCES = range(4)
+
+
+@pytest.fixture(scope="module")
+def prediction():
+    return ss.predict(TARGET, ALPHA)
+
+
+def sampled(i, target=TARGET, **options):
+    problem = ss.Perceptron.random(N, ALPHA, target, rng=generator(17, i))
+    return problem, ss.localize(problem, K, rng=i, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def fair():
+    return [sampled(i) for i in INSTANCES]
+
+
+def verdicts(runs, prediction):
+    return [ss.diagnose(samples, prediction) for _, samples in runs]
+
+
+def test_fair_samples_are_called_fair(fair, prediction):
+    for report in verdicts(fair, prediction):
+        assert report.fair is True, report
+        assert report.verdict.startswith("fair:")
+        assert report.n_solved == K
+        assert report.copies == 0
+
+
+def test_the_numbers_are_near_their_noise(fair, prediction):
+    reports = verdicts(fair, prediction)
+    assert np.mean([r.ks.value / r.ks.noise for r in reports]) == pytest.approx(1, abs=0.3)
+    assert np.mean([r.overlap.value for r in reports]) == pytest.approx(prediction.overlap, abs=0.03)
+    assert all(r.path_deviation < 0.1 for r in reports)
+    assert all(r.instability.value < 0.3 for r in reports)
+
+
+@pytest.mark.parametrize(("temperature", "words"), [(0.3, "too similar"), (1.0, "too different")])
+def test_a_wrong_temperature_is_found(temperature, words, prediction):
+    runs = [sampled(i, TARGET.replace(temperature=temperature)) for i in INSTANCES]
+    for report in verdicts(runs, prediction):
+        assert report.fair is False, report
+        assert report.verdict.startswith("biased:")
+        assert words in report.verdict
+
+
+def test_a_wrong_margin_is_found(prediction):
+    """They solve the problem, with room to spare: too much of it."""
+    for i in INSTANCES:
+        _, samples = sampled(i, TARGET.replace(margin=0.3))
+        assert samples.solved.all()
+        samples.target = TARGET
+        report = ss.diagnose(samples, prediction)
+        assert report.fair is False, report
+        assert "the histogram of stabilities is off" in report.verdict
+
+
+def test_copies_are_found(fair, prediction):
+    for problem, samples in fair:
+        weights = samples.weights.copy()
+        weights[-1] = weights[0]
+        report = ss.diagnose(ss.Samples.of(problem, weights), prediction)
+        assert report.fair is False
+        assert report.verdict.startswith("biased: 1 of 8 samples are copies of another one")
+        assert ss.diagnose(ss.Samples.of(problem, weights)).fair is False
+
+
+def test_samples_from_one_corner_are_found(fair, prediction):
+    """A walk from a solution that keeps all constraints met: solutions, with stabilities that look right, all alike."""
+    for i, (problem, samples) in enumerate(fair):
+        random = generator(3, i)
+        walkers = np.repeat(samples.weights[:1], K, axis=0)
+        for row in walkers:
+            for site in random.permutation(N)[:40]:
+                row[site] *= -1
+                if not problem.is_solution(row):
+                    row[site] *= -1
+        report = ss.diagnose(ss.Samples.of(problem, walkers), prediction)
+        assert report.fair is False
+        assert "too similar to each other" in report.verdict
+        assert "smaller step" in report.verdict
+
+
+@pytest.mark.parametrize(("spoilt", "word"), [(2, "biased: 2 of 8 samples are no solutions"), (6, "failed: 6 of 8")])
+def test_violations_are_found(fair, prediction, spoilt, word):
+    for i, (problem, samples) in enumerate(fair):
+        weights = samples.weights.copy()
+        weights[:spoilt] *= generator(4, i).choice([-1, 1], (spoilt, N)).astype(np.int8)
+        report = ss.diagnose(ss.Samples.of(problem, weights), prediction)
+        assert report.fair is False
+        assert report.verdict.startswith(word)
+        assert "constraints are missed" in report.verdict
+        assert "Try" in report.verdict
