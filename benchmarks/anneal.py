@@ -70,10 +70,10 @@ def tuned_anneal(problem, n_sweeps, rng=0):
     return weights
 
 
-SIZES = ((1001, 101, "binary"), (10001, 11, "binary"), (10001, 11, "gaussian"))
+SIZES = ((1001, 101, "binary"), (5001, 11, "binary"), (5001, 11, "gaussian"))
 
 
-def speed(sizes: tuple[tuple[int, int, str], ...] = SIZES, chains: int = 16, rounds: int = 3) -> Table:
+def speed(sizes: tuple[tuple[int, int, str], ...] = SIZES, chains: int = 16, rounds: int = 2) -> Table:
     """Return the cost of a whole τ-schedule in NumPy and in solspace, taken in turns."""
     found = Table(
         "Annealing beside NumPy",

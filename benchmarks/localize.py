@@ -16,7 +16,7 @@ from benchmarks.timing import Spread, Table, Times, timed
 
 def table(quick: bool = False) -> Table:
     """Return the cost of an iteration of message passing, and of a whole sample."""
-    n, k = (1001, 16) if quick else (5001, 64)
+    n, k = (1001, 16) if quick else (2001, 32)
     problem = ss.Perceptron.random(n, 0.3, rng=0)
     field = np.random.default_rng(0).standard_normal((n, k)).astype(np.float32)
     averaged, printed = Scalar(problem.patterns, k), Algorithm1(problem.patterns, k)

@@ -132,7 +132,7 @@ EXACT = ("HiGHS (SciPy milp)", "OR-tools CP-SAT")
 
 def table(quick: bool = False) -> Table:
     """Return how many instances each solver solves, and how long it takes."""
-    instances, limit = (2, 3.0) if quick else (5, 15.0)
+    instances, limit = (2, 3.0) if quick else (5, 10.0)
     sizes, loads = (101, 1001), (0.3, 0.5) if quick else (0.3, 0.5, 0.65)
     found = Table(
         "Time to one solution",
@@ -172,7 +172,7 @@ def attempts(solver: Solver, problems: list[ss.Perceptron], limit: float) -> tup
 
 def proofs(quick: bool = False) -> Table:
     """Return how long it takes to prove that an instance has no solution: what samplers cannot do."""
-    count, limit = (2, 10.0) if quick else (5, 60.0)
+    count, limit = (2, 10.0) if quick else (5, 20.0)
     found = Table(
         "Proving that there is no solution",
         f"Instances past the capacity, for N = 19 such that enumeration knows to be empty; {count} a row, one core, "

@@ -100,17 +100,17 @@ def localization():
 
 def maxima():
     """φ_t(q) with one maximum and with two, and the paths that follow."""
-    figure, axes = style.panels(3, width=3.9, height=3.5)
+    figure, axes = style.panels(3, width=3.1, height=3.1)
     free_entropy(ss.predict(LOG, 0.5), [0.0, 1.0, 2.0, 3.0], axes[0])
-    axes[0].set_title("$U = -\\log s$: one maximum at every time")
+    axes[0].set_title("$U = -\\log s$: one maximum")
     two = ss.predict(UNIFORM, 0.5)
     free_entropy(two, [0.0, 1.0, 2.0, 2.6], axes[1])
-    axes[1].set_title("$U = 0$: another one waits at $q = 1$")
+    axes[1].set_title("$U = 0$: a second at $q = 1$")
     overlap_path(two, axes[2], np.linspace(0, 3.4, 300))
     maxwell, spinodal = two.windows[0].maxwell, two.windows[0].high
     axes[2].axvspan(0, maxwell, color=style.REGIMES["yellow"], alpha=0.35, lw=0)
     axes[2].axvspan(maxwell, spinodal, color=style.REGIMES["red"], alpha=0.3, lw=0)
-    axes[2].set_title("$U = 0$: the lower path is lost")
+    axes[2].set_title("$U = 0$: AMP stays low")
     return figure
 
 

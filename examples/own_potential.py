@@ -39,6 +39,15 @@ print(f"n = 15: entropy {law.entropy:.4f}, overlap {overlaps @ mass:.4f}")
 # A large one, by ASL:
 
 # %%
-problem = ss.Perceptron.random(n=501, alpha=0.3, target=target, rng=1)
-samples = ss.localize(problem, n_samples=8, rng=2)
+problem = ss.Perceptron.random(n=201, alpha=0.3, target=target, rng=1)
+samples = ss.localize(problem, n_samples=4, rng=2)
 print(ss.diagnose(samples, prediction))
+
+# %%
+import matplotlib.pyplot as plt
+
+from solspace.plots.samples import stability_histogram
+
+figure, ax = plt.subplots(layout="constrained")
+stability_histogram(samples, ax, prediction.stability_density)
+figure.savefig("own_potential.png", dpi=150)

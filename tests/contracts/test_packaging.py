@@ -65,7 +65,7 @@ def test_extras_that_pages_and_messages_name_are_there():
         for path in (ROOT / folder).rglob(kind):
             text = path.read_text(encoding="utf-8")
             named |= {
-                extra for group in re.findall(r"(?:solspace|'\.)\[([a-z,]+)\]", text) for extra in group.split(",")
+                extra for group in re.findall(r"(?:solspace|'\.)\[([a-z0-9,]+)\]", text) for extra in group.split(",")
             }
     assert {"gpu", "cluster", "bench"} <= named
     assert named <= set(PROJECT["optional-dependencies"])
