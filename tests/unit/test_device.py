@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import solspace as ss
+from solspace.experiments.device import packs
 from solspace.samplers import device
 from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
 from solspace.samplers.kernels import cuda
@@ -58,3 +59,19 @@ def test_layouts_hold_every_constraint_within_the_device(m, chains):
         assert real.size >= m > real.size - 4 * real.threads
         assert real.shared_bytes <= 227 << 10
         assert real.group * real.threads <= 1024
+
+
+@pytest.mark.parametrize(
+    ("entries", "fits"),
+    [
+        ({}, True),
+        ({"patterns": "gaussian"}, False),
+        ({"patterns": "gaussian", "sampler": {"name": "asl", "variances": "scalar"}}, True),
+        ({"sampler": {"name": "asl", "precision": "float64"}}, False),
+        ({"target": ss.Target(potential="band(1.5)")}, False),
+    ],
+)
+def test_a_sweep_packs_what_a_device_can_do(entries, fits, monkeypatch):
+    monkeypatch.setattr(device, "missing", lambda: "")
+    (task,) = ss.Spec(**{"n": 21, "alpha": 0.3, "sampler": "asl", **entries}).with_options(device="auto").tasks()
+    assert packs(task) is fits

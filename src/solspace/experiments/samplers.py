@@ -104,7 +104,8 @@ def _localizes_on_device(values: Mapping[str, Any]) -> bool:
     from solspace.samplers.gpu_messages import form
 
     options = values["options"]
-    scalar = options.get("variances", "auto" if values["patterns"] == "binary" else "full") != "full"
+    variances = options.get("variances", "auto")
+    scalar = variances == "scalar" or (variances == "auto" and values["patterns"] == "binary")
     single = options.get("precision", "float32") == "float32"
     return scalar and single and form(Target.from_dict(values["target"])) is not None
 

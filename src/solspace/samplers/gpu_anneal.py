@@ -25,7 +25,7 @@ from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.chains import Chains, Plan
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.device import resolve
+from solspace.samplers.device import cupy, resolve
 from solspace.samplers.gpu_layout import IntegerLayout
 from solspace.samplers.gpu_walkers import GpuIntegerWalker, GpuRealWalker, GpuWalker, processors
 from solspace.samplers.kernels.cuda import compile_ahead
@@ -38,7 +38,9 @@ CHAINS = 4608
 _BEAT = 0.25
 """Seconds of a launch."""
 _ROOM = 1 << 27
-"""Most (problem, sweep, site) triples laid out for a launch."""
+"""Most (problem, sweep, site) triples laid out for a launch, or for the launches of all lots side by side."""
+_SHARES = 4
+"""Among how many launches the memory of one alone is divided where lots run side by side."""
 _COMING = 3
 """Lots that are made ready while others run."""
 _NAP = 5e-4
@@ -62,11 +64,11 @@ def walker_for(
 class Run:
     """Chains on their way through a plan: at most one launch under way, the next one prepared."""
 
-    def __init__(self, walker: GpuWalker, chains: Chains, plan: Plan) -> None:
+    def __init__(self, walker: GpuWalker, chains: Chains, plan: Plan, share: int = 1) -> None:
         self.walker, self.chains, self.plan = walker, chains, plan
         walker.place(chains)
-        self.most = max(1, _ROOM // (len(walker.problems) * walker.n))
-        self.count = int(np.clip(_BEAT * 1e11 / (len(chains.weights) * walker.n * walker.m), 1, self.most))
+        self.most = max(1, _ROOM // (share * len(walker.problems) * walker.n))
+        self.count = _power_below(np.clip(_BEAT * 1e11 / (len(chains.weights) * walker.n * walker.m), 1, self.most))
         self.sweeps = slice(chains.sweep, chains.sweep)
         self._next()
 
@@ -92,8 +94,14 @@ class Run:
         self.walker.collect(self.sweeps, self.made, self.potentials, self.chains)
         done = self.sweeps.stop - self.sweeps.start
         pace = max(beat, _BEAT) / max(time.perf_counter() - self.begun, 1e-9)
-        self.count = int(np.clip(done * pace, 1, min(self.most, 8 * self.count)))
+        # powers of two, so that the memory of one launch serves for the next
+        self.count = _power_below(np.clip(done * pace, 1, min(self.most, 8 * self.count)))
         return done
+
+
+def _power_below(count: float) -> int:
+    """Return the power of two at or below `count`."""
+    return 1 << (int(count).bit_length() - 1)
 
 
 def run(walker: GpuWalker, chains: Chains, plan: Plan, store: Checkpoint, report: Callable[[int], None]) -> None:
@@ -113,6 +121,14 @@ def run(walker: GpuWalker, chains: Chains, plan: Plan, store: Checkpoint, report
     except BaseException:
         store.save({**chains.records(), **safe})
         raise
+
+
+def _tidy() -> None:
+    """Give memory back that CuPy keeps for streams which no longer ask for it, where that is much."""
+    device = cupy()
+    pool = device.get_default_memory_pool()
+    if pool.free_bytes() > device.cuda.Device().mem_info[1] // 4:
+        pool.free_all_blocks()
 
 
 @dataclass(frozen=True)
@@ -139,6 +155,7 @@ class LotRun(Run):
     def __init__(self, lot: Lot, company: int) -> None:
         from solspace.samplers.anneal import check
 
+        _tidy()
         self.lot, self.problems = lot, list(lot.problems())
         for problem in self.problems:
             check(problem, lot.n_chains, lot.n_sweeps, lot.n_extra, lot.thin, lot.mode)
@@ -146,7 +163,8 @@ class LotRun(Run):
         self.name, stages = stages_of(lot.schedule, self.problems[0].target, lot.n_sweeps)
         plan = Plan.of(stages, lot.n_extra, lot.thin, solve=lot.mode == "solve")
         walker = walker_for(self.problems, plan, self.keys, lot.n_chains, company)
-        super().__init__(walker, Chains.start(walker.first_weights(), plan), plan)
+        walker.compile()
+        super().__init__(walker, Chains.start(walker.first_weights(), plan), plan, share=_SHARES)
         self.started = time.perf_counter()
 
     def samples(self) -> list[Samples]:
@@ -179,7 +197,7 @@ def flow(
     `report` is called with the number of sweeps that a launch made.
     """
     waiting, going, coming = iter(lots), list[LotRun](), deque[tuple[Lot, Future[LotRun]]]()
-    with ThreadPoolExecutor(1, "lots") as builder:
+    with ThreadPoolExecutor(_COMING, "lots") as builder:
         try:
             while True:
                 while len(coming) < _COMING and (lot := next(waiting, None)) is not None:
@@ -197,7 +215,7 @@ def flow(
                     except Exception as error:
                         yield lot, error
                 ended: list[tuple[LotRun, Exception | None]] = []
-                for one in [one for one in going if one.walker.idle]:
+                for one in [one for one in going if one.walker.idle and one.prepared.done()]:
                     busy = True
                     try:
                         # a launch of each takes this thread some milliseconds

@@ -53,7 +53,10 @@ class GpuWalker:
 
     def __init__(self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int) -> None:
         self.cupy = cupy()
-        self.stream = _streams.pop() if _streams else self.cupy.cuda.Stream(non_blocking=True)
+        try:
+            self.stream = _streams.pop()
+        except IndexError:
+            self.stream = self.cupy.cuda.Stream(non_blocking=True)
         weakref.finalize(self, _streams.append, self.stream)
         self.problems, self.plan = problems, plan
         self.n, self.m = problems[0].n, problems[0].m
@@ -114,6 +117,10 @@ class GpuWalker:
     def _shared(self) -> int:
         return int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
 
+    def compile(self) -> Any:
+        """Return the kernel that walks, compiled."""
+        return kernel(self.source, "walk", self.layout.constants(self.plan.solve), self.layout.shared_bytes)
+
     def orders(self, sweeps: slice) -> tuple[Any, int]:
         """Return the order of the sites in each sweep, for every problem, and the length of its rows."""
         count, length = sweeps.stop - sweeps.start, self.layout.tile * -(-self.n // self.layout.tile)
@@ -146,9 +153,8 @@ class GpuWalker:
             "outside": device.zeros(1, np.int32),
         }
         groups = -(-len(rows) // self.layout.group)
-        walk = kernel(self.source, "walk", self.layout.constants(plan.solve), self.layout.shared_bytes)
         if groups:
-            walk(
+            self.compile()(
                 (groups,), (self.layout.group * self.layout.threads,),
                 (
                     rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem(),

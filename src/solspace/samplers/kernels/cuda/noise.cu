@@ -54,26 +54,31 @@ extern "C" __global__ void deviates(const int *chosen, int count, int streams, i
     u64 *own = state + column;
     Stream stream = {own[0], own[streams], own[2 * streams], own[3 * streams], own[4 * streams]};
     out += (size_t)(column / k) * n * k + column % k;
-    for (int row = 0; row < n; ++row) {
-        float x;
-        for (;;) {
-            const u32 drawn = stream.next(), layer = drawn & 255, place = drawn >> 9 & 0x7fffff;
+    // one loop without another inside: threads of a warp go on at their own pace, each draw a row or a rejection
+    u32 place = 0;
+    bool in_tail = false;
+    for (int row = 0; row < n;) {
+        float x = 0;
+        bool taken = false;
+        if (!in_tail) {
+            const u32 drawn = stream.next(), layer = drawn & 255;
+            place = drawn >> 9 & 0x7fffff;
             x = __fmul_rn((float)place, width[layer]);
             if (drawn >> 8 & 1) x = -x;
-            if (place < inside[layer]) break;
-            if (layer == 0) {
-                float beyond, other;
-                do {
-                    beyond = __fmul_rn(-INVERSE_EDGE, log_rest(stream.uniform()));
-                    other = -log_rest(stream.uniform());
-                } while (!(__fadd_rn(other, other) > __fmul_rn(beyond, beyond)));
-                x = place >> 8 & 1 ? -__fadd_rn(EDGE, beyond) : __fadd_rn(EDGE, beyond);
-                break;
+            taken = place < inside[layer];
+            in_tail = !taken && layer == 0;
+            if (!taken && layer > 0) {
+                const float step = __fadd_rn(height[layer - 1], -height[layer]);
+                taken = __fadd_rn(__fmul_rn(step, stream.uniform()), height[layer]) < exp(-0.5 * x * x);
             }
-            float between = __fadd_rn(__fmul_rn(__fadd_rn(height[layer - 1], -height[layer]), stream.uniform()), height[layer]);
-            if (between < exp(-0.5 * x * x)) break;
         }
-        out[(size_t)row * k] = x;
+        if (in_tail) {
+            const float beyond = __fmul_rn(-INVERSE_EDGE, log_rest(stream.uniform())), other = -log_rest(stream.uniform());
+            taken = __fadd_rn(other, other) > __fmul_rn(beyond, beyond);
+            x = place >> 8 & 1 ? -__fadd_rn(EDGE, beyond) : __fadd_rn(EDGE, beyond);
+            in_tail = !taken;
+        }
+        if (taken) out[(size_t)row++ * k] = x;
     }
     own[0] = stream.high;
     own[streams] = stream.low;
