@@ -120,7 +120,7 @@ def scaling(sizes: tuple[int, ...] = (1001, 2001, 5001, 10001, 20001), rounds: i
     )
     for n in sizes:
         problem = ss.Perceptron.random(n, 0.3, rng=0)
-        sweeps = max(3, int(2e9 / (n * problem.m * 4)))
+        sweeps = max(10, int(2e9 / (n * problem.m * 4)))
         call = lambda p=problem, k=sweeps: ss.anneal(p, 4, k, rng=0, n_threads=1)  # noqa: E731
         cost = Times({"own": call}, rounds)["own"].per(4 * sweeps)
         acceptance = call().info["acceptance"].mean()
