@@ -81,9 +81,10 @@ def localize(
     problem, n_samples, rng
         What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is.
     method
-        "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`).
+        "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`); see Notes.
     integrator
-        "heun", "posterior", "mixed", "euler" (`integrators`), or "auto": heun for ±1 weights, mixed on the sphere.
+        "matched", "heun", "posterior", "mixed", "euler" (`integrators`), or "auto": matched for ±1 weights, mixed on the
+        sphere.
     step, longest_step
         Steps dt = min(step (1 + t), longest_step), or `step` an increasing grid of times from 0 to the final one.
     final_time
