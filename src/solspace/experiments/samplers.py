@@ -174,7 +174,7 @@ _SWEEPS = 1001
 _ANNEALING = {"n_sweeps": sweeps, "mode": one_of("mode", ("sample", "solve")), "device": one_of("device", DEVICES)}
 _LOCALIZE = {
     "method": one_of("method", ("auto", "fast", "careful")),
-    "integrator": one_of("integrator", ("auto", "heun", "posterior", "euler")),
+    "integrator": one_of("integrator", ("auto", "matched", "heun", "posterior", "mixed", "euler")),
     "step": number(positive=True),
     "longest_step": number(positive=True),
     "final_time": number(positive=True),

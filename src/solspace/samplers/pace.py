@@ -49,7 +49,7 @@ class Pace:
         if not self.critical:
             return np.ones(len(instability))
         known = np.where(np.isfinite(instability), instability, 0.0)
-        return np.clip(4 * (1 - np.sqrt(np.minimum(known, 1))) ** 2, 1e-2, 1)
+        return np.clip(4 * (1 - np.sqrt(np.minimum(known, 1))) ** 2, 0.1, 1)
 
     def brake(self, instability: Array) -> Array:
         """Return the factor (k,) on the step."""
@@ -58,10 +58,10 @@ class Pace:
         return np.clip(1 - np.where(np.isfinite(instability), instability, 0.0), BRAKE, 1)
 
 
-FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-3, 300, 0.0, True)}
-CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-3, 300, 0.0, True)}
+FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-4, 300, 0.0, True)}
+CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 300, 0.0, True)}
 FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
-INTEGRATOR = {"binary": "heun", "spherical": "mixed"}
+INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
 
 
 def kind(prior: Prior) -> str:
