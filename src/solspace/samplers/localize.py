@@ -116,8 +116,8 @@ def localize(
     (one core of a shared server; iterations are AMP's, per sample):
 
     * *fast*: ±1 weights at n = 5000, α = 0.3 (log, T = 0.5): 137 iterations, 47 ms in batches of 64; two samples overlap
-      by 0.002 too much, |m|²/n is within 0.2% of q(t). On the sphere (κ = -2.1, n = 1001) at α = 5: some 190 iterations,
-      overlaps right to 0.0006.
+      by 0.002 too much, |m|²/n is within 0.2% of q(t). On the sphere (κ = -2.1, n = 1001) at α = 5: 211 iterations,
+      overlaps right to 0.0006, the path to 0.1% from t = 0.2 on.
     * *careful*: 410 iterations, 143 ms in the first of these settings. For loads near the threshold.
     * *auto*: fast where that will do. With ±1 patterns all constraints are met by 200, 200, 200, 200 and 196 of 200
       samples at n = 1001, α = 0.3, 0.4, 0.5, 0.55, 0.6 (127, 143, 187, 297, 829 iterations), by 198 of 200 at n = 2001, α
