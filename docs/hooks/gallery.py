@@ -5,6 +5,7 @@ The pictures are `docs/gallery/ID-SIZE.png`, the numbers in them `ID-SIZE.csv`, 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,10 +45,16 @@ def _sections(name: str, caption: str) -> Iterator[str]:
         return
     figure = figures.find(name)
     place = "an extension of the paper" if figure.place == "ours" else f"{figure.place} of the paper"
-    yield f"## {figure.title[0].upper()}{figure.title[1:]} {{#{name}}}\n"
-    yield f"*{place[0].upper()}{place[1:]}.* {' '.join(caption.split())}\n"
+    yield f"## {_sentence(figure.title)} {{#{name}}}\n"
+    yield f"*{_sentence(place)}.* {' '.join(caption.split())}\n"
     for size in sizes:
         yield f"```bash\nsolspace reproduce {name} --size {size}\n```\n"
-        yield f"![{figure.title}](gallery/{name}-{size}.png){{ loading=lazy }}\n"
+        picture = f"gallery/{name}-{size}.png"
+        yield f"[![{figure.title}]({picture}){{ loading=lazy }}]({picture})\n"
         if (FOLDER / f"{name}-{size}.csv").exists():
             yield f"[The numbers in this picture](gallery/{name}-{size}.csv) (CSV)\n"
+
+
+def _sentence(text: str) -> str:
+    """Return `text` with a capital, unless it begins with a symbol, as "dφ/dq" does."""
+    return text[0].upper() + text[1:] if re.match(r"[a-z]+[ ,.]", text) else text
