@@ -25,7 +25,7 @@ from solspace.samplers.gpu_noise import GpuNoise
 from solspace.samplers.integrators import Integrator
 from solspace.samplers.pace import Clock, Pace
 from solspace.samplers.path import Path
-from solspace.samplers.relaxation import IMPATIENCE, LEAST_PATIENCE, SLOW_TOP, Effort, _rung_above
+from solspace.samplers.relaxation import Effort, climb, settle
 from solspace.samplers.walk import Walk
 
 Array = NDArray[Any]
@@ -90,15 +90,8 @@ class GpuMessagePassing(Denoiser):
             if not len(blown):
                 break
             self._restore(blown)
-            rungs = np.array([_rung_above(d) if self.automatic else np.inf for d in self.damping[blown]])
-            effort.blown[blown[np.isinf(rungs)]] = True
-            todo = blown[np.isfinite(rungs)]
-            self.damping[todo] = rungs[np.isfinite(rungs)]
-        if self.automatic:
-            slow = lanes[~(effort.converged | effort.blown)[lanes]]
-            self.damping[slow] = [max(d, min(_rung_above(d), SLOW_TOP)) for d in self.damping[slow]]
-        less = np.maximum(self.patience[lanes] * IMPATIENCE, LEAST_PATIENCE)
-        self.patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
+            todo = climb(self.damping, blown, self.automatic, effort)
+        settle(self.damping, self.patience, lanes, self.automatic, effort)
         return effort
 
     def _keep(self) -> None:

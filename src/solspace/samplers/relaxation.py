@@ -86,15 +86,8 @@ class Relaxation:
             blown = self._relax(field, time, tolerance, limit, todo, effort)
             for kept, current in zip(self._start, self.messages.state(copy=False)):
                 current[..., blown] = kept[..., blown]
-            rungs = np.array([_rung_above(d) if self.automatic else np.inf for d in self.damping[blown]])
-            effort.blown[blown[np.isinf(rungs)]] = True
-            todo = blown[np.isfinite(rungs)]
-            self.damping[todo] = rungs[np.isfinite(rungs)]
-        if self.automatic:
-            slow = lanes[~(effort.converged | effort.blown)[lanes]]
-            self.damping[slow] = [max(d, min(_rung_above(d), SLOW_TOP)) for d in self.damping[slow]]
-        less = np.maximum(self.patience[lanes] * IMPATIENCE, LEAST_PATIENCE)
-        self.patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
+            todo = climb(self.damping, blown, self.automatic, effort)
+        settle(self.damping, self.patience, lanes, self.automatic, effort)
         return effort
 
     def _relax(self, field: Array, time: Array, tolerance: Array, limit: Array, lanes: Array, effort: Effort) -> Array:
@@ -131,6 +124,24 @@ class Relaxation:
         if batch is not whole:
             whole.put(batch, lanes)
         return np.array(blown, int)
+
+
+def climb(damping: Array, blown: Array, automatic: bool, effort: Effort) -> Array:
+    """Damp the columns `blown` one rung more and return those to try again; the others are given up."""
+    rungs = np.array([_rung_above(d) if automatic else np.inf for d in damping[blown]])
+    effort.blown[blown[np.isinf(rungs)]] = True
+    todo = blown[np.isfinite(rungs)]
+    damping[todo] = rungs[np.isfinite(rungs)]
+    return todo
+
+
+def settle(damping: Array, patience: Array, lanes: Array, automatic: bool, effort: Effort) -> None:
+    """After a call: damp the slow among `lanes` more, and spend less on those that did not converge next time."""
+    if automatic:
+        slow = lanes[~(effort.converged | effort.blown)[lanes]]
+        damping[slow] = [max(d, min(_rung_above(d), SLOW_TOP)) for d in damping[slow]]
+    less = np.maximum(patience[lanes] * IMPATIENCE, LEAST_PATIENCE)
+    patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
 
 
 def _rung_above(damping: float) -> float:
