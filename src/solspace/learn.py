@@ -27,8 +27,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solspace.data.preprocess import PREPROCESSING, Preprocessing
 from solspace.measure import Target
-from solspace.numerics.names import unknown
 from solspace.problem import Perceptron
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 SAMPLERS = ("tau", "asl", "temperature")

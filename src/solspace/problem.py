@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG, generator
+from solspace.system.names import unknown
 
 if TYPE_CHECKING:
     from solspace.enumeration import Enumeration

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target
-from solspace.numerics.files import read_npz, replacing
 from solspace.problem import Perceptron
+from solspace.system.files import read_npz, replacing
 
 Array = NDArray[Any]
 FORMAT = 1

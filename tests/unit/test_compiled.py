@@ -9,8 +9,8 @@ import pytest
 
 from solspace.measure.channels import power_channel, power_derivatives
 from solspace.numerics import power
-from solspace.numerics.compiled import njit
-from solspace.numerics.threads import PIECE, share
+from solspace.system.compiled import njit
+from solspace.system.threads import PIECE, share
 
 
 def triple(x):
@@ -75,7 +75,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, dtype, beta
     omega = (4 * np.random.default_rng(0).standard_normal((6001, 67))).astype(dtype)
     results = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr("solspace.numerics.threads._allowed", lambda threads=threads: threads)
+        monkeypatch.setattr("solspace.system.threads._allowed", lambda threads=threads: threads)
         results.append(power_derivatives(omega, np.linspace(0.1, 2, 67), beta))
     for g, dg in results[1:]:
         np.testing.assert_array_equal(g, results[0][0])

@@ -12,7 +12,7 @@ import typer
 
 from solspace.cli.app import JSON, say, show_json, verb
 from solspace.measure import Target
-from solspace.numerics.files import replacing
+from solspace.system.files import replacing
 
 
 def register(app: typer.Typer) -> None:

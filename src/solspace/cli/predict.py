@@ -108,9 +108,9 @@ def _times(text: str | None, prediction: Any) -> list[float]:
 
 
 def _draw(prediction: Any, times: list[float], out: Path) -> None:
-    from solspace.numerics.files import replacing
     from solspace.plots import theory
     from solspace.plots.style import panels, style
+    from solspace.system.files import replacing
 
     with style():
         figure, axes = panels(4, width=4.0)

@@ -14,10 +14,10 @@ from solspace.cli.app import JSON, plain, say, show_json, show_table, verb
 from solspace.cli.data import image_problem
 from solspace.cli.inputs import read_array
 from solspace.measure import Target
-from solspace.numerics.files import replacing
-from solspace.numerics.names import unknown
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
+from solspace.system.files import replacing
+from solspace.system.names import unknown
 
 SIZES = {"asl": 2001, "tau": 1001, "sa": 1001, "exact": 15}
 """The samplers, and the size of a random instance where none is given."""

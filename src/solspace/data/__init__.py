@@ -23,7 +23,7 @@ from solspace.data.fetch import advice, fetch
 from solspace.data.instances import subset
 from solspace.data.preprocess import PREPROCESSING, Preprocessing, random_features
 from solspace.data.search import SPLITS, Source, download_folder, find
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 __all__ = [
     "CATALOGUE",

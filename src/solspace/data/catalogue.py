@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 
 @dataclass(frozen=True)

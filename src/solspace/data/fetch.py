@@ -12,8 +12,8 @@ from typing import Any
 
 from solspace.data.catalogue import DataSet, Download, data_set
 from solspace.data.search import SPLITS, VARIABLE, download_folder
-from solspace.numerics.names import unknown
-from solspace.numerics.progress import progress
+from solspace.system.names import unknown
+from solspace.system.progress import progress
 
 _TIMEOUT = (10, 60)
 _CHUNK = 1 << 16

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG, generator
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 PREPROCESSING = ("centred", "raw", "binarised")

@@ -22,7 +22,7 @@ from solspace.data.formats.cifar import batch_number, read_cifar, read_cifar_arc
 from solspace.data.formats.idx import idx_sha256, read_idx
 from solspace.data.formats.npz import read_npz
 from solspace.data.formats.stream import damaged
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 VARIABLE = "SOLSPACE_DATA"

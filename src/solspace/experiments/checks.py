@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 Check = Callable[[str, Any], Any]
 """(name of the entry, value) -> the value in its proper type, or `ValueError`."""

@@ -10,7 +10,7 @@ from typing import Any
 from solspace.experiments.checks import Check, number, whole
 from solspace.experiments.samplers import find
 from solspace.measure import Target, potentials
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 
 def listed(given: Any) -> list[Any]:

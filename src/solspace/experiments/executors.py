@@ -18,8 +18,8 @@ from typing import Any
 
 from solspace.experiments.tasks import Task, finished, run
 from solspace.experiments.worker import Worker, WorkerDied
-from solspace.numerics.names import unknown
 from solspace.store import Result
+from solspace.system.names import unknown
 
 DEATHS = 3
 """Workers a task may cost before it counts as failed."""

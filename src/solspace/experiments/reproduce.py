@@ -13,8 +13,8 @@ from typing import Any
 from solspace.experiments import figures
 from solspace.experiments.results import Results
 from solspace.experiments.runner import Outcome, run_tasks
-from solspace.numerics.files import replacing
-from solspace.numerics.names import unknown
+from solspace.system.files import replacing
+from solspace.system.names import unknown
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.tasks import Task
-from solspace.numerics.files import replacing
 from solspace.store import Result, Store
+from solspace.system.files import replacing
 
 
 class Results:

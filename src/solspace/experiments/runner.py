@@ -17,8 +17,8 @@ from solspace.experiments.device import on_device, packs
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
-from solspace.numerics.progress import progress
 from solspace.store import Result, Store
+from solspace.system.progress import progress
 
 _CHUNK = 200
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from solspace.experiments.checks import Check, number, one_of, sweeps, whole
 from solspace.measure import Target
-from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samples import Samples
+from solspace.system.names import unknown
 
 DEVICES = ("cpu", "gpu", "auto")
 Draw = Callable[[Perceptron, int, RNG, Mapping[str, Any]], Samples]

@@ -33,8 +33,8 @@ from solspace.experiments.samplers import find
 from solspace.experiments.sampling import KEEP
 from solspace.experiments.tasks import Task, import_modules
 from solspace.measure import Target
-from solspace.numerics.names import unknown
 from solspace.problem import ENSEMBLES
+from solspace.system.names import unknown
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from solspace._version import __version__
-from solspace.numerics.names import unknown
 from solspace.store import Result
+from solspace.system.names import unknown
 
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),

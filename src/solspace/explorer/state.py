@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from solspace.measure import Target
 from solspace.measure.potentials import REGISTRY, as_potential
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 PRIORS = ("binary", "spherical")
 SAMPLERS = {"asl": "ASL", "tau": "τ-annealing", "sa": "simulated annealing"}

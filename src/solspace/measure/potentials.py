@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import channels
 from solspace.measure.potential import Array, Channel, Own, Potential
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 
 @dataclass(frozen=True)

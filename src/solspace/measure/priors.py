@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import ising
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 Array = NDArray[np.floating[Any]]
 

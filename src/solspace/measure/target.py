@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.measure import potentials, priors
 from solspace.measure.potential import Channel, Potential, scaled_log_weight
 from solspace.measure.priors import Prior
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 Array = NDArray[np.floating[Any]]
 

@@ -1,1 +1,1 @@
-"""Numbers without physics: special functions, quadrature, roots with a status, random streams, progress."""
+"""Numbers without physics: special functions, quadrature, roots with a status, random streams."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from solspace.numerics.compiled import njit
+from solspace.system.compiled import njit
 
 HALF = 16
 """Centres on either side of the middle of a block: rounding grows with the square of their number, 3e-14 at 16."""

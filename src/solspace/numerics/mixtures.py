@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.compiled import has_numba
+from solspace.system.compiled import has_numba
 
 Array = NDArray[np.floating[Any]]
 BLOCK = 1 << 17

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.compiled import has_numba
 from solspace.numerics.power_table import evaluate, power_table
-from solspace.numerics.threads import share
+from solspace.system.compiled import has_numba
+from solspace.system.threads import share
 
 Array = NDArray[np.floating[Any]]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solspace.numerics.files import replacing
+from solspace.system.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

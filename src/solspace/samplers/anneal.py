@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics import progress as bars
-from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers import gpu_anneal
@@ -33,6 +31,8 @@ from solspace.samplers.device import resolve
 from solspace.samplers.schedules import stages_of
 from solspace.samplers.walkers import Walker, walker_for
 from solspace.samples import Samples
+from solspace.system import progress as bars
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 MODES = ("sample", "solve")

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.files import read_npz, replacing
 from solspace.problem import Perceptron
+from solspace.system.files import read_npz, replacing
 
 Array = NDArray[Any]
 

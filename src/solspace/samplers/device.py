@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 DEVICES = ("cpu", "gpu", "auto")
 

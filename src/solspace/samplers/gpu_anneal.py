@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from solspace.numerics import progress as bars
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.chains import Chains, Plan
@@ -32,6 +31,7 @@ from solspace.samplers.kernels.cuda import compile_ahead
 from solspace.samplers.landscape import Lattice
 from solspace.samplers.schedules import stages_of
 from solspace.samples import Samples
+from solspace.system import progress as bars
 
 CHAINS = 4608
 """Chains that keep a device busy."""

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.names import unknown
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.amp import TRY
@@ -37,6 +36,7 @@ from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, Pace, kind, pa
 from solspace.samplers.path import Path
 from solspace.samplers.walk import Walk
 from solspace.samples import Samples
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 

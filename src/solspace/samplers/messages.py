@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure.priors import Binary
-from solspace.numerics.compiled import has_numba
 from solspace.problem import Perceptron
 from solspace.samplers.kernels import cpu, plain
 from solspace.samplers.kernels.products import Products, columns
 from solspace.samplers.kernels.products import width as allocated
+from solspace.system.compiled import has_numba
 
 Array = NDArray[Any]
 VARIANCE_FLOOR = 0.5

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from solspace.numerics.names import unknown
 from solspace.problem import Perceptron
+from solspace.system.names import unknown
 
 PRECISIONS = ("float32", "float64")
 VARIANCES = ("auto", "scalar", "full")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure.priors import Prior, Spherical
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 METHODS = ("auto", "fast", "careful")

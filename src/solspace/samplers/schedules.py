@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from solspace.measure import Target
 from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.potentials import Errors, Hinge, Log, Tau, as_potential
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 Array = NDArray[Any]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.progress import progress as progress_bar
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
@@ -17,6 +16,7 @@ from solspace.samplers.integrators import Integrator
 from solspace.samplers.pace import Clock
 from solspace.samplers.path import Path
 from solspace.samplers.relaxation import Effort
+from solspace.system.progress import progress as progress_bar
 
 Array = NDArray[Any]
 

@@ -25,9 +25,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.locks import Lock
 from solspace.store.file import StoreError, explaining, lock, open_reader, open_writer
 from solspace.store.result import Result
+from solspace.system.locks import Lock
 
 __all__ = ["Result", "Store", "StoreError"]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from solspace.numerics.locks import Lock, Locked
+from solspace.system.locks import Lock, Locked
 
 FORMAT = 1
 _APPLICATION = 0x50535053  # "SPSP": tells our files from other programs' SQLite files

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize_scalar
 
 from solspace.measure import Target
-from solspace.numerics.progress import progress as progress_bar
+from solspace.system.progress import progress as progress_bar
 from solspace.theory.families import family_space
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization

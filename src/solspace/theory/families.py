@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from solspace.measure import potentials
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {
     "log": {"temperature": (0.6, 0.1, 0.999)},

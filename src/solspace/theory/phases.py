@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.progress import progress as progress_bar
+from solspace.system.progress import progress as progress_bar
 from solspace.theory.prediction import Prediction, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from solspace.experiments.figures.figure import SIZES, Figure, Picture
-from solspace.numerics.names import unknown
+from solspace.system.names import unknown
 
 __all__ = ["FIGURES", "SIZES", "Figure", "Picture", "find"]
 

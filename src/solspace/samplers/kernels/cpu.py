@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target, priors
-from solspace.numerics.threads import split
 from solspace.samplers.kernels import plain
 from solspace.samplers.kernels.products import Products
 from solspace.samplers.kernels.response import respond_into
+from solspace.system.threads import split
 
 Array = NDArray[Any]
 products = Products

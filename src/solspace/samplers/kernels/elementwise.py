@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from solspace.numerics.compiled import njit
+from solspace.system.compiled import njit
 
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PIECE = 512

@@ -25,7 +25,6 @@ import numba
 import numpy as np
 from numba import int16, int64, uint8, uint32
 
-from solspace.numerics.compiled import njit
 from solspace.samplers.kernels.philox import thresholds
 from solspace.samplers.kernels.tables import PAGES, either_beyond, look_up
 from solspace.samplers.kernels.vector import (
@@ -44,6 +43,7 @@ from solspace.samplers.kernels.vector import (
     total,
     zeros,
 )  # isort: skip  # fmt: skip
+from solspace.system.compiled import njit
 
 TILE = 256
 """Proposals whose thresholds are drawn together."""

@@ -17,7 +17,6 @@ import numba
 import numpy as np
 from numba import int64
 
-from solspace.numerics.compiled import njit
 from solspace.samplers.kernels.energies import energies, last_energy
 from solspace.samplers.kernels.philox import thresholds
 from solspace.samplers.kernels.vector import (
@@ -32,6 +31,7 @@ from solspace.samplers.kernels.vector import (
     widen,
     zeros,
 )  # isort: skip  # fmt: skip
+from solspace.system.compiled import njit
 
 TILE = 64
 """Proposals whose thresholds are drawn together."""

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from solspace.numerics.compiled import njit
+from solspace.system.compiled import njit
 
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 

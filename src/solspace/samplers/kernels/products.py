@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.compiled import has_numba
-from solspace.numerics.threads import split
 from solspace.problem import Perceptron
+from solspace.system.compiled import has_numba
+from solspace.system.threads import split
 
 Array = NDArray[Any]
 FEW = 12

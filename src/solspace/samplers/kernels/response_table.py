@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from solspace.measure.potential import Own, Potential
 from solspace.measure.potentials import Tau
-from solspace.numerics.compiled import has_numba
-from solspace.numerics.threads import split
+from solspace.system.compiled import has_numba
+from solspace.system.threads import split
 
 Array = NDArray[Any]
 FIELD_STEP, VARIANCE_STEP = 0.02, 0.08

@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic as _intrinsic
 
-from solspace.numerics.compiled import njit
+from solspace.system.compiled import njit
 
 intrinsic: Any = _intrinsic
 FEATURES = frozenset(cpu_target.target_context.codegen().magic_tuple()[2].split(","))

@@ -13,7 +13,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
-from solspace.numerics.compiled import njit
+from solspace.system.compiled import njit
 
 intrinsic: Any = _intrinsic
 
