@@ -29,8 +29,8 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 import solspace as ss
-from solspace.samplers.kernels import cpu
-from solspace.samplers.messages import Messages
+from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.marginals.cpu import Messages
 
 SPHERE = ss.Target("spherical", "uniform", margin=-2.1)
 

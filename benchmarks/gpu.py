@@ -22,10 +22,13 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
-from solspace.samplers import gpu_iteration, gpu_localize, gpu_messages, gpu_noise
+from solspace.samplers.annealing.gpu_flow import anneal_many
 from solspace.samplers.device import cupy
-from solspace.samplers.gpu_anneal import anneal_many
-from solspace.samplers.localize import localize, localize_many
+from solspace.samplers.localization import gpu as gpu_localize
+from solspace.samplers.localization import gpu_noise
+from solspace.samplers.localization.localize import localize, localize_many
+from solspace.samplers.marginals import gpu as gpu_messages
+from solspace.samplers.marginals import gpu_columns as gpu_iteration
 
 TARGET = ss.Target(temperature=0.5)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers import schedules
+from solspace.samplers.annealing import schedules
 
 
 @pytest.fixture(params=["binary", "gaussian"])

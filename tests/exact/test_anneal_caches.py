@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solspace as ss
-from solspace.samplers.chains import Chains, Plan
-from solspace.samplers.kernels import tables, vector
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.schedules import stages_of
+from solspace.samplers.annealing.walkers import walker_for
+from solspace.samplers.kernels import machine_vectors as vector
+from solspace.samplers.kernels import register_tables as tables
 from solspace.samplers.kernels.philox import first_weights, philox, site_orders, thresholds_of
-from solspace.samplers.schedules import stages_of
-from solspace.samplers.walkers import walker_for
 
 
 def walk(problem, schedule, n_sweeps, n_chains, key=7):

@@ -16,10 +16,10 @@ from scipy.special import logsumexp
 
 import solspace as ss
 from solspace.enumeration import decode
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.annealing.walkers import walker_for
 from solspace.samplers.kernels.philox import sweep_thresholds, thresholds_of
-from solspace.samplers.schedules import Stage
-from solspace.samplers.walkers import walker_for
 
 KEY = 20250216
 HOT = 5e7

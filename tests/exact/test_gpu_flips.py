@@ -15,15 +15,16 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import seed_sequence
-from solspace.samplers import device, gpu_anneal
-from solspace.samplers.anneal import anneal
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers import device
+from solspace.samplers.annealing import gpu_flow as gpu_anneal
+from solspace.samplers.annealing.anneal import anneal
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu import GpuIntegerWalker, GpuRealWalker
+from solspace.samplers.annealing.gpu_flow import anneal_many, run
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.gpu_anneal import anneal_many, run
-from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
-from solspace.samplers.gpu_walkers import GpuIntegerWalker, GpuRealWalker
 from solspace.samplers.kernels import cuda
-from solspace.samplers.schedules import stages_of
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
 CASES = {

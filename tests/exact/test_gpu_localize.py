@@ -13,11 +13,12 @@ import solspace as ss
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task
 from solspace.numerics.streams import generator, seed_sequence
-from solspace.samplers import device, gpu_messages
-from solspace.samplers.gpu_messages import _MIDDLE, GpuPatterns, response_table, supported
-from solspace.samplers.gpu_noise import GpuNoise
-from solspace.samplers.gpu_patterns import PackedPerceptron
-from solspace.samplers.localize import localize, localize_many
+from solspace.samplers import device
+from solspace.samplers.localization.gpu_noise import GpuNoise
+from solspace.samplers.localization.localize import localize, localize_many
+from solspace.samplers.marginals import gpu as gpu_messages
+from solspace.samplers.marginals.gpu import _MIDDLE, GpuPatterns, response_table, supported
+from solspace.samplers.packed import PackedPerceptron
 
 CHANNELS = {
     "log": ss.Target(temperature=0.7, margin=0.2),

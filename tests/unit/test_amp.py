@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.amp import Status
-from solspace.samplers.messages import Messages
-from solspace.samplers.relaxation import LADDER, Relaxation
+from solspace.samplers.marginals.amp import Status
+from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.relaxation import LADDER, Relaxation
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 import solspace as ss
 from solspace.measure import Target
 from solspace.measure.potentials import Tau
-from solspace.samplers.landscape import Lattice, landscapes
-from solspace.samplers.schedules import Stage, TauAnnealing
+from solspace.samplers.annealing.integer_levels import Lattice, landscapes
+from solspace.samplers.annealing.schedules import Stage, TauAnnealing
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.kernels import plain
+from solspace.samplers.kernels import amp_plain as plain
 from solspace.samplers.kernels.products import Products, columns
-from solspace.samplers.messages import Messages
+from solspace.samplers.marginals.cpu import Messages
 
 
 def problem_of(kind, m, n, rng):

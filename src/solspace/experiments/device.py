@@ -125,7 +125,7 @@ def _problem(task: Task) -> Perceptron:
     values = task.values
     if values["patterns"] != "binary":
         return problem_of(task)
-    from solspace.samplers.gpu_patterns import PackedPerceptron
+    from solspace.samplers.packed import PackedPerceptron
 
     seed = task.seed_from("seed", "n", "alpha", "patterns", "instance")
     return PackedPerceptron(values["n"], count(task.values), Target.from_dict(values["target"]), rng=seed)

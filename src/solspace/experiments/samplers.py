@@ -76,7 +76,7 @@ def _check_exact(n: int, target: Any) -> None:
 
 
 def _localize(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
-    from solspace.samplers.localize import localize
+    from solspace.samplers.localization.localize import localize
 
     with warnings.catch_warnings():
         # A sweep crosses thresholds on purpose: what did not converge is in the numbers.
@@ -85,7 +85,7 @@ def _localize(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[st
 
 
 def _localize_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    from solspace.samplers.localize import localize_many
+    from solspace.samplers.localization.localize import localize_many
 
     for batch in batches:
         values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
@@ -101,7 +101,7 @@ def _localize_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tup
 
 def _localizes_on_device(values: Mapping[str, Any]) -> bool:
     """Return whether `localize` can do on a device what a task asks for."""
-    from solspace.samplers.gpu_messages import form
+    from solspace.samplers.marginals.gpu import form
 
     options = values["options"]
     variances = options.get("variances", "auto")
@@ -123,7 +123,7 @@ def _localize_numbers(samples: Samples) -> dict[str, float]:
 
 def _annealer(schedule: str) -> Draw:
     def draw(problem: Perceptron, n_samples: int, rng: RNG, options: Mapping[str, Any]) -> Samples:
-        from solspace.samplers.anneal import anneal
+        from solspace.samplers.annealing.anneal import anneal
 
         return anneal(problem, n_samples, schedule=schedule, rng=rng, n_threads=1, progress=False, **options)
 
@@ -137,7 +137,7 @@ def count(values: Mapping[str, Any]) -> int:
 
 def _annealer_of_many(schedule: str) -> DrawMany:
     def draw_many(batches: Iterable[Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        from solspace.samplers.gpu_anneal import Lot, flow, warm
+        from solspace.samplers.annealing.gpu_flow import Lot, flow, warm
 
         company = sum(task.values["n_samples"] for task in tasks)
         for mode in ("sample", "solve"):

@@ -25,9 +25,7 @@ import numba
 import numpy as np
 from numba import int16, int64, uint8, uint32
 
-from solspace.samplers.kernels.philox import thresholds
-from solspace.samplers.kernels.tables import PAGES, either_beyond, look_up
-from solspace.samplers.kernels.vector import (
+from solspace.samplers.kernels.machine_vectors import (
     WIDE,
     add,
     add_selected,
@@ -43,6 +41,8 @@ from solspace.samplers.kernels.vector import (
     total,
     zeros,
 )  # isort: skip  # fmt: skip
+from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.register_tables import PAGES, either_beyond, look_up
 from solspace.system.compiled import njit
 
 TILE = 256

@@ -18,8 +18,7 @@ import numpy as np
 from numba import int64
 
 from solspace.samplers.kernels.energies import energies, last_energy
-from solspace.samplers.kernels.philox import thresholds
-from solspace.samplers.kernels.vector import (
+from solspace.samplers.kernels.machine_vectors import (
     add,
     ints_beyond,
     load,
@@ -31,6 +30,7 @@ from solspace.samplers.kernels.vector import (
     widen,
     zeros,
 )  # isort: skip  # fmt: skip
+from solspace.samplers.kernels.philox import thresholds
 from solspace.system.compiled import njit
 
 TILE = 64

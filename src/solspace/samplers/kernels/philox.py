@@ -26,7 +26,7 @@ import numba
 import numpy as np
 from numba import float64, int32, int64, uint32, uint64
 
-from solspace.samplers.kernels.vector import bits_of, float_of
+from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 
 ACCEPTANCE, ORDER, START = 0, 1, 2

@@ -30,7 +30,7 @@ def width(k: int, dtype: Any) -> int:
         return k
     if k <= FEW:
         return 4 * -(-k // 4)
-    from solspace.samplers.kernels.tiles import lanes
+    from solspace.samplers.kernels.product_tiles import lanes
 
     lane = lanes(dtype)
     return lane * -(-k // lane)
@@ -96,14 +96,14 @@ class Products:
         return out
 
     def _one(self, way: str, given: Array, out: Array, scale: Any) -> Array:
-        from solspace.samplers.kernels import vectors
+        from solspace.samplers.kernels import product_vectors as vectors
 
         kernel, column, result = getattr(vectors, way), given.reshape(-1), out.reshape(-1)
         split(lambda first, last: kernel(self.patterns, column, result, first, last, scale), len(out), 256)
         return out
 
     def _fours(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
-        from solspace.samplers.kernels import vectors
+        from solspace.samplers.kernels import product_vectors as vectors
 
         if given.shape[1] == 1:
             four = self._fours(way, np.repeat(given, 4, axis=1), np.empty((len(out), 4), self.dtype), square, scale)
@@ -128,7 +128,7 @@ class Products:
         return out
 
     def _tiles(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
-        from solspace.samplers.kernels import tiles
+        from solspace.samplers.kernels import product_tiles as tiles
 
         lane = tiles.lanes(self.dtype)
         kernel = getattr(tiles, way)

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.problem import Perceptron
-from solspace.samplers import fixedpoint
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.annealing import real_forms as fixedpoint
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.integer_levels import Lattice, landscapes
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.walkers import met_range
 from solspace.samplers.device import cupy
-from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
-from solspace.samplers.gpu_patterns import PackedPerceptron
 from solspace.samplers.kernels.cuda import kernel
-from solspace.samplers.landscape import Lattice, landscapes
-from solspace.samplers.walkers import met_range
+from solspace.samplers.packed import PackedPerceptron
 
 Array = NDArray[Any]
 NOT_DONE = np.iinfo(np.int64).min

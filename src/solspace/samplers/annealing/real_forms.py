@@ -20,8 +20,8 @@ from solspace.measure.potential import Potential
 from solspace.measure.potentials import Errors, Hinge, Log, Tau, Uniform
 from solspace.numerics.arrays import aligned
 from solspace.problem import Perceptron
-from solspace.samplers.landscape import WALL
-from solspace.samplers.schedules import Stage
+from solspace.samplers.annealing.integer_levels import WALL
+from solspace.samplers.annealing.schedules import Stage
 
 Array = NDArray[Any]
 PAD = 128

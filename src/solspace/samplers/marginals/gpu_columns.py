@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure.priors import Binary
-from solspace.samplers.gpu_messages import GpuMessages, GpuPatterns, form
 from solspace.samplers.kernels.cuda import kernel
-from solspace.samplers.messages import TINY, VARIANCE_FLOOR
-from solspace.samplers.relaxation import TOSSING
+from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
+from solspace.samplers.marginals.gpu import GpuMessages, GpuPatterns, form
+from solspace.samplers.marginals.relaxation import TOSSING
 
 Array = NDArray[Any]
 _ROWS, _STRIPS = 64, 8

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from solspace.samplers.kernels.vector import (
+from solspace.samplers.kernels.machine_vectors import (
     FEATURES,
     I8,
     I16,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target, priors
-from solspace.samplers.kernels import plain
+from solspace.samplers.kernels import amp_plain as plain
+from solspace.samplers.kernels.channel_response import respond_into
 from solspace.samplers.kernels.products import Products
-from solspace.samplers.kernels.response import respond_into
 from solspace.system.threads import split
 
 Array = NDArray[Any]
@@ -24,7 +24,7 @@ def respond(
     product: Array, g: Array, variance: Array, weight: Array, target: Target, new: Array, curvature: Array
 ) -> tuple[Array, Array]:
     """Return what `plain.respond` returns."""
-    from solspace.samplers.kernels import elementwise
+    from solspace.samplers.kernels import amp_loops as elementwise
 
     margin = product.dtype.type(target.margin)
     wide = np.atleast_2d(variance)
@@ -55,7 +55,7 @@ def estimate(
 def _binary(
     product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
-    from solspace.samplers.kernels import elementwise
+    from solspace.samplers.kernels import amp_loops as elementwise
 
     kept = np.empty((0, 0), mean.dtype) if spread is None else spread
     return _means(3, elementwise.binary_marginals, product, field, mean, kept, precision, weight)
@@ -65,7 +65,7 @@ def _spherical(
     product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
     """With one precision for all weights, Λ = A + t + γ = (1 + √(1 + 4b))/2, b = mean(B²): no root to find."""
-    from solspace.samplers.kernels import elementwise
+    from solspace.samplers.kernels import amp_loops as elementwise
 
     (power,) = _means(1, elementwise.tilt, product, field, mean, precision)
     factor = (2 / (1 + np.sqrt(1 + 4 * power))).astype(mean.dtype)
@@ -103,7 +103,7 @@ def _fold(array: Array, rows: int, k: int, folded: int) -> Array:
 
 
 def _sums(count: int, kernel: Any, arrays: Any) -> Array:
-    from solspace.samplers.kernels.elementwise import PIECE
+    from solspace.samplers.kernels.amp_loops import PIECE
 
     rows, k = arrays[0].shape
     sums = np.zeros((-(-rows // PIECE), count, k))

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from solspace.measure.priors import Binary
 from solspace.problem import Perceptron
-from solspace.samplers.messages import Messages
-from solspace.samplers.pace import Pace
-from solspace.samplers.relaxation import Effort, Relaxation
+from solspace.samplers.localization.pace import Pace
+from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.relaxation import Effort, Relaxation
 
 Array = NDArray[Any]
 

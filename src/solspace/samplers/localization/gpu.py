@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from solspace.measure.priors import Binary
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
-from solspace.samplers.denoisers import Denoiser
-from solspace.samplers.gpu_iteration import BLOWN, CONVERGED, MOVING, Iteration
-from solspace.samplers.gpu_messages import GpuMessages
-from solspace.samplers.gpu_noise import GpuNoise
-from solspace.samplers.integrators import Integrator
-from solspace.samplers.pace import Clock, Pace
-from solspace.samplers.path import Path
-from solspace.samplers.relaxation import Effort, climb, settle
-from solspace.samplers.walk import Walk
+from solspace.samplers.localization.denoisers import Denoiser
+from solspace.samplers.localization.gpu_noise import GpuNoise
+from solspace.samplers.localization.integrators import Integrator
+from solspace.samplers.localization.loop import Walk
+from solspace.samplers.localization.pace import Clock, Pace
+from solspace.samplers.localization.record import Path
+from solspace.samplers.marginals.gpu import GpuMessages
+from solspace.samplers.marginals.gpu_columns import BLOWN, CONVERGED, MOVING, Iteration
+from solspace.samplers.marginals.relaxation import Effort, climb, settle
 
 Array = NDArray[Any]
 BURST = 2

@@ -54,7 +54,7 @@ class ResponseTable:
 
     def respond_into(self, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
         """Write (g, dg) at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
-        from solspace.samplers.kernels import lookup
+        from solspace.samplers.kernels import channel_table_loops as lookup
 
         depth = np.log(variance.astype(np.float64)) / VARIANCE_STEP
         cells = np.floor(depth).astype(int)
@@ -90,7 +90,7 @@ class ResponseTable:
 
     def _holds(self, cell: int) -> bool:
         """Return whether the table is right at random points of a cell."""
-        from solspace.samplers.kernels import lookup
+        from solspace.samplers.kernels import channel_table_loops as lookup
 
         random = np.random.default_rng(abs(cell))
         share = random.uniform(0.3, 0.7)

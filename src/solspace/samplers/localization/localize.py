@@ -23,18 +23,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers.amp import TRY
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.denoisers import Function, MessagePassing
 from solspace.samplers.device import resolve
-from solspace.samplers.gpu_localize import GpuMessagePassing, GpuWalk
-from solspace.samplers.gpu_messages import supported
-from solspace.samplers.integrators import INTEGRATORS
-from solspace.samplers.messages import Messages
+from solspace.samplers.localization.denoisers import Function, MessagePassing
+from solspace.samplers.localization.gpu import GpuMessagePassing, GpuWalk
+from solspace.samplers.localization.integrators import INTEGRATORS
+from solspace.samplers.localization.loop import Walk
+from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, Clock, Pace, kind, paces
+from solspace.samplers.localization.record import Path
+from solspace.samplers.marginals.amp import TRY
+from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.gpu import supported
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
-from solspace.samplers.pace import FINAL_TIME, INTEGRATOR, Clock, Pace, kind, paces
-from solspace.samplers.path import Path
-from solspace.samplers.walk import Walk
 from solspace.samples import Samples
 from solspace.system.names import unknown
 

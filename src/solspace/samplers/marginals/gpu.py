@@ -25,9 +25,9 @@ from solspace.measure.potentials import Errors, Hinge, Log, LogQuadratic, Unifor
 from solspace.measure.priors import Binary, Spherical
 from solspace.problem import Perceptron
 from solspace.samplers.device import cupy
-from solspace.samplers.gpu_patterns import PackedPerceptron
 from solspace.samplers.kernels.cuda import kernel
-from solspace.samplers.messages import second_moment
+from solspace.samplers.marginals.cpu import second_moment
+from solspace.samplers.packed import PackedPerceptron
 
 Array = NDArray[Any]
 _MIDDLE, _SIDE, _LEFT, _RIGHT = 1024, 64, -4.0, 12.0

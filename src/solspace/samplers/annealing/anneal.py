@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers import gpu_anneal
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.annealing import gpu_flow as gpu_anneal
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.schedules import stages_of
+from solspace.samplers.annealing.walkers import Walker, walker_for
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.device import resolve
-from solspace.samplers.schedules import stages_of
-from solspace.samplers.walkers import Walker, walker_for
 from solspace.samples import Samples
 from solspace.system import progress as bars
 from solspace.system.names import unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from solspace.measure import Target, channels, potentials
-from solspace.samplers.kernels.response_table import table_for
+from solspace.samplers.kernels.channel_table import table_for
 
 Array = Any
 

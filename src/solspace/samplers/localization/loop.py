@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.denoisers import Denoiser
-from solspace.samplers.integrators import Integrator
-from solspace.samplers.pace import Clock
-from solspace.samplers.path import Path
-from solspace.samplers.relaxation import Effort
+from solspace.samplers.localization.denoisers import Denoiser
+from solspace.samplers.localization.integrators import Integrator
+from solspace.samplers.localization.pace import Clock
+from solspace.samplers.localization.record import Path
+from solspace.samplers.marginals.relaxation import Effort
 from solspace.system.progress import progress as progress_bar
 
 Array = NDArray[Any]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.problem import Perceptron
-from solspace.samplers.messages import Messages
+from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.relaxation import Relaxation
 from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
-from solspace.samplers.relaxation import Relaxation
 
 Array = NDArray[Any]
 TRY = (

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.samplers.kernels.products import width
-from solspace.samplers.messages import Messages
+from solspace.samplers.marginals.cpu import Messages
 
 Array = NDArray[Any]
 LADDER = (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)

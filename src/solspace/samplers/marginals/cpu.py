@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from solspace.measure.priors import Binary
 from solspace.problem import Perceptron
-from solspace.samplers.kernels import cpu, plain
+from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.kernels import amp_plain as plain
 from solspace.samplers.kernels.products import Products, columns
 from solspace.samplers.kernels.products import width as allocated
 from solspace.system.compiled import has_numba

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from solspace.measure import Target
 from solspace.measure.potentials import Log
-from solspace.samplers.schedules import Stage
+from solspace.samplers.annealing.schedules import Stage
 
 Array = NDArray[Any]
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure.potentials import Tau
-from solspace.samplers.schedules import Stage
+from solspace.samplers.annealing.schedules import Stage
 
 Array = NDArray[Any]
 

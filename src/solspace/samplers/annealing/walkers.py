@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from solspace.measure import Target
 from solspace.numerics.arrays import aligned
 from solspace.problem import Perceptron
-from solspace.samplers import fixedpoint
-from solspace.samplers.chains import Chains, Plan
-from solspace.samplers.landscape import Lattice, landscapes
+from solspace.samplers.annealing import real_forms as fixedpoint
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.integer_levels import Lattice, landscapes
 
 Array = NDArray[Any]
 _CACHE = 1 << 19

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from solspace.measure import Target
-from solspace.samplers.kernels.response import respond_into
+from solspace.samplers.kernels.channel_response import respond_into
 
 Array = Any
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.samplers.denoisers import Denoiser
-from solspace.samplers.relaxation import Effort
+from solspace.samplers.localization.denoisers import Denoiser
+from solspace.samplers.marginals.relaxation import Effort
 
 Array = NDArray[Any]
 Integrator = Callable[[Array, Denoiser, Array, Array, Array, Array], Effort]

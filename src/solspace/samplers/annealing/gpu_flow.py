@@ -22,14 +22,14 @@ import numpy as np
 
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu import GpuIntegerWalker, GpuRealWalker, GpuWalker, processors
+from solspace.samplers.annealing.integer_levels import Lattice
+from solspace.samplers.annealing.layout import IntegerLayout
+from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.device import cupy, resolve
-from solspace.samplers.gpu_layout import IntegerLayout
-from solspace.samplers.gpu_walkers import GpuIntegerWalker, GpuRealWalker, GpuWalker, processors
 from solspace.samplers.kernels.cuda import compile_ahead
-from solspace.samplers.landscape import Lattice
-from solspace.samplers.schedules import stages_of
 from solspace.samples import Samples
 from solspace.system import progress as bars
 
@@ -153,7 +153,7 @@ class LotRun(Run):
     """The chains of a lot on their way, beside `company` chains in all."""
 
     def __init__(self, lot: Lot, company: int) -> None:
-        from solspace.samplers.anneal import check
+        from solspace.samplers.annealing.anneal import check
 
         _tidy()
         self.lot, self.problems = lot, list(lot.problems())
@@ -169,7 +169,7 @@ class LotRun(Run):
 
     def samples(self) -> list[Samples]:
         """Return the samples of each problem."""
-        from solspace.samplers.anneal import drawn, samples_of
+        from solspace.samplers.annealing.anneal import drawn, samples_of
 
         wall = time.perf_counter() - self.started
         info = {"sampler": self.name, "mode": self.lot.mode, "path": self.walker.name, "device": "gpu"}
@@ -265,7 +265,7 @@ def anneal_many(
     >>> [int(samples.solved.sum()) for samples in anneal_many(problems, 2, 50, rng=[0, 1, 2], device="cpu")]
     [2, 2, 2]
     """
-    from solspace.samplers.anneal import anneal
+    from solspace.samplers.annealing.anneal import anneal
 
     seeds = [None] * len(problems) if rng is None else list(rng)
     if len(seeds) != len(problems):
