@@ -1,11 +1,11 @@
 """Annealed Metropolis: single flips of ±1 weights while the potential, or the temperature, is lowered sweep by sweep.
 
 A chain starts at random weights and follows a schedule of measures, one a sweep, ending in the one to be sampled
-(`samplers.schedules`). A sweep proposes every flip once, in a random order that all chains of the call share; it is
+(`schedules`). A sweep proposes every flip once, in a random order that all chains of the call share; it is
 accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)). Given the order, each
 chain leaves each measure invariant, and chains are independent. (Orders with every site drawn anew solve fewer
 instances: at N = 1001, alpha = 0.55, 100 sweeps 120 of 300 instead of 165.) Energies are integers
-(`samplers.landscape`, `samplers.fixedpoint`), so that a chain depends on its seed alone: not on the number of cores,
+(`integer_levels`, `real_forms`), so that a chain depends on its seed alone: not on the number of cores,
 of chains beside it, or on the width of the machine's vectors.
 """
 
@@ -14,40 +14,52 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solspace.numerics.streams import RNG, seed_sequence
+from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
-from solspace.samplers.annealing import gpu_flow as gpu_anneal
+from solspace.samplers.annealing import cpu, lots
 from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.run import Flips, carry
 from solspace.samplers.annealing.schedules import stages_of
-from solspace.samplers.annealing.walkers import Walker, walker_for
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.device import resolve
+from solspace.samplers.options import DEVICE, Option, checked, count, named
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.names import unknown
+from solspace.system.checks import optional, whole
 
-Array = NDArray[Any]
 MODES = ("sample", "solve")
-_BEAT = 0.5
-"""Seconds of work between two looks at the clock."""
-_ROOM = 1 << 22
-"""Most numbers laid out at a time for the sweeps to come."""
+OPTIONS = {
+    "n_sweeps": count(None, "sweeps of the schedule"),
+    "mode": named("sample", MODES, "sample, or solve: stop at the first solution, which is then no sample"),
+    "n_extra": count(0, "further sweeps at the last stage", least=0),
+    "thin": count(10, "sweeps of these between two draws"),
+    "device": DEVICE,
+}
+_CALL = {"n_chains": count(16, "chains"), "n_threads": Option(None, optional(whole(1)), "threads"), **OPTIONS}
 
 
+@overload
 def anneal(
-    problem: Perceptron,
+    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau", rng: RNG = None,
+    **options: Any,
+) -> Samples: ...  # fmt: skip
+@overload
+def anneal(
+    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau",
+    rng: RNG | Sequence[RNG] = None, **options: Any,
+) -> list[Samples]: ...  # fmt: skip
+def anneal(  # type: ignore[misc]
+    problem: Perceptron | Sequence[Perceptron],
     n_chains: int = 16,
     n_sweeps: int | None = None,
     schedule: Any = "tau",
-    rng: RNG = None,
+    rng: RNG | Sequence[RNG] = None,
     *,
     mode: str = "sample",
     n_extra: int = 0,
@@ -58,13 +70,15 @@ def anneal(
     callback: Callable[[Chains], Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
-) -> Samples:
-    """Return samples (k, n) of ±1 weights by annealed Metropolis.
+) -> Samples | list[Samples]:
+    """Return samples (k, n) of ±1 weights by annealed Metropolis, or a list of such where `problem` is a list.
 
     Parameters
     ----------
     problem
-        Any patterns; the prior must be binary. ±1 patterns take the integer path, others the fixed-point one.
+        Any patterns; the prior must be binary. ±1 patterns take the integer kernel, others the fixed-point one. Of a list,
+        those that share shape, kind of patterns and target run together on a device; the samples of each are those that
+        its own seed gives anywhere.
     n_chains, n_sweeps
         Independent chains, and sweeps of the schedule (1001 unless given).
     schedule
@@ -72,7 +86,7 @@ def anneal(
         exactly 0 on hinge or errors (the target's potential if it is one of them, else hinge), ending among the
         solutions, all alike. Or a sequence of targets, one a sweep, or an object with `stages(target, n_sweeps)`.
     rng
-        Seed of the whole call.
+        Seed of the whole call, or for a list of problems a list of seeds.
     mode
         `"sample"`: the whole schedule, then `n_extra` sweeps at its last stage with a draw after every `thin` of them
         (one draw at the end of the schedule if there are none). `"solve"`: stop each chain at its first solution,
@@ -92,10 +106,7 @@ def anneal(
     Returns
     -------
     Samples
-        Rows ordered by chain, then draw. `info` holds, for each chain (rows) and sweep (columns), the `acceptance` and
-        the `energy` ΣU; `solved_at`, the number of the sweep at which a chain first met every constraint, -1 if it
-        never did; `chain` and `draw` of each row, the sweeps that ended in draws (`draw_sweep`), and `temperature`
-        (and `tau`) of each sweep.
+        Rows ordered by chain, then draw, with an `AnnealingInfo`.
 
     Examples
     --------
@@ -103,19 +114,63 @@ def anneal(
     >>> anneal(problem, n_chains=4, n_sweeps=100, rng=1)
     Samples(k=4, n=101, m=30, solved 4/4, tau)
     """
-    check(problem, n_chains, n_sweeps, n_extra, thin, mode)
+    asked = checked(_CALL, locals()) | {"schedule": schedule}
     where = resolve(device)
-    name, stages = stages_of(schedule, problem.target, n_sweeps)
-    plan = Plan.of(stages, n_extra, thin, solve=mode == "solve")
-    key = int(seed_sequence(rng).generate_state(1, np.uint64)[0])
-    walker: Any
+    if isinstance(problem, Perceptron):
+        if isinstance(rng, Sequence):
+            raise ValueError("rng must be one seed for one problem; got a list.")
+        key = lots.key_of(rng)
+        name, plan = _plan(problem, asked)
+        store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
+        return _one(problem, name, plan, key, asked, where, store, progress, callback)
+    if checkpoint is not None or callback is not None:
+        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
+    problems = list(problem)
+    seeds = seeds_for(rng, len(problems))
     if where == "gpu":
-        walker = gpu_anneal.walker_for([problem], plan, [key], n_chains)
-        chains = Chains.start(walker.first_weights(), plan)
+        return _many(problems, seeds, asked, progress)
+    results = []
+    with bars.progress(len(problems), "annealing", progress) as bar:
+        for own, seed in zip(problems, seeds):
+            name, plan = _plan(own, asked)
+            key = lots.key_of(seed)
+            results.append(_one(own, name, plan, key, asked, where, Checkpoint(None, {}), False, None))
+            bar.advance(1)
+    return results
+
+
+def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
+    """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`."""
+    asked = checked(OPTIONS, options) | {"schedule": options["schedule"]}
+    return partial(_plan, asked=asked)
+
+
+def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
+    """Return the schedule's name and the sweeps that a call asks for; raise a sentence for what cannot be."""
+    mode, n_extra, thin = asked["mode"], asked["n_extra"], asked["thin"]
+    if problem.target.prior.name != "binary":
+        raise ValueError(
+            f"anneal flips ±1 weights, but the target's prior is {problem.target.prior}; use localize for it."
+        )
+    if mode == "solve" and n_extra:
+        raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")
+    if 0 < n_extra < thin:
+        raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
+    name, stages = stages_of(asked["schedule"], problem.target, asked["n_sweeps"])
+    return name, Plan.of(stages, n_extra, thin, solve=mode == "solve")
+
+
+def _one(
+    problem: Perceptron, name: str, plan: Plan, key: int, asked: dict[str, Any], where: str, store: Checkpoint,
+    progress: bool | None, callback: Callable[[Chains], Any] | None,
+) -> Samples:  # fmt: skip
+    """Return the samples of one problem."""
+    flips: Flips
+    if where == "gpu":
+        flips = lots.gpu_flips([problem], plan, [key], asked["n_chains"])
     else:
-        walker = walker_for(problem, plan, key)
-        chains = Chains.start(_first_weights(key, n_chains, problem.n), plan)
-    store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
+        flips = cpu.flips_for(problem)(problem, plan, key, asked["n_chains"], asked["n_threads"])
+    chains = Chains.start(flips.first_weights(), plan)
     stored = store.load()
     if stored is not None:
         chains.restore(stored)
@@ -128,93 +183,37 @@ def anneal(
             if callback is not None:
                 callback(chains)
 
-        if where == "gpu":
-            gpu_anneal.run(walker, chains, plan, store, report)
-        else:
-            _run(walker, chains, plan, _groups(n_chains, n_threads), store, report)
+        carry(flips, chains, plan, store, report)
+    told = {"sampler": name, "kernel": flips.kernel, "device": where, "key": key}
+    told["wall_time"] = time.perf_counter() - begun
+    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told)
     store.remove()
-    info = {"sampler": name, "mode": mode, "path": walker.name, "device": where, "key": key}
-    info["wall_time"] = time.perf_counter() - begun
-    return samples_of(problem, plan, chains, info, walker.checked(drawn(plan, chains)) if where == "gpu" else None)
+    return samples
 
 
-def _run(
-    walker: Walker, chains: Chains, plan: Plan, groups: list[slice], store: Checkpoint, report: Callable[[int], None]
-) -> None:
-    """Carry the chains to the end of the plan; report how many sweeps were done, about twice a second.
-
-    What the next sweeps need is prepared while the chains walk, so that no core waits for it. Whatever ends the run
-    before its time, the state after the last sweeps that all chains finished is stored.
-    """
-    halt = np.zeros(1, np.bool_)
-    count, most = 1, max(1, _ROOM // walker.breadth)
-    walker.place(chains)
-    with ThreadPoolExecutor(len(groups)) as pool:
-        tasks: list[Future[None]] = []
-        safe = chains.snapshot()
-        ahead = slice(chains.sweep, min(chains.sweep + count, len(plan)))
-        prepared: Any = walker.prepare(ahead) if ahead.start < ahead.stop else None
-        try:
-            while chains.sweep < len(plan) and not chains.stopped.all():
-                begun = time.perf_counter()
-                sweeps, work = ahead, prepared
-                tasks = [pool.submit(walker.walk, work, chains, rows, halt) for rows in groups]
-                ahead = slice(sweeps.stop, min(sweeps.stop + count, len(plan)))
-                prepared = walker.prepare(ahead) if ahead.start < ahead.stop else None
-                for task in tasks:
-                    task.result()
-                chains.sweep = sweeps.stop
-                safe = chains.snapshot()
-                store.maybe_save(lambda state=safe: {**chains.records(), **state})
-                report(sweeps.stop - sweeps.start)
-                pace = _BEAT / max(time.perf_counter() - begun, 1e-9) * (sweeps.stop - sweeps.start)
-                count = int(np.clip(pace, 1, min(most, 8 * count)))
-        except BaseException:
-            halt[0] = True
-            wait(tasks)
-            store.save({**chains.records(), **safe})
-            raise
-
-
-def drawn(plan: Plan, chains: Chains) -> Array:
-    """Return the weights that `chains` drew, those of a chain side by side."""
-    return chains.weights if plan.solve else chains.draws.reshape(-1, chains.weights.shape[1])
-
-
-def samples_of(
-    problem: Perceptron, plan: Plan, chains: Chains, info: dict[str, Any], stabilities: Array | None = None
-) -> Samples:
-    """Return the samples that `chains` made, and what is known of them; `stabilities` where a device computed them."""
-    k, n = chains.weights.shape
-    draws = 1 if plan.solve else plan.n_draws
-    done = np.isfinite(chains.energy)
-    info |= {
-        "n_chains": k,
-        "n_draws": draws,
-        "n_anneal": plan.n_anneal,
-        "chain": np.repeat(np.arange(k), draws),
-        "draw": np.tile(np.arange(draws), k),
-        "acceptance": np.where(done, chains.accepted / n, np.nan),
-        "energy": chains.energy,
-        "solved_at": chains.solved_at,
-        **plan.about,
-    }
-    return Samples.of(problem.with_target(plan.target), drawn(plan, chains), info, stabilities)
-
-
-def _groups(n_chains: int, n_threads: int | None) -> list[slice]:
-    """Return the rows of each thread, as even as can be."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    edges = np.linspace(0, n_chains, min(n_threads or cores, n_chains) + 1).astype(int)
-    return [slice(int(first), int(last)) for first, last in pairwise(edges)]
-
-
-def _first_weights(key: int, n_chains: int, n: int) -> Array:
-    from solspace.samplers.kernels.philox import first_weights
-
-    weights = np.empty((n_chains, n), np.int8)
-    first_weights(np.uint64(key), 0, weights)
-    return weights
+def _many(
+    problems: Sequence[Perceptron],
+    seeds: Sequence[np.random.SeedSequence],
+    asked: dict[str, Any],
+    progress: bool | None,
+) -> list[Samples]:
+    """Return the samples of each problem, all at once on a device."""
+    groups: dict[Any, list[int]] = {}
+    for number, problem in enumerate(problems):
+        groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
+    n_chains, plan = asked["n_chains"], partial(_plan, asked=asked)
+    parcels = [
+        lots.Lot(partial(list, [problems[i] for i in own]), [seeds[i] for i in own], n_chains, plan, tag=own)
+        for own in groups.values()
+    ]
+    results: dict[int, Samples] = {}
+    with bars.progress(len(parcels), "annealing", progress) as bar:
+        for lot, made in lots.flow(parcels, n_chains * len(problems)):
+            if isinstance(made, Exception):
+                raise made
+            bar.advance(1)
+            results |= zip(lot.tag, made)
+    return [results[i] for i in range(len(problems))]
 
 
 def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int) -> dict[str, Any]:
@@ -226,26 +225,3 @@ def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int) -> dict[
         "sampler": "anneal", "problem": fingerprint(problem), "plan": digest, "solve": plan.solve,
         "n_anneal": plan.n_anneal, "n_chains": n_chains, "key": key,
     }  # fmt: skip
-
-
-def check(problem: Perceptron, n_chains: int, n_sweeps: int | None, n_extra: int, thin: int, mode: str) -> None:
-    """Raise a sentence for arguments that `anneal` cannot take."""
-    if problem.target.prior.name != "binary":
-        raise ValueError(
-            f"anneal flips ±1 weights, but the target's prior is {problem.target.prior}; use localize for it."
-        )
-    if mode not in MODES:
-        raise unknown("mode", mode, MODES)
-    least = {
-        "n_chains": (n_chains, 1),
-        "n_sweeps": (1 if n_sweeps is None else n_sweeps, 1),
-        "n_extra": (n_extra, 0),
-        "thin": (thin, 1),
-    }
-    for name, (given, smallest) in least.items():
-        if not isinstance(given, (int, np.integer)) or given < smallest:
-            raise ValueError(f"{name} must be an integer of at least {smallest}; got {given!r}.")
-    if mode == "solve" and n_extra:
-        raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")
-    if 0 < n_extra < thin:
-        raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")

@@ -8,18 +8,19 @@ is to store: a run taken up again from them goes on as if it had never stopped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.measure.potentials import Log
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
-
-Array = NDArray[Any]
+from solspace.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Plan:
         return self.stages[-1].target
 
     @cached_property
-    def about(self) -> dict[str, Array]:
+    def about(self) -> dict[str, Any]:
         """Temperatures, τ where all stages have one, and the sweeps that end in a draw."""
         about = {"draw_sweep": np.flatnonzero(self.draw_at >= 0)}
         about["temperature"] = np.array([stage.temperature for stage in self.stages])
@@ -85,9 +86,11 @@ class Chains:
     solved_at: Array
     stopped: Array
     sweep: int = 0
+    field: Array | None = None
+    """(k, n) h of the measure p(w) exp(⟨h, w⟩); None: no field."""
 
     @classmethod
-    def start(cls, weights: Array, plan: Plan) -> Chains:
+    def start(cls, weights: Array, plan: Plan, field: Array | None = None) -> Chains:
         """Return chains at `weights` before the first sweep of `plan`."""
         k, n = weights.shape
         return cls(
@@ -97,6 +100,7 @@ class Chains:
             energy=np.full((k, len(plan)), np.nan),
             solved_at=np.full(k, -1, np.int64),
             stopped=np.zeros(k, np.bool_),
+            field=None if field is None else np.ascontiguousarray(field, dtype=np.float64),
         )
 
     def snapshot(self) -> dict[str, Array]:
@@ -120,3 +124,31 @@ class Chains:
         # an interrupted run may have written on beyond the sweeps that count
         self.accepted[:, self.sweep :] = 0
         self.energy[:, self.sweep :] = np.nan
+
+    def of(self, rows: slice) -> Chains:
+        """Return the chains `rows`."""
+        names = ("weights", "draws", "accepted", "energy", "solved_at", "stopped")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def drawn(self, plan: Plan) -> Array:
+        """Return the weights that the chains drew, those of a chain side by side."""
+        return self.weights if plan.solve else self.draws.reshape(-1, self.weights.shape[1])
+
+    def samples(self, problem: Perceptron, plan: Plan, stabilities: Array | None = None, **told: Any) -> Samples:
+        """Return the samples that the chains made; `stabilities` where a device computed them, `told` for their info."""
+        k, n = self.weights.shape
+        draws = 1 if plan.solve else plan.n_draws
+        info = AnnealingInfo(
+            mode="solve" if plan.solve else "sample",
+            n_chains=k,
+            n_draws=draws,
+            n_anneal=plan.n_anneal,
+            chain=np.repeat(np.arange(k), draws),
+            draw=np.tile(np.arange(draws), k),
+            acceptance=np.where(np.isfinite(self.energy), self.accepted / n, np.nan),
+            energy=self.energy,
+            solved_at=self.solved_at,
+            **plan.about,
+            **told,
+        )
+        return Samples.of(problem.with_target(plan.target), self.drawn(plan), info, stabilities)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.measure import Target
 from solspace.measure.potentials import Tau
 from solspace.samplers.annealing.schedules import Stage
 
@@ -146,3 +147,13 @@ def _nearest(allowed: Array, stage: Stage) -> Array:
     below = np.maximum.accumulate(np.where(allowed, levels, -1))
     above = np.minimum.accumulate(np.where(allowed, levels, 1 << 40)[::-1])[::-1]
     return np.where((below < 0) | (above - levels < levels - below), above, below)
+
+
+def met_range(target: Target, stabilities: Array) -> tuple[int, int]:
+    """Return the number of the first stability at which a constraint is met, and how many there are."""
+    met = np.flatnonzero(~target.violated(stabilities))
+    if len(met) == 0:
+        raise ValueError(f"no stability of ±1 weights and patterns meets {target}.")
+    if met[-1] - met[0] + 1 != len(met):
+        raise ValueError(f"the stabilities that meet {target} do not form an interval; annealing needs one.")
+    return int(met[0]), len(met)

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from solspace.measure import Target, priors
 from solspace.samplers.kernels import amp_plain as plain
 from solspace.samplers.kernels.channel_response import respond_into
-from solspace.samplers.kernels.products import Products
 from solspace.system.threads import split
 
 Array = NDArray[Any]
-products = Products
 LANES = 16
 """Width of the rows into which few columns are folded."""
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from solspace.measure.potential import Own, Potential
 from solspace.measure.potentials import Tau
-from solspace.system.compiled import has_numba
 from solspace.system.threads import split
 
 Array = NDArray[Any]
@@ -150,7 +149,7 @@ def by_quadrature(potential: Potential) -> bool:
 
 def table_for(potential: Potential, beta: float, omega: Array, variance: Array) -> ResponseTable | None:
     """Return the table to read (g, dg) from, None where they are better computed."""
-    if omega.dtype != np.float32 or omega.size < WORTHWHILE or not by_quadrature(potential) or not has_numba():
+    if omega.dtype != np.float32 or omega.size < WORTHWHILE or not by_quadrature(potential):
         return None
     if not (np.isfinite(variance).all() and (variance > 0).all()):
         return None

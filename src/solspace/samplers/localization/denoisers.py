@@ -1,7 +1,8 @@
 """The drift of stochastic localization: where the weights are on average, given the field.
 
 AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact
-one of a small problem, `problem.enumerate().posterior_mean`.
+one of a small problem, `problem.enumerate().posterior_mean`. Samples are columns, lanes; where several problems run
+together, problem i has the lanes i `each` … (i + 1) `each` - 1.
 """
 
 from __future__ import annotations
@@ -10,109 +11,146 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
-from solspace.measure.priors import Binary
+from solspace.measure.priors import Prior
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.localization.pace import Pace
-from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.relaxation import Effort, Relaxation
-
-Array = NDArray[Any]
 
 
 class Denoiser:
-    """What an integrator asks for: the current means (n, width), their renewal at a field, the weights' variances."""
+    """What the loop and its integrators ask for. Arrays of columns may lie on a device."""
 
-    mean: Array
     k: int
+    each: int
+    field: Any
+    """(n, width) h, moved by the integrators."""
+    mean: Any
+    """(n, width) mean of the weights at the field, as of the last call."""
     damping: Array
-    instability: Array
 
-    def relax(self, field: Array, time: Array, lanes: Array) -> Effort:
-        """Bring `mean` of the samples `lanes` up to `field` (n, width) and `time` (k,)."""
-        raise NotImplementedError
+    @property
+    def instability(self) -> Array:
+        """(k,) λ; NaN where nothing is known of it."""
+        return np.full(self.k, np.nan)
 
-    def spread(self) -> Array:
-        """Return the variances of the weights, (width,) or (n, width)."""
-        raise NotImplementedError
-
-    def widen(self, values: Array) -> Array:
-        """Return `values` (k,) for all columns of `mean`, 0 beyond `k`."""
-        wide = np.zeros(self.mean.shape[1], self.mean.dtype)
-        wide[: self.k] = values
-        return wide
-
-    def start(self, field: Array) -> Effort:
+    def start(self) -> Effort:
         """Make the first call, at zero field and time, for all samples."""
-        return self.relax(field, np.zeros(self.k), np.arange(self.k))
+        return self.relax(np.zeros(self.k), np.arange(self.k))
 
-    def slow_down(self, lanes: Array, pace: Pace | None) -> None:
-        """Take more care from now on with the samples `lanes` (k,) of True."""
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Bring `mean` of the samples `lanes` up to their field and `time` (k,)."""
+        raise NotImplementedError
+
+    def spread(self) -> Any:
+        """Return the variances of the weights, (width,) or (n, width)."""
+        return np.maximum(1 - self.mean * self.mean, 0)
+
+    def widen(self, values: Array) -> Any:
+        """Return `values` (k,) for all columns of `mean`, 0 beyond `k`."""
+        return np.asarray(values, self.mean.dtype)
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n, (k,)."""
+        return np.einsum("ij,ij->j", self.mean, self.mean).astype(float) / len(self.mean)
+
+    def means(self) -> Array:
+        """Return the means (k, n) in double precision."""
+        return self.mean.T.astype(float)
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
+        """Return the weights (k, n) that the means stand for, and their stabilities (k, m) where they are at hand.
+
+        A sample without a direction (it diverged before its first step) is given the one that `random(j)` returns.
+        """
+        means = self.means()
+        for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
+            means[j] = random(int(j))
+        return prior.decode(means), None
+
+    def adopt(self, pace: Pace, lanes: Array) -> None:
+        """Go on at `pace` with the samples `lanes` (k,) of True."""
 
     def state(self) -> dict[str, Array]:
         """Return the arrays that the run's future depends on."""
-        raise NotImplementedError
+        return {"field": self.field, "mean": self.mean}
 
     def load(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
-        raise NotImplementedError
+        self.field[...], self.mean[...] = state["field"], state["mean"]
 
 
 class MessagePassing(Denoiser):
-    """AMP with warm starts: every call begins where the last one ended.
+    """Message passing with warm starts: every call begins where the last one ended.
 
     `tolerance` and `limit` (k,) may be changed between calls, and so may `damping` (k,).
     """
 
     STATE = ("damping", "patience", "tolerance", "limit")
 
-    def __init__(self, messages: Messages, automatic: bool, pace: Pace) -> None:
-        self.messages, self.k, self.mean = messages, messages.k, messages.mean
-        self.relaxation, self.pace = Relaxation(messages, pace.damping, automatic), pace
+    def __init__(self, messages: cpu.Messages | gpu.GpuMessages, automatic: bool, pace: Pace) -> None:
+        self.messages, self.k, self.each, self.pace = messages, messages.k, messages.each, pace
+        self.field, self.mean = messages.field, messages.mean
+        self.relaxation = Relaxation(messages, pace.damping, automatic)
         self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
         self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
 
     @property
-    def instability(self) -> Array:  # type: ignore[override]
+    def instability(self) -> Array:
         """(k,) λ = α mean(Δ²) mean(g'²)."""
-        return self.messages.instability[: self.k]
+        return self.messages.instabilities()
 
-    def start(self, field: Array) -> Effort:
-        """Relax one sample at zero field, to a tighter tolerance, and give its messages to all others."""
-        first = np.array([0])
-        relax = self.relaxation.run(field, np.zeros(self.k), 1e-3 * self.tolerance, 10 * self.limit, first)
-        for part in self.messages.state(copy=False):
-            part[..., : self.k] = part[..., :1]
-        self.damping[...], self.patience[...] = self.damping[0], self.patience[0]
-        return relax.of(np.zeros(self.k, int))
+    def start(self) -> Effort:
+        """Relax one sample of each problem at zero field, to a tighter tolerance, and give its messages to the others."""
+        first = np.arange(0, self.k, self.each)
+        effort = self.relaxation.run(1e-3 * self.tolerance, 10 * self.limit, first)
+        self.messages.share()
+        everyone = np.repeat(first, self.each)
+        self.damping[...], self.patience[...] = self.damping[everyone], self.patience[everyone]
+        return effort.of(everyone)
 
-    def relax(self, field: Array, time: Array, lanes: Array) -> Effort:
+    def relax(self, time: Array, lanes: Array) -> Effort:
         """Iterate to convergence."""
-        tolerance = self.tolerance * self.pace.sharpness(self.instability)
-        return self.relaxation.run(field, time, tolerance, self.limit, lanes)
+        self.messages.time[...] = time
+        return self.relaxation.run(self.tolerance * self.pace.sharpness(self.instability), self.limit, lanes)
 
-    def spread(self) -> Array:
+    def spread(self) -> Any:
         """Return the variances of the weights."""
-        if isinstance(self.messages.problem.target.prior, Binary):
-            return np.maximum(1 - self.mean * self.mean, 0)
-        return self.messages.width.astype(self.mean.dtype)
+        return self.messages.spreads()
 
-    def slow_down(self, lanes: Array, pace: Pace | None) -> None:
-        """Take up the tolerance, the limit and at least the damping of `pace` with the samples `lanes` (k,) of True."""
-        if pace is not None:
-            self.tolerance[lanes], self.limit[lanes] = pace.tolerance, pace.limit
-            self.damping[lanes] = np.maximum(self.damping[lanes], pace.damping)
+    def widen(self, values: Array) -> Any:
+        """Return `values` (k,) for all columns."""
+        return self.messages.widen(values)
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n, (k,)."""
+        return self.messages.overlaps()
+
+    def means(self) -> Array:
+        """Return the means (k, n)."""
+        return self.messages.means()
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
+        """Return the weights and, where a device can tell, their stabilities."""
+        if isinstance(self.messages, gpu.GpuMessages) and prior.name == "binary":
+            return self.messages.signs(random)
+        return super().decoded(prior, random)
+
+    def adopt(self, pace: Pace, lanes: Array) -> None:
+        """Take up the tolerance, the limit and at least the damping of `pace`."""
+        self.tolerance[lanes], self.limit[lanes] = pace.tolerance, pace.limit
+        self.damping[lanes] = np.maximum(self.damping[lanes], pace.damping)
 
     def state(self) -> dict[str, Array]:
-        """Return the messages and their damping."""
-        arrays = {f"messages_{i}": part for i, part in enumerate(self.messages.state(copy=False))}
-        return {**arrays, **{name: getattr(self, name) for name in self.STATE}}
+        """Return fields, messages and their damping."""
+        return {**self.messages.state(), **{name: getattr(self, name) for name in self.STATE}}
 
     def load(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
-        for i, part in enumerate(self.messages.state(copy=False)):
-            part[...] = state[f"messages_{i}"]
+        self.messages.load(state)
         for name in self.STATE:
             getattr(self, name)[...] = state[name]
 
@@ -120,24 +158,13 @@ class MessagePassing(Denoiser):
 class Function(Denoiser):
     """A denoiser given as a function (field (k, n), time (k,)) -> mean (k, n)."""
 
-    def __init__(self, problem: Perceptron, k: int, dtype: Any, function: Callable[[Array, Array], Array]) -> None:
-        self.k, self.function = k, function
-        self.mean = np.zeros((problem.n, k), dtype)
-        self.damping, self.instability = np.zeros(k), np.full(k, np.nan)
+    def __init__(
+        self, problem: Perceptron, k: int, dtype: DTypeLike, function: Callable[[Array, Array], Array]
+    ) -> None:
+        self.k, self.each, self.function, self.damping = k, k, function, np.zeros(k)
+        self.field, self.mean = np.zeros((problem.n, k), dtype), np.zeros((problem.n, k), dtype)
 
-    def relax(self, field: Array, time: Array, lanes: Array) -> Effort:
+    def relax(self, time: Array, lanes: Array) -> Effort:
         """Evaluate the function."""
-        self.mean[:, lanes] = np.asarray(self.function(field[:, lanes].T, time[lanes])).T
+        self.mean[:, lanes] = np.asarray(self.function(self.field[:, lanes].T, time[lanes])).T
         return Effort.none(self.k)
-
-    def spread(self) -> Array:
-        """Return 1 - m², averaged over the weights where they are not ±1."""
-        return np.maximum(1 - self.mean * self.mean, 0)
-
-    def state(self) -> dict[str, Array]:
-        """Return the means."""
-        return {"mean": self.mean}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Take up what `state` returned."""
-        self.mean[...] = state["mean"]

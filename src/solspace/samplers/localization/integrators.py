@@ -22,48 +22,47 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Array
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.marginals.relaxation import Effort
 
-Array = NDArray[Any]
-Integrator = Callable[[Array, Denoiser, Array, Array, Array, Array], Effort]
+Integrator = Callable[[Denoiser, Array, Array, Any, Array], Effort]
+"""(denoiser, time (k,), step (k,), noise, lanes) -> effort: moves the denoiser's field and means."""
 WEAK = 0.02
 """Instability below which the weights count as independent given the field."""
 
 
-def heun(field: Array, denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Move `field` (n, width) of the samples `lanes` from `time` (k,) by `step` (k,), driven by `noise`, N(0, 1) each."""
-    amplitude = denoiser.widen(np.sqrt(step))
-    return _corrected(field, denoiser, time, step, noise, lanes, amplitude, lanes)
+def heun(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+    """Move the fields of the samples `lanes` from `time` (k,) by `step` (k,), driven by `noise`, N(0, 1) each."""
+    return _corrected(denoiser, time, step, noise, lanes, denoiser.widen(np.sqrt(step)), lanes)
 
 
-def matched(field: Array, denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Move `field` as `heun` does, with noise that makes the step exact for independent Gaussian weights."""
-    return _corrected(field, denoiser, time, step, noise, lanes, _amplitude(denoiser, step), lanes)
+def matched(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+    """Move the fields as `heun` does, with noise that makes the step exact for independent Gaussian weights."""
+    return _corrected(denoiser, time, step, noise, lanes, _amplitude(denoiser, step), lanes)
 
 
-def posterior(field: Array, denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Move `field` as `heun` does, with the variance that the weights' own spread adds to the noise."""
+def posterior(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+    """Move the fields as `heun` does, with the variance that the weights' own spread adds to the noise."""
     wide = denoiser.widen(step)
-    _diffuse(field, denoiser.mean, wide, noise, np.sqrt(wide * (1 + wide * denoiser.spread())))
-    return denoiser.relax(field, time + step, lanes)
+    _diffuse(denoiser, wide, noise, np.sqrt(wide * (1 + wide * denoiser.spread())))
+    return denoiser.relax(time + step, lanes)
 
 
-def mixed(field: Array, denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Move `field` as `posterior` does where the instability is below WEAK, as `heun` does elsewhere."""
+def mixed(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+    """Move the fields as `posterior` does where the instability is below WEAK, as `matched` does elsewhere."""
     weak = denoiser.instability < WEAK
     if weak[lanes].all():
-        return posterior(field, denoiser, time, step, noise, lanes)
+        return posterior(denoiser, time, step, noise, lanes)
     amplitude = _amplitude(denoiser, step, denoiser.widen(~weak))
-    return _corrected(field, denoiser, time, step, noise, lanes, amplitude, lanes[~weak[lanes]])
+    return _corrected(denoiser, time, step, noise, lanes, amplitude, lanes[~weak[lanes]])
 
 
-def euler(field: Array, denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Move `field` as `heun` does, with the drift at the start of the step alone."""
-    _diffuse(field, denoiser.mean, denoiser.widen(step), noise, denoiser.widen(np.sqrt(step)))
-    return denoiser.relax(field, time + step, lanes)
+def euler(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+    """Move the fields as `heun` does, with the drift at the start of the step alone."""
+    _diffuse(denoiser, denoiser.widen(step), noise, denoiser.widen(np.sqrt(step)))
+    return denoiser.relax(time + step, lanes)
 
 
 INTEGRATORS: dict[str, Integrator] = {
@@ -75,7 +74,7 @@ INTEGRATORS: dict[str, Integrator] = {
 }
 
 
-def _amplitude(denoiser: Denoiser, step: Array, corrected: Array | float = 1.0) -> Array:
+def _amplitude(denoiser: Denoiser, step: Array, corrected: Any = 1.0) -> Any:
     """Return the amplitude of the noise whose variance is dt (1 + Δ dt) after the columns `corrected` are."""
     wide = denoiser.widen(step)
     gain = wide * denoiser.spread()
@@ -83,29 +82,23 @@ def _amplitude(denoiser: Denoiser, step: Array, corrected: Array | float = 1.0) 
 
 
 def _corrected(
-    field: Array,
-    denoiser: Denoiser,
-    time: Array,
-    step: Array,
-    noise: Array,
-    lanes: Array,
-    amplitude: Array,
-    corrected: Array,
+    denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array, amplitude: Any, corrected: Array
 ) -> Effort:
     """Predict all `lanes`, then correct those `corrected` by half the change of the drift."""
     before = denoiser.mean.copy()
-    _diffuse(field, before, denoiser.widen(step), noise, amplitude)
-    predicted = denoiser.relax(field, time + step, lanes)
+    _diffuse(denoiser, denoiser.widen(step), noise, amplitude)
+    predicted = denoiser.relax(time + step, lanes)
     half = np.zeros(denoiser.k)
     half[corrected] = step[corrected] / 2
     np.subtract(denoiser.mean, before, out=before)
     before *= denoiser.widen(half)
-    field += before
-    return predicted + denoiser.relax(field, time + step, corrected)
+    denoiser.field += before
+    return predicted + denoiser.relax(time + step, corrected)
 
 
-def _diffuse(field: Array, drift: Array, step: Array, noise: Array, amplitude: Array) -> None:
+def _diffuse(denoiser: Denoiser, step: Any, noise: Any, amplitude: Any) -> None:
+    """Add mean · step + noise · amplitude to the fields; the noise is used up."""
     noise *= amplitude
-    field += noise
-    np.multiply(drift, step, out=noise)
-    field += noise
+    denoiser.field += noise
+    np.multiply(denoiser.mean, step, out=noise)
+    denoiser.field += noise

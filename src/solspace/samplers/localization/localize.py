@@ -1,4 +1,4 @@
-"""Fair samples by stochastic localization (ASL): an SDE for a field h, with AMP as its drift.
+"""Fair samples by stochastic localization (ASL): an SDE for a field h, with message passing as its drift.
 
     dh = m_t(h) dt + db,   m_t(h) = mean of the target tilted by exp(⟨h, w⟩ - t |w|²/2)
 
@@ -16,29 +16,65 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from solspace.numerics.streams import RNG, seed_sequence
+from solspace.info import LocalizationInfo
+from solspace.numerics.arrays import Array
+from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.device import resolve
-from solspace.samplers.localization.denoisers import Function, MessagePassing
-from solspace.samplers.localization.gpu import GpuMessagePassing, GpuWalk
+from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing
 from solspace.samplers.localization.integrators import INTEGRATORS
-from solspace.samplers.localization.loop import Walk
-from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, Clock, Pace, kind, paces
-from solspace.samplers.localization.record import Path
+from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.noise import GpuNoise, Noise
+from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, METHODS, Clock, Pace, kind, paces
+from solspace.samplers.localization.record import Record
+from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.amp import TRY
-from solspace.samplers.marginals.cpu import Messages
-from solspace.samplers.marginals.gpu import supported
-from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
+from solspace.samplers.marginals.gpu_channel import supported
+from solspace.samplers.options import (
+    DAMPING,
+    DEVICE,
+    PRECISIONS,
+    VARIANCE,
+    Option,
+    checked,
+    choose_variances,
+    count,
+    named,
+    positive_or_none,
+)  # fmt: skip
 from solspace.samples import Samples
-from solspace.system.names import unknown
+from solspace.system.checks import number
 
-Array = NDArray[Any]
+
+def _step(name: str, value: Any) -> Any:
+    """Return a relative step or a grid of times."""
+    if value is None or np.ndim(value) == 0:
+        return None if value is None else number(positive=True)(name, value)
+    times = np.asarray(value, dtype=float)
+    if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
+        raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
+    return times
+
+
+OPTIONS = {
+    "method": named("auto", METHODS, "fast, careful, or auto: careful where it gets hard"),
+    "integrator": named("auto", ("auto", *INTEGRATORS), "how the field is moved"),
+    "step": Option(None, _step, "relative length of the steps"),
+    "longest_step": positive_or_none("longest step"),
+    "final_time": positive_or_none("where to stop and decode"),
+    "tolerance": positive_or_none("of message passing"),
+    "max_iterations": count(None, "of message passing in one call"),
+    "damping": DAMPING,
+    "variances": VARIANCE,
+    "precision": named("float32", PRECISIONS, "float32 or float64"),
+    "device": DEVICE,
+}
 
 
 class Status(Enum):
@@ -53,10 +89,16 @@ class Status(Enum):
         return self.value
 
 
+@overload
+def localize(problem: Perceptron, n_samples: int = 16, rng: RNG = None, **options: Any) -> Samples: ...
+@overload
 def localize(
-    problem: Perceptron,
+    problem: Sequence[Perceptron], n_samples: int = 16, rng: RNG | Sequence[RNG] = None, **options: Any
+) -> list[Samples]: ...
+def localize(  # type: ignore[misc]
+    problem: Perceptron | Sequence[Perceptron],
     n_samples: int = 16,
-    rng: RNG = None,
+    rng: RNG | Sequence[RNG] = None,
     *,
     method: str = "auto",
     integrator: str = "auto",
@@ -70,17 +112,18 @@ def localize(
     precision: str = "float32",
     device: str = "cpu",
     denoiser: Callable[[Array, Array], Array] | None = None,
-    callback: Callable[[Path], Any] | None = None,
+    callback: Callable[[Record], Any] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
-) -> Samples:
-    """Return `n_samples` samples of `problem`'s target.
+) -> Samples | list[Samples]:
+    """Return `n_samples` samples of `problem`'s target, or a list of such where `problem` is a list.
 
     Parameters
     ----------
     problem, n_samples, rng
-        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is.
+        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is. For a
+        list of problems `rng` may be a list of seeds; those of one shape and target run together on a device.
     method
         "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`); see Notes.
     integrator
@@ -98,7 +141,7 @@ def localize(
     denoiser
         Instead of AMP: a function (field (k, n), time (k,)) -> mean (k, n).
     callback
-        Called after every step with the `Path` so far.
+        Called after every step with the `Record` so far.
     progress
         Whether to show a bar; None: where somebody looks.
     checkpoint, resume
@@ -107,8 +150,7 @@ def localize(
     Returns
     -------
     Samples
-        With `info`: "t", "overlap" |m|²/n, "iterations", "converged" and "instability" (λ), each (steps, k); "status" in
-        words for each sample; what was chosen, and the "wall_time".
+        With a `LocalizationInfo`.
 
     Notes
     -----
@@ -133,180 +175,154 @@ def localize(
     >>> localize(problem, n_samples=4, rng=1)
     Samples(k=4, n=501, m=150, solved 4/4, asl)
     """
-    began = clocks.perf_counter()
-    if resume and rng is None:
-        raise ValueError("resume needs the seed of the run it goes on with: give rng.")
-    asked = _Asked.of(problem, n_samples, method, integrator, step, longest_step, final_time, tolerance, max_iterations,
-                      damping, variances, precision)  # fmt: skip
-    k, seeds = asked.k, seed_sequence(rng)
-    where = _place(device, problem, asked, denoiser is not None)
-    drift: Any
-    if denoiser is not None:
-        drift = Function(problem, k, asked.dtype, denoiser)
-    elif where == "gpu":
-        drift = GpuMessagePassing([problem], k, asked.automatic, asked.pace)
-    else:
-        messages = Messages(problem, k, asked.dtype, full=asked.options["variances"] == "full")
-        drift = MessagePassing(messages, asked.automatic, asked.pace)
-    key = {
-        **asked.options,
-        "paces": [str(asked.pace), str(asked.slower), asked.automatic],
-        "times": None if asked.times is None else asked.times.tolist(),
-        "k": k,
-        "seed": [str(seeds.entropy), *seeds.spawn_key],
-        "problem": "" if checkpoint is None else fingerprint(problem),
-    }
-    store = Checkpoint(checkpoint, key, resume)
-    advance = INTEGRATORS[asked.options["integrator"]]
-    walk = (
-        GpuWalk([problem], asked.clock(k), drift, advance, [seeds])
-        if where == "gpu"
-        else Walk(problem, asked.clock(k), drift, advance, seeds)
-    )
-    with np.errstate(all="ignore"):
-        walk.go(store, callback, progress)
-    weights, stabilities = walk.decoded()
-    samples = Samples.of(problem, weights, stabilities=stabilities)
-    samples.info = _info(asked, seeds, where, samples, walk, slice(0, k)) | {"wall_time": clocks.perf_counter() - began}
-    _warn(samples, walk)
-    store.remove()
-    return samples
+    asked = checked({"n_samples": count(16, "")} | OPTIONS, locals())
+    if isinstance(problem, Perceptron):
+        if isinstance(rng, Sequence):
+            raise ValueError("rng must be one seed for one problem; got a list.")
+        run = _Run.of([problem], [seed_sequence(rng)], asked, denoiser)
+        if resume and rng is None:
+            raise ValueError("resume needs the seed of the run it goes on with: give rng.")
+        store = Checkpoint(checkpoint, run.key() if checkpoint else {}, resume)
+        (samples,) = run.go(store, callback, progress)
+        _warn(samples, run.loop)
+        store.remove()
+        return samples
+    if checkpoint is not None or callback is not None or denoiser is not None:
+        raise ValueError("checkpoint, callback and denoiser go with one problem, not with a list of them.")
+    problems = list(problem)
+    seeds = seeds_for(rng, len(problems))
+    results: dict[int, Samples] = {}
+    for rows in _together(problems, asked):
+        run = _Run.of([problems[i] for i in rows], [seeds[i] for i in rows], asked, None)
+        results |= zip(rows, run.go(Checkpoint(None, {}), None, progress))
+    return [results[i] for i in range(len(problems))]
 
 
-def localize_many(
-    problems: Sequence[Perceptron],
-    n_samples: int = 16,
-    rng: Sequence[RNG] | None = None,
-    *,
-    device: str = "auto",
-    progress: bool | None = None,
-    **options: Any,
-) -> list[Samples]:
-    """Return what `localize` returns for each of many problems of one shape and target, all at once on a device.
-
-    `rng` holds a seed for each problem; `options` are those of `localize`, without its checkpoints and callbacks. A
-    problem's samples are those of its seed, to single precision.
-
-    >>> problems = [Perceptron.random(n=101, alpha=0.3, rng=seed) for seed in range(2)]
-    >>> [int(samples.solved.sum()) for samples in localize_many(problems, 2, rng=[0, 1], device="cpu")]
-    [2, 2]
-    """
-    began = clocks.perf_counter()
-    seeds = [seed_sequence(seed) for seed in ([None] * len(problems) if rng is None else rng)]
-    if len(seeds) != len(problems):
-        raise ValueError(f"rng must hold a seed for each of the {len(problems)} problems; got {len(seeds)}.")
-    if len({(p.n, p.m, p.has_binary_patterns, p.target) for p in problems}) > 1:
-        raise ValueError("localize_many takes problems of one shape, kind of patterns and target.")
-    asked = _Asked.of(problems[0], n_samples, **options)
-    if _place(device, problems[0], asked, False) == "cpu":
-        both = zip(problems, seeds)
-        return [localize(p, n_samples, s, progress=False, **options) for p, s in both]
-    drift = GpuMessagePassing(problems, asked.k, asked.automatic, asked.pace)
-    advance = INTEGRATORS[asked.options["integrator"]]
-    walk = GpuWalk(problems, asked.clock(drift.k), drift, advance, seeds)
-    with np.errstate(all="ignore"):
-        walk.go(Checkpoint(None, {}), None, progress)
-    weights, stabilities = walk.decoded()
-    results = []
-    for number, problem in enumerate(problems):
-        rows = slice(number * asked.k, (number + 1) * asked.k)
-        samples = Samples.of(problem, weights[rows], stabilities=None if stabilities is None else stabilities[rows])
-        samples.info = _info(asked, seeds[number], "gpu", samples, walk, rows)
-        samples.info["wall_time"] = clocks.perf_counter() - began
-        results.append(samples)
-    return results
+def _together(problems: Sequence[Perceptron], asked: dict[str, Any]) -> list[list[int]]:
+    """Return which problems run together: on a device those of one shape, kind of patterns and target."""
+    groups: dict[Any, list[int]] = {}
+    for i, p in enumerate(problems):
+        alone = place(p, asked, own=False) == "cpu"
+        groups.setdefault(i if alone else (p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
+    return list(groups.values())
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a call asks for, checked and turned into numbers."""
-
-    k: int
-    dtype: Any
-    final: float
-    times: Array | None
-    pace: Pace
-    slower: Pace | None
-    automatic: bool
-    options: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls, problem: Perceptron, n_samples: int, method: str = "auto", integrator: str = "auto",
-        step: ArrayLike | None = None, longest_step: float | None = None, final_time: float | None = None,
-        tolerance: float | None = None, max_iterations: int | None = None, damping: float | str = "auto",
-        variances: str = "auto", precision: str = "float32",
-    ) -> _Asked:  # fmt: skip
-        k, dtype, row = counting("n_samples", n_samples), working_type(precision), kind(problem.target.prior)
-        scheme = INTEGRATOR[row] if integrator == "auto" else integrator
-        if scheme not in INTEGRATORS:
-            raise unknown("integrator", integrator, ("auto", *INTEGRATORS))
-        final, times, relative = _grid(FINAL_TIME[row], step, final_time)
-        start, automatic = starting_damping(damping)
-        pace, slower = paces(
-            problem.target.prior,
-            method,
-            step=relative,
-            longest=None if longest_step is None else positive("longest_step", longest_step),
-            tolerance=None if tolerance is None else positive("tolerance", tolerance),
-            limit=None if max_iterations is None else counting("max_iterations", max_iterations),
-            damping=None if automatic else start,
-        )
-        options = {
-            "method": method,
-            "integrator": scheme,
-            "variances": choose_variances(problem, variances),
-            "precision": precision,
-            "final_time": final,
-            "step": pace.step if times is None else "grid",
-        }
-        return cls(k, dtype, final, times, pace, slower, automatic, options)
-
-    def clock(self, k: int) -> Clock:
-        """Return the clock of `k` samples."""
-        return Clock(k, self.final, self.times, self.pace, self.slower)
-
-
-def _info(
-    asked: _Asked, seeds: np.random.SeedSequence, where: str, samples: Samples, walk: Walk, rows: slice
-) -> dict[str, Any]:
-    """Return what is known of the samples in `rows` of a walk."""
-    path = {name: values[:, rows] for name, values in walk.path.arrays().items()}
-    return {
-        "sampler": "asl",
-        "seed": str(seeds.entropy),
-        "device": where,
-        **asked.options,
-        **path,
-        "damping": walk.denoiser.damping[rows].copy(),
-        "careful": walk.clock.careful[rows].copy(),
-        "status": [str(word) for word in _statuses(samples, path["converged"], walk.diverged[rows])],
-    }
-
-
-def _place(device: str, problem: Perceptron, asked: _Asked, own: bool) -> str:
+def place(problem: Perceptron, asked: dict[str, Any], own: bool) -> str:
     """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
-    where = resolve(device)
+    where = resolve(asked["device"])
     if where == "gpu":
-        full = asked.options["variances"] == "full"
-        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, asked.dtype)
-        if lacking and device == "gpu":
+        full = choose_variances(problem, asked["variances"]) == "full"
+        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, asked["precision"])
+        if lacking and asked["device"] == "gpu":
             raise ValueError(lacking)
         where = "cpu" if lacking else "gpu"
     return where
 
 
-def _grid(default: float, step: ArrayLike | None, final_time: float | None) -> tuple[float, Array | None, float | None]:
-    """Return the final time, the grid of times where one was given, and the relative step where that was."""
+@dataclass
+class _Run:
+    """Problems of one shape and target on their way together, and all that was chosen for them."""
+
+    problems: list[Perceptron]
+    seeds: list[np.random.SeedSequence]
+    chosen: dict[str, Any]
+    paces: tuple[Pace, Pace | None]
+    automatic: bool
+    times: Array | None
+    loop: Loop
+
+    @classmethod
+    def of(
+        cls,
+        problems: list[Perceptron],
+        seeds: list[np.random.SeedSequence],
+        asked: dict[str, Any],
+        own: Callable[[Array, Array], Array] | None,
+    ) -> _Run:
+        """Turn what was `asked` into numbers and lay the run out."""
+        problem, k = problems[0], asked["n_samples"]
+        row, where = kind(problem.target.prior), place(problem, asked, own is not None)
+        final, times = _grid(FINAL_TIME[row], asked["step"], asked["final_time"])
+        automatic = asked["damping"] == "auto"
+        pace, slower = paces(
+            problem.target.prior,
+            asked["method"],
+            step=None if times is not None else asked["step"],
+            longest=asked["longest_step"],
+            tolerance=asked["tolerance"],
+            limit=asked["max_iterations"],
+            damping=None if automatic else asked["damping"],
+        )
+        chosen = {
+            "device": where,
+            "method": asked["method"],
+            "integrator": INTEGRATOR[row] if asked["integrator"] == "auto" else asked["integrator"],
+            "variances": choose_variances(problem, asked["variances"]),
+            "precision": asked["precision"],
+            "final_time": final,
+            "step": pace.step if times is None else "grid",
+        }
+        drift: Denoiser
+        if own is not None:
+            drift = Function(problem, k, asked["precision"], own)
+        elif where == "gpu":
+            drift = MessagePassing(gpu.GpuMessages(problems, k), automatic, pace)
+        else:
+            messages = cpu.Messages(problem, k, asked["precision"], full=chosen["variances"] == "full")
+            drift = MessagePassing(messages, automatic, pace)
+        noise = GpuNoise(seeds, problem.n, k) if where == "gpu" else Noise(seeds[0], np.zeros_like(drift.mean))
+        clock = Clock(drift.k, final, times, pace, slower)
+        loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds)
+        return cls(problems, seeds, chosen, (pace, slower), automatic, times, loop)
+
+    def key(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree in."""
+        (problem,), (seeds,) = self.problems, self.seeds
+        return {
+            **{name: value for name, value in self.chosen.items() if name != "device"},
+            "paces": [*map(str, self.paces), self.automatic],
+            "times": None if self.times is None else self.times.tolist(),
+            "k": self.loop.denoiser.k,
+            "seed": [str(seeds.entropy), *seeds.spawn_key],
+            "problem": fingerprint(problem),
+        }
+
+    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, progress: bool | None) -> list[Samples]:
+        """Localize, and return the samples of each problem."""
+        began = clocks.perf_counter()
+        with np.errstate(all="ignore"):
+            self.loop.go(store, callback, progress)
+        each = self.loop.denoiser.each
+        weights, stabilities = self.loop.decoded(self.problems[0].target.prior)
+        results = []
+        for i, problem in enumerate(self.problems):
+            rows = slice(i * each, (i + 1) * each)
+            samples = Samples.of(problem, weights[rows], None, None if stabilities is None else stabilities[rows])
+            samples.info = self._info(samples, self.seeds[i], rows, clocks.perf_counter() - began)
+            results.append(samples)
+        return results
+
+    def _info(self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, seconds: float) -> LocalizationInfo:
+        record: dict[str, Any] = {name: values[:, rows] for name, values in self.loop.record.arrays().items()}
+        return LocalizationInfo(
+            sampler="asl",
+            seed=str(seeds.entropy),
+            wall_time=seconds,
+            **self.chosen,
+            **record,
+            damping=self.loop.denoiser.damping[rows].copy(),
+            careful=self.loop.clock.careful[rows].copy(),
+            status=[str(word) for word in _statuses(samples, record["converged"], self.loop.diverged[rows])],
+        )
+
+
+def _grid(default: float, step: Any, final_time: float | None) -> tuple[float, Array | None]:
+    """Return the final time, and the grid of times where one was given."""
     if step is None or np.ndim(step) == 0:
-        final = default if final_time is None else positive("final_time", final_time)
-        return final, None, None if step is None else positive("step", step)
-    times = np.asarray(step, dtype=float)
-    if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
-        raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
-    if final_time is not None and final_time != times[-1]:
-        raise ValueError(f"final_time is {final_time!r}, but the grid in step ends at {times[-1]:g}.")
-    return float(times[-1]), times, None
+        return default if final_time is None else final_time, None
+    if final_time is not None and final_time != step[-1]:
+        raise ValueError(f"final_time is {final_time!r}, but the grid in step ends at {step[-1]:g}.")
+    return float(step[-1]), step
 
 
 def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
@@ -323,12 +339,12 @@ def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Statu
     return words
 
 
-def _warn(samples: Samples, walk: Walk) -> None:
-    lost, missed = int(walk.diverged.sum()), int((~samples.solved & ~walk.diverged).sum())
+def _warn(samples: Samples, loop: Loop) -> None:
+    lost, missed = int(loop.diverged.sum()), int((~samples.solved & ~loop.diverged).sum())
     if lost:
         warnings.warn(f"message passing diverged in {lost} of {len(samples)} samples. {TRY}", stacklevel=3)
     if missed and samples.target.potential.hard:
-        share = 1 - np.mean(walk.path.converged)
+        share = 1 - np.mean(loop.record.converged)
         warnings.warn(
             f"{missed} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of the "
             'calls. Try method="careful", a smaller step, a lower load, or ss.anneal.',

@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure.priors import Prior, Spherical
+from solspace.numerics.arrays import Array
 from solspace.system.names import unknown
 
-Array = NDArray[Any]
 METHODS = ("auto", "fast", "careful")
 NEAR = 0.7
 """Instability at which `auto` slows a sample down."""
@@ -104,23 +103,28 @@ class Clock:
         after = self.times[np.minimum(self.taken, len(self.times) - 1)] if self.times is not None else self.time + steps
         self.time = np.where(steps > 0, np.where(after > self.final * (1 - 1e-12), self.final, after), self.time)
 
-    def slow_down(self, instability: Array) -> Array:
-        """Return which samples (k,) have come near instability and go on carefully from here."""
+    def change_pace(self, instability: Array) -> list[tuple[Pace, Array]]:
+        """Return which samples (k,) go on at which other pace: carefully near instability, fast again far from it."""
         if self.slower is None:
-            return np.zeros(len(self.time), bool)
+            return []
         near = ~self.slow & self.running & (instability > NEAR)
         self.careful |= near
         self._take(near, self.slower)
-        return near
-
-    def speed_up(self, instability: Array) -> Array:
-        """Return which samples (k,) are far enough from instability to go fast again."""
         far = self.slow & self.running & (instability < FAR) & self.pace.critical
         self._take(far, self.pace)
-        return far
+        return [(self.slower, near), (self.pace, far)]
 
     def _take(self, lanes: Array, pace: Pace) -> None:
         self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is self.slower
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays that the clock's future depends on."""
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take up what `state` returned."""
+        for name in self.STATE:
+            setattr(self, name, state[name])
 
 
 def paces(prior: Prior, method: str, **given: Any) -> tuple[Pace, Pace | None]:

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from solspace.numerics.arrays import Array
+
 NAMES = ("t", "overlap", "iterations", "converged", "instability")
 
 
-class Path:
+class Record:
     """Rows of (k,) values, one row a step: time, overlap |m|²/n, AMP iterations, whether they converged, λ.
 
-    Rows of a sample that has arrived (or diverged) hold NaN, 0 iterations and True. `means`, where a walk is under way,
-    returns where the samples stand now: their posterior means (k, n).
+    Rows of a sample that has arrived (or diverged) hold NaN, 0 iterations and True. `means()` returns where the samples
+    stand now: their posterior means (k, n).
 
-    >>> path = Path()
-    >>> path.add(t=np.zeros(2), overlap=np.zeros(2), iterations=np.ones(2, int), converged=np.ones(2, bool),
-    ...          instability=np.zeros(2))
-    >>> len(path), path.t.shape
+    >>> record = Record(means=lambda: np.zeros((2, 5)))
+    >>> record.add(t=np.zeros(2), overlap=np.zeros(2), iterations=np.ones(2, int), converged=np.ones(2, bool),
+    ...            instability=np.zeros(2))
+    >>> len(record), record.t.shape
     (1, (1, 2))
     """
 
-    def __init__(self) -> None:
+    def __init__(self, means: Callable[[], Array]) -> None:
         self._rows: dict[str, list[Array]] = {name: [] for name in NAMES}
-        self.means: Callable[[], Array] | None = None
+        self.means = means
 
     def add(self, **values: Array) -> None:
         """Append a row."""

@@ -12,18 +12,28 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.relaxation import Relaxation
-from solspace.samplers.options import choose_variances, counting, positive, starting_damping, working_type
+from solspace.samplers.options import DAMPING, PRECISIONS, VARIANCE, Option, checked, choose_variances, count, named
+from solspace.system.checks import number
 
-Array = NDArray[Any]
 TRY = (
     "Try damping=0.9 or 0.98 with more max_iterations, centre and rescale the patterns' rows to norm √n, a lower load, "
     "or ss.anneal, which needs no convergence."
 )
+
+
+OPTIONS = {
+    "tolerance": Option(1e-12, number(positive=True), "mean squared change at which to stop"),
+    "max_iterations": count(1000, "limit of undamped iterations"),
+    "damping": DAMPING,
+    "variances": VARIANCE,
+    "precision": named("float64", PRECISIONS, "float64 or float32"),
+}
 
 
 class Status(Enum):
@@ -101,21 +111,15 @@ def amp(
     >>> marginals.mean.shape, str(marginals.status)
     ((501,), 'converged')
     """
+    asked = checked(OPTIONS, locals())
     rows, single = _rows(problem, field)
-    k, dtype = len(rows), working_type(precision)
-    start, automatic = starting_damping(damping)
-    chosen = choose_variances(problem, variances)
-    messages = Messages(problem, k, dtype, full=chosen == "full", spreads=True)
-    relaxation = Relaxation(messages, start, automatic)
-    every = np.arange(k)
+    k, automatic = len(rows), asked["damping"] == "auto"
+    chosen = choose_variances(problem, asked["variances"])
+    messages = Messages(problem, k, asked["precision"], full=chosen == "full", spreads=True)
+    messages.field[:, :k], messages.time[...] = rows.T, time
+    relaxation = Relaxation(messages, 0.0 if automatic else asked["damping"], automatic)
     with np.errstate(all="ignore"):
-        effort = relaxation.run(
-            messages.part(np.ascontiguousarray(rows.T, dtype=dtype), every),
-            np.broadcast_to(np.asarray(time, dtype=float), k),
-            np.full(k, positive("tolerance", tolerance)),
-            np.full(k, counting("max_iterations", max_iterations)),
-            every,
-        )
+        effort = relaxation.run(np.full(k, asked["tolerance"]), np.full(k, asked["max_iterations"]), np.arange(k))
     status = [ending(*flags) for flags in zip(effort.converged, effort.blown)]
     missed = [word for word in status if word is not Status.CONVERGED]
     if missed:

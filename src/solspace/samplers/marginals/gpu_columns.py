@@ -1,8 +1,8 @@
 """One AMP iteration on a device after another, and the columns that take part in it.
 
-Nothing in `Iteration.step` waits for the device, and its arguments are made once: six or eight launches of some
-microseconds each. The device itself decides which columns have come to rest. Where most have, the others go on in a
-smaller iteration with arrays of its own; sizes are powers of two, so that a few serve for a whole run.
+Launches do not wait for each other, and their arguments are made once: six or eight launches of some microseconds each
+to an iteration. The device itself decides which columns have come to rest, as `relaxation.judge` does; the host looks
+every few iterations how many still move.
 """
 
 from __future__ import annotations
@@ -10,34 +10,38 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure.priors import Binary
-from solspace.samplers.kernels.cuda import kernel
+from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
-from solspace.samplers.marginals.gpu import GpuMessages, GpuPatterns, form
-from solspace.samplers.marginals.relaxation import TOSSING
+from solspace.samplers.marginals.gpu_channel import CONSTANTS, form
+from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.marginals.gpu_state import State
+from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
 
-Array = NDArray[Any]
 _ROWS, _STRIPS = 64, 8
-"""Constants of `kernels/cuda/messages.cu`."""
-MOVING, CONVERGED, SLOW, BLOWN = range(4)
-"""What its `control` says of a column."""
+"""Rows of a block and how many of them it takes at a time."""
+_OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
+BURST = 2
+"""Iterations between two looks at the device."""
 
 
-class Iteration:
-    """`k` columns to each problem on their way to a fixed point: those of `messages` themselves, or some of them."""
+class GpuColumns:
+    """`k` columns to each problem on their way to a fixed point: those of `state` themselves, or some of them."""
 
-    def __init__(self, messages: GpuMessages, patterns: GpuPatterns, k: int) -> None:
-        self.messages, self.patterns, self.k = messages, patterns, k
-        self.whole = k == messages.k and patterns is messages.patterns
-        device, n, m, parts = messages.cupy, messages.n, messages.m, patterns.parts
+    few = 0
+
+    def __init__(self, state: State, patterns: GpuPatterns, k: int) -> None:
+        self.state, self.patterns, self.k = state, patterns, k
+        self.whole = k == state.k and patterns is state.patterns
+        device, n, m, parts = state.cupy, state.n, state.m, patterns.parts
         number = len(patterns)
         self.width = number * k
         self.strips = -(-m // _ROWS), -(-n // _ROWS)
-        self.lanes = np.arange(self.width)
+        self.layout = np.arange(self.width)
         if self.whole:
-            arrays = [messages.field, messages.moment, *messages.state()]
+            arrays = [state.field, state.moment, *state.messages()]
         else:
             shapes = [(number, n, k), (self.width,), (number, n, k), (number, m, k), *[(self.width,)] * 3]
             arrays = [device.empty(shape, np.float32) for shape in shapes]
@@ -54,14 +58,16 @@ class Iteration:
 
     def _arguments(self) -> None:
         """Lay out the launches of an iteration: (kernel, grid, block, arguments)."""
-        own, n, m, k, width = self.messages, self.messages.n, self.messages.m, self.k, self.width
+        own, n, m, k, width = self.state, self.state.n, self.state.m, self.k, self.width
         kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
         binary = isinstance(own.target.prior, Binary)
         scale, alpha, margin = 1 / np.sqrt(n), m / n, own.target.margin
         tolerance, cap, patient, weight, best, residual = self.floats
         count, outcome, moving = self.whole_numbers
         slopes, squares, extra = self.sums
-        constants = (("PARTS", self.patterns.parts), ("FORM", kind))
+        constants: Sizes = (
+            ("PARTS", self.patterns.parts), ("FORM", kind), ("ROWS", _ROWS), ("STRIPS", _STRIPS), *CONSTANTS, *_OUTCOMES
+        )  # fmt: skip
 
         def launch(name: str, strips: int, *arguments: Any) -> Any:
             found = kernel("messages", name, constants)
@@ -106,47 +112,50 @@ class Iteration:
             )
         ]  # fmt: skip
 
-    def begin(
-        self, lanes: Array, tolerance: Array, damping: Array, cap: Array, patient: Array, count: Array, best: Array
-    ) -> None:
-        """Take up columns: `lanes` (width,) of the whole, -1 for none, with their numbers (width,)."""
-        self.lanes = lanes
-        there = lanes >= 0
-        weight = np.where(there, 1 - damping, 0.0)
-        self.floats.set(np.array([tolerance, cap, patient, weight, best, np.zeros(self.width)], np.float32))
+    @property
+    def lanes(self) -> Array:
+        """Which columns of the whole are on their way here."""
+        return self.layout[self.layout >= 0]
+
+    def begin(self, layout: Array, terms: Terms) -> None:
+        """Take up the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
+        self.layout = layout
+        there = layout >= 0
+        weight = np.where(there, 1 - terms.damping, 0.0)
+        numbers = [terms.tolerance, terms.cap, terms.patient, weight, terms.best, np.zeros(self.width)]
+        self.floats.set(np.array(numbers, np.float32))
         moving = np.full(self.width, int(there.sum()))
-        self.whole_numbers.set(np.array([count, np.where(there, MOVING, CONVERGED), moving], np.int32))
+        self.whole_numbers.set(np.array([terms.count, np.where(there, MOVING, CONVERGED), moving], np.int32))
         if not self.whole:
-            self.chosen.set(lanes.astype(np.int32))
+            self.chosen.set(layout.astype(np.int32))
             self._move(self.moves, back=False)
         self.split()
 
     def _move(self, moves: Any, back: bool) -> None:
         for found, grid, whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
-            found(grid, (32, _STRIPS), (whole, np.int32(self.messages.k), part, np.int32(self.k), *sizes))
+            found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
 
-    def step(self) -> None:
-        """Make one iteration of all columns that still move."""
+    def iterate(self) -> int:
+        """Make some iterations of all columns that still move; wait for the device and return how many do."""
         above, below = self.launches
-        self.patterns.product(self.into, self.forward, transposed=False)
-        for launch in above:
-            launch()
-        self.patterns.product(self.back, self.backward, transposed=True)
-        for launch in below:
-            launch()
-
-    def moving(self) -> int:
-        """Wait for the device; return how many columns still move."""
+        for _ in range(BURST):
+            self.patterns.product(self.into, self.forward, transposed=False)
+            for launch in above:
+                launch()
+            self.patterns.product(self.back, self.backward, transposed=True)
+            for launch in below:
+                launch()
         return int(self.whole_numbers[2, :1].get()[0])
 
-    def end(self) -> tuple[Array, Array, Array, Array]:
-        """Give the columns back; return iterations, outcome, best and last residual of each."""
+    def end(self) -> Ending:
+        """Give the columns back to the whole."""
         if not self.whole:
             self._move(self.moves[2:], back=True)
+        there = self.layout >= 0
         count, outcome, _ = self.whole_numbers.get()
         *_, best, residual = self.floats.get()
-        return count, outcome, best, residual
+        return Ending(outcome[there], count[there], best[there], residual[there])
 
 
 def _typed(value: Any) -> Any:
