@@ -1,0 +1,200 @@
+"""Expectation propagation (EP): message passing for any patterns, with Gaussian sites that match the moments of the weights
+and of the constraints, each in the presence of all others (adaptive TAP).
+
+A sweep of updates at the moments of the Gaussian (`gaussian`), cavities being what is left of it without a site:
+
+    constraint μ   1/V = 1/v - Λ, ω = V (z/v - b);  g, dg of the channel at (ω, V);  Λ' = -dg/(1 + V dg),  b' = g + Λ' (ω + V g)
+    weight i       a = 1/d - Γ, r = μ/d - c;  m = tanh(h + r), s² = 1 - m²;          Γ' = 1/s² - a,        c' = m/s² - r
+
+with v, z variance and mean of the stability and d, μ those of the weight. Nothing is assumed of the patterns, where AMP assumes
+that they are random: EP keeps the correlations that AMP replaces by their averages. With *scalar* variances d, v, s² and dg
+are averaged over weights and constraints: one decomposition of the patterns serves for all iterations (VAMP, OAMP), exact for
+patterns whose singular vectors are random.
+
+All sites of a sample move by one share of the way, which grows while |m - μ| falls and is halved when it grows or when the
+Gaussian would not be one. A sample that does not settle goes back to where the call found it and tries again in smaller steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites
+from solspace.samplers.marginals.relaxation import Effort
+
+CAPS = (0.9, 0.3, 0.1, 0.03)
+"""Longest steps, as a share of the way, that one attempt after another allows itself."""
+SHORTEST = 1e-3
+"""A share of the way that is not worth going."""
+SMALLEST = 1e-12
+"""Least variance of a weight, and least 1 + V dg, the share of a constraint's variance that its weight leaves."""
+
+
+class Law(Protocol):
+    """What gives moments for sites, on any device."""
+
+    def moments(self, sites: Sites) -> Moments:
+        """Return the moments for sites (k, n) and (k, m)."""
+        ...
+
+
+class Update(NamedTuple):
+    """What one sweep of updates finds, for each sample: new sites, means and variances of the weights, log Z."""
+
+    sites: Sites
+    mean: Array
+    spread: Array
+    log_partition: Array
+
+
+class Propagation:
+    """EP for `k` fields on one problem of ±1 weights, samples as rows.
+
+    `field` (k, n) is for whoever uses it to set; `mean` and `spread` (k, n) are the marginals as of the last call,
+    `log_partition` (k,) is log Z of the tilted measure.
+    """
+
+    def __init__(self, problem: Perceptron, k: int, law: Law | None = None, scalar: bool = False) -> None:
+        self.problem, self.k, self.scalar = problem, k, scalar
+        self.law = law or (ScalarGaussian(problem) if scalar else Gaussian(problem))
+        n, m = problem.n, problem.m
+        self.field = np.zeros((k, n))
+        # all zeros would be a fixed point of updates that never saw a constraint
+        self.sites = Sites(np.ones((k, n)), np.zeros((k, n)), np.full((k, m), 0.1), np.full((k, m), 0.1))
+        self.mean, self.spread = np.zeros((k, n)), np.ones((k, n))
+        self.log_partition = np.full(k, np.nan)
+        self.step = np.full(k, 0.5)
+
+    def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
+        """Iterate the samples `lanes` until mean (m - μ)² < `tolerance` (k,) · mean s², `limit` (k,) sweeps at most."""
+        effort = Effort.none(self.k)
+        effort.converged[lanes] = False
+        todo, kept = np.asarray(lanes), self.sites.of(np.arange(self.k))
+        for cap in CAPS:
+            for own, old in zip(self.sites, kept):
+                own[todo] = old[todo]
+            self._attempt(todo, cap, tolerance, limit, effort)
+            todo = todo[~effort.converged[todo]]
+            if not len(todo):
+                break
+        effort.blown[todo] = ~np.isfinite(effort.residual[todo]) | (effort.residual[todo] > 1)
+        return effort
+
+    def _attempt(self, lanes: Array, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
+        step = np.minimum(self.step[lanes], cap)
+        sites = self.sites.of(lanes)
+        moments = self.law.moments(sites)
+        update = self._update(lanes, sites, moments)
+        residual = _residual(update, moments)
+        moving = np.ones(len(lanes), bool)
+        count = np.zeros(len(lanes), int)
+        while moving.any():
+            here = np.flatnonzero(moving)
+            new, after = self._stepped(sites.of(here), Sites(*(part[here] for part in update.sites)), step, here)
+            found = self._update(lanes[here], new, after)
+            now = np.where(after.proper, _residual(found, after), np.inf)
+            better = now <= residual[here]
+            step[here] = np.where(better, np.minimum(1.1 * step[here], cap), np.maximum(0.5 * step[here], 0.02))
+            _put(sites, here, new)
+            _put(update.sites, here, found.sites)
+            residual[here] = now
+            count[here] += 1
+            done = now < tolerance[lanes[here]]
+            self._take(lanes[here], found)
+            lost = ~after.proper | ~np.isfinite(now)
+            effort.converged[lanes[here[done]]] = True
+            moving[here] = ~(done | lost | (count[here] >= limit[lanes[here]]))
+        _put(self.sites, lanes, sites)
+        self.step[lanes] = np.where(effort.converged[lanes], np.maximum(step, 0.8 * cap), cap)
+        effort.iterations[lanes] += count
+        effort.residual[lanes] = residual
+
+    def _stepped(self, old: Sites, new: Sites, step: Array, lanes: Array) -> tuple[Sites, Moments]:
+        """Return the sites a step (of `step` at `lanes`) further and their moments; halve steps that leave the proper."""
+        sites = old.moved(new, step[lanes])
+        moments = self.law.moments(sites)
+        improper = np.flatnonzero(~moments.proper)
+        while len(improper):
+            step[lanes[improper]] *= 0.5
+            again = old.of(improper).moved(Sites(*(part[improper] for part in new)), step[lanes[improper]])
+            found = self.law.moments(again)
+            _put(sites, improper, again)
+            for own, part in zip(moments, found):
+                own[improper] = part
+            improper = improper[~found.proper & (step[lanes[improper]] > SHORTEST)]
+        return sites, moments
+
+    def _update(self, lanes: Array, sites: Sites, moments: Moments) -> Update:
+        """Return what the updates of the module's docstring give for the samples `lanes`."""
+        target = self.problem.target
+        gamma, c, lam, b = sites
+        d, mu, v, z = moments.variance, moments.mean, moments.stability_variance, moments.stability_mean
+        cavity = 1 / v - lam
+        proper = cavity > 0
+        width = 1 / np.where(proper, cavity, 1.0)
+        omega = np.clip(width * (z / v - b), -1e8, 1e8)
+        log_z, g, dg = target.channel(omega, width)
+        if self.scalar:
+            dg = np.broadcast_to(dg.mean(axis=1, keepdims=True), dg.shape)
+        new_lam = -dg / np.maximum(1 + width * dg, SMALLEST)
+        new_b = g + new_lam * (omega + width * g)
+        a, r = 1 / d - gamma, mu / d - c
+        x = self.field[lanes] + r
+        mean, decay = np.tanh(x), np.exp(-2 * np.abs(x))
+        spread = np.maximum(4 * decay / (1 + decay) ** 2, SMALLEST)
+        s2 = np.broadcast_to(spread.mean(axis=1, keepdims=True), spread.shape) if self.scalar else spread
+        fresh = Sites(1 / s2 - a, mean / s2 - r, np.where(proper, new_lam, lam), np.where(proper, new_b, b))
+        linear = ((c * mu).sum(axis=1) + (b * z).sum(axis=1)) / 2
+        weights = np.logaddexp(x, -x) - a / 2 - (np.log(2 * np.pi * d) + mu**2 / d) / 2
+        constraints = (np.log(width / v) + omega**2 / width - z**2 / v) / 2 + log_z
+        n = gamma.shape[1]
+        total = n * np.log(2 * np.pi) / 2 - moments.log_determinant / 2 + linear
+        return Update(fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1))
+
+    def _take(self, lanes: Array, update: Update) -> None:
+        fine = np.isfinite(update.mean).all(axis=1)
+        self.mean[lanes[fine]], self.spread[lanes[fine]] = update.mean[fine], update.spread[fine]
+        self.log_partition[lanes[fine]] = update.log_partition[fine]
+
+
+class ScalarGaussian:
+    """Moments where all weights share one precision, and all constraints another: from singular values, once."""
+
+    def __init__(self, problem: Perceptron) -> None:
+        self.matrix = problem.patterns.astype(np.float64) / np.sqrt(problem.n)
+        _, values, self.right = np.linalg.svd(self.matrix, full_matrices=False)
+        self.squares = values**2
+
+    def moments(self, sites: Sites) -> Moments:
+        """Return the moments for sites whose precisions (k, n) and (k, m) are constant along their rows."""
+        gamma, c, lam, b = sites
+        m, n = self.matrix.shape
+        one, other = gamma[:, :1], lam[:, :1]
+        precision = one + other * self.squares
+        proper = (one[:, 0] > 0) & (precision > 0).all(axis=1)
+        one, precision = np.where(proper[:, None], one, 1.0), np.where(proper[:, None], precision, 1.0)
+        linear = c + b @ self.matrix
+        along = linear @ self.right.T
+        mean = linear / one + (along * (1 / precision - 1 / one)) @ self.right
+        rest = (n - len(self.squares)) / one
+        variance = ((1 / precision).sum(axis=1, keepdims=True) + rest) / n
+        seen = (self.squares / precision).sum(axis=1, keepdims=True) / m
+        determinant = np.log(precision).sum(axis=1) + (n - len(self.squares)) * np.log(one[:, 0])
+        return Moments(
+            mean, np.broadcast_to(variance, c.shape).copy(), mean @ self.matrix.T,
+            np.broadcast_to(seen, b.shape).copy(), determinant, proper,
+        )  # fmt: skip
+
+
+def _residual(update: Update, moments: Moments) -> Array:
+    """Return mean (m - μ)² / mean s², (k,)."""
+    return ((update.mean - moments.mean) ** 2).mean(axis=1) / update.spread.mean(axis=1)
+
+
+def _put(sites: Sites, lanes: Array, given: Sites) -> None:
+    for own, part in zip(sites, given):
+        own[lanes] = part
