@@ -42,6 +42,9 @@ def sweep(
     retry: Annotated[bool, typer.Option("--retry", help="Try tasks again that failed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the grid and an estimate of its cost.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show how far the sweep is, also while it runs.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare all results of the store, of any sweep, with their digests.")
+    ] = False,
     export: Annotated[Path | None, typer.Option(help="Write the rows there, as .csv or .parquet; run nothing.")] = None,
     as_json: JSON = False,
 ) -> None:
@@ -61,6 +64,8 @@ def sweep(
         _show_plan(specs, workers, as_json)
     elif export is not None:
         _export(results, export, as_json)
+    elif verify:
+        _verify(store, as_json)
     elif status:
         _show_status(specs[0], results, as_json)
     else:
@@ -127,6 +132,26 @@ def _show_status(spec: Any, results: Any, as_json: bool) -> None:
     print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
     for error in dict.fromkeys(failure["error"] for failure in failures):
         print(f"  failed: {error}")
+
+
+def _verify(path: Path, as_json: bool) -> None:
+    from solspace.store import Store
+
+    with Store(path) as store:
+        if not store.verified:
+            raise ValueError(
+                f"{path} was written by solspace 0.1 and has no digests: the next sweep into it adds them."
+            )
+        counts, damaged = store.count(), list(store.damaged())
+    if as_json:
+        found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
+        show_json({"store": path, **counts, "damaged": found})
+    for damage in damaged:
+        say(f"{path}: result {damage.key} is damaged: {damage.reason}")
+    if damaged:
+        fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them anew.", code=1)
+    if not as_json:
+        print(f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written")
 
 
 def _finish(results: Any, as_json: bool) -> None:
