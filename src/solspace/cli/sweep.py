@@ -125,13 +125,17 @@ def _export(results: Any, path: Path, as_json: bool) -> None:
 
 def _show_status(spec: Any, results: Any, as_json: bool) -> None:
     counts = results.status()
-    failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in results.rows(status="failed")]
+    damaged = counts.get("damaged", 0)
+    failed = [] if damaged else results.rows(status="failed")
+    failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in failed]
     if as_json:
         show_json({"name": spec.name, "tasks": len(spec), **counts, "failures": failures})
-        return
-    print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
-    for error in dict.fromkeys(failure["error"] for failure in failures):
-        print(f"  failed: {error}")
+    else:
+        print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
+        for error in dict.fromkeys(failure["error"] for failure in failures):
+            print(f"  failed: {error}")
+    if damaged:
+        fail(f"{damaged} results are damaged; --verify names them, the sweep computes them anew.", code=1)
 
 
 def _verify(path: Path, as_json: bool) -> None:
@@ -145,7 +149,7 @@ def _verify(path: Path, as_json: bool) -> None:
         counts, damaged = store.count(), list(store.damaged())
     if as_json:
         found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
-        show_json({"store": path, **counts, "damaged": found})
+        show_json({"store": str(path), **counts, "damaged": found})
     for damage in damaged:
         say(f"{path}: result {damage.key} is damaged: {damage.reason}")
     if damaged:
