@@ -46,6 +46,7 @@ def test_sweep_status_export(folder: Path) -> None:
     assert "fraction solved" in again.stdout
     assert run("sweep", "small.toml", "--export", "rows.csv").exit_code == 0
     assert len((folder / "rows.csv").read_text().splitlines()) == 25
+    assert json.loads(run("sweep", "small.toml", "--export", "rows.csv", "--json").stdout)["file"] == "rows.csv"
 
 
 def test_damaged_rows_are_named_and_computed_anew(folder: Path) -> None:

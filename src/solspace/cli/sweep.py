@@ -118,7 +118,7 @@ def _export(results: Any, path: Path, as_json: bool) -> None:
     else:
         raise ValueError(f"--export writes .csv or .parquet; got {path}.")
     if as_json:
-        show_json({"file": path, **results.status()})
+        show_json({"file": str(path), **results.status()})
     else:
         print(f"{_counts(results)}; wrote {path}")
 
