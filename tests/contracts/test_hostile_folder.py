@@ -5,6 +5,7 @@ Whatever is run in it, none of them is.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 NAMES = {*sys.stdlib_module_names, "numpy", "scipy", "numba", "matplotlib", "sklearn", "typer", "rich", "filelock",
          "threadpoolctl", "distributed", "dask", "tornado", "cloudpickle", "solspace", "sitecustomize"}  # fmt: skip
 SPEC = 'n = 9\nalpha = 0.3\ninstances = 3\nsampler = "exact"\n'
-PROGRAM = Path(sys.executable).with_name("solspace")
+PROGRAM = shutil.which("solspace", path=Path(sys.executable).parent) or "solspace"
 
 
 @pytest.fixture

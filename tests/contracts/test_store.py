@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +14,8 @@ import numpy as np
 import pytest
 
 from solspace.store import Result, Store, StoreError
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and limits")
 
 
 def result(key: str, **values: object) -> Result:
@@ -97,6 +98,7 @@ def test_two_writers_get_a_sentence_and_readers_are_let_in(path: Path) -> None:
     assert {p.name for p in path.parent.iterdir()} <= {"runs.db", "runs.db.lock"}
 
 
+@posix
 def test_a_killed_writer_leaves_its_rows_and_no_lock(path: Path) -> None:
     script = textwrap.dedent(f"""
         import os, signal
@@ -162,7 +164,7 @@ def test_a_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
         Store(tmp_path / "file" / "runs.db", write=True)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
+@posix
 def test_a_read_only_folder(tmp_path: Path) -> None:
     """Writing gets a sentence, reading works; run as another user where this one may write everywhere."""
     path = filled(tmp_path / "sub" / "runs.db")
@@ -204,7 +206,7 @@ def test_full_disk(path: Path) -> None:
         assert store.count()["done"] == 21
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
+@posix
 def test_file_size_limit_of_the_system(path: Path) -> None:
     """The same through the operating system: writes past a limit fail as they do on a full disk."""
     script = textwrap.dedent(f"""
@@ -228,7 +230,10 @@ def test_file_size_limit_of_the_system(path: Path) -> None:
         np.testing.assert_array_equal(store.arrays("0")["a"], np.random.default_rng(0).random(2000))
 
 
+@posix
 def test_thousands_of_rows_in_flat_memory(path: Path) -> None:
+    import resource
+
     filled(path, 100)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with Store(path, write=True) as store:

@@ -61,3 +61,12 @@ def test_solved_is_recomputed_from_the_patterns():
     problem = ss.Perceptron([[1, 1, 1], [1, -1, 1]])
     samples = ss.Samples.of(problem, np.array([[1, 1, 1], [1, -1, -1]], np.int8))
     np.testing.assert_array_equal(samples.solved, [True, False])
+
+
+def test_arviz_of_any_version_finds_chains_and_draws(samples):
+    samples.info["n_chains"] = 2
+    posterior = samples.to_arviz()["posterior"]
+    assert dict(posterior.sizes)["chain"] == 2
+    assert dict(posterior.sizes)["draw"] == 3
+    np.testing.assert_array_equal(posterior["weights"].values.reshape(6, 9), samples.weights)
+    np.testing.assert_allclose(posterior["overlap"].values[:, 0], 1.0)
