@@ -99,11 +99,8 @@ class _Flights:
     def receive(self) -> list[Result]:
         future = self._next()
         batch = self.sent.pop(future.key)
-        if future.status == "finished":
-            try:
-                results = future.result()
-            except Exception as error:
-                raise ConnectionError(_GONE) from error
+        if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed anew
+            results = self._fetched(future)
             mean = sum(result.seconds for result in results) / len(results)
             self.size = max(1, min(_MOST, 2 * self.size, int(_FLIGHT / (mean + 1e-9))))
             return results
@@ -126,9 +123,24 @@ class _Flights:
             try:
                 return self.done.get(timeout=1)
             except queue.Empty:
-                if self.client.status not in ("running", "connecting"):
-                    raise ConnectionError(_GONE) from None
-                self._look_for_workers()
+                self._look_around()
+
+    def _fetched(self, future: Any) -> list[Result]:
+        """Return the results of a batch that is done. They may have died with their worker, and wait for another."""
+        patience = 2.0
+        while True:
+            try:
+                return future.result(timeout=patience)
+            except TimeoutError:
+                patience *= 2  # large arrays over a slow network need their time
+                self._look_around()
+            except Exception as error:
+                raise ConnectionError(_GONE) from error
+
+    def _look_around(self) -> None:
+        if self.client.status not in ("running", "connecting"):
+            raise ConnectionError(_GONE)
+        self._look_for_workers()
 
     def _look_for_workers(self) -> None:
         """Tell the user when no worker is left: tasks would wait for one in silence, and for ever."""
