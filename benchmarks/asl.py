@@ -29,8 +29,8 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 import solspace as ss
-from solspace.samplers.kernels import cpu
-from solspace.samplers.messages import Messages
+from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.marginals.cpu import Messages
 
 SPHERE = ss.Target("spherical", "uniform", margin=-2.1)
 
@@ -57,9 +57,9 @@ def messages_of(problem: ss.Perceptron, k: int, dtype: str = "float32", **option
     """Return an iteration of `k` samples at a field typical of t = 1, and nothing converges on the way."""
     messages = Messages(problem, k, dtype, **options)
     rng = np.random.default_rng(0)
-    field = messages.part(rng.standard_normal((problem.n, k)).astype(dtype), np.arange(k))
-    time, weight = np.ones(k), np.ones(k)
-    return lambda: messages.iterate(field, time, weight)
+    messages.field[:, :k], messages.time[...] = rng.standard_normal((problem.n, k)), 1.0
+    weight = np.ones(k)
+    return lambda: messages.iterate(weight)
 
 
 def iteration() -> None:

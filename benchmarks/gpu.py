@@ -22,10 +22,14 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
-from solspace.samplers import gpu_iteration, gpu_localize, gpu_messages, gpu_noise
 from solspace.samplers.device import cupy
-from solspace.samplers.gpu_anneal import anneal_many
-from solspace.samplers.localize import localize, localize_many
+from solspace.samplers.localization.localize import localize
+from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.noise import GpuNoise
+from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals.gpu import GpuMessages
+from solspace.samplers.marginals.gpu_columns import BURST
+from solspace.samplers.marginals.relaxation import Relaxation, Terms
 
 TARGET = ss.Target(temperature=0.5)
 
@@ -38,7 +42,7 @@ def issue_rate() -> float:
 
 def once(problems, n_chains, n_sweeps, seed):
     begun = time.perf_counter()
-    samples = anneal_many(problems, n_chains, n_sweeps, rng=range(seed, seed + len(problems)), device="gpu")
+    samples = ss.anneal(problems, n_chains, n_sweeps, rng=range(seed, seed + len(problems)), device="gpu")
     return samples, time.perf_counter() - begun
 
 
@@ -92,7 +96,7 @@ def seconds(work, repeats=30):
 def gemm(left, right, out, transposed, kind):
     """Write left · right for float32 arrays by cuBLAS' mode `kind`: 68 for float32, 77 for TF32."""
     rows, inner, width, (one, zero) = out.shape[0], right.shape[0], right.shape[1], (np.float32([1]), np.float32([0]))
-    gpu_messages._blas().gemmEx(
+    gpu_patterns._blas().gemmEx(
         cupy().cuda.device.get_cublas_handle(), 0, int(transposed), width, rows, inner, one.ctypes.data, right.data.ptr, 0,
         width, left.data.ptr, 0, left.shape[1], zero.ctypes.data, out.data.ptr, 0, width, kind, 99,
     )  # fmt: skip
@@ -100,12 +104,12 @@ def gemm(left, right, out, transposed, kind):
 
 def iteration(problem, k):
     device, (m, n) = cupy(), problem.patterns.shape
-    messages = gpu_messages.GpuMessages([problem], k)
+    messages = GpuMessages([problem], k)
     messages.field[...] = device.asarray(np.random.default_rng(0).standard_normal((1, n, k), np.float32))
-    going = gpu_iteration.Iteration(messages, messages.patterns, k)
     ones = np.ones(k)
-    going.begin(np.arange(k), 1e-30 * ones, 0 * ones, 1e9 * ones, ones, 0 * ones, np.inf * ones)
-    whole = seconds(going.step)
+    terms = Terms(1e-30 * ones, 0 * ones, 1e9 * ones, ones > 0, 0 * ones, np.inf * ones)
+    going = messages.columns(np.arange(k), terms)
+    whole = seconds(going.iterate) / BURST
     exact, mean = device.asarray(problem.patterns.astype(np.float32)), going.mean[0]
     forward, backward = device.empty((m, k), np.float32), device.empty((n, k), np.float32)
     flops = 4.0 * m * n * k
@@ -122,7 +126,7 @@ def iteration(problem, k):
         error = float(abs(forward - truth).max()) / far
         told.append(f"{taken / whole:.0%} of {name}'s {flops / taken / 1e12:.1f} (error {error:.0e})")
     going.split()
-    messages.patterns.product(going.into, going.forward, transposed=False)
+    going.patterns.product(going.into, going.forward, transposed=False)
     own = going.forward.reshape(m, -1, k).sum(axis=1)
     print("; ".join(told) + f"; own error {float(abs(own - truth).max()) / far:.0e}", flush=True)
 
@@ -170,9 +174,8 @@ def asl(n=5000, alpha=0.3, k=1024):
         flush=True,
     )
     watch = Stopwatch([
-        ("patterns and arrays", gpu_messages.GpuMessages, "__init__"), ("seeds", gpu_noise.GpuNoise, "__init__"),
-        ("noise", gpu_noise.GpuNoise, "draw"), ("message passing", gpu_localize.GpuMessagePassing, "_relax"),
-        ("records", gpu_localize.GpuWalk, "_record"), ("decoding", gpu_localize.GpuWalk, "decoded"),
+        ("patterns and arrays", GpuMessages, "__init__"), ("noise", GpuNoise, "draw"),
+        ("message passing", Relaxation, "run"), ("records", Loop, "_note"), ("decoding", Loop, "decoded"),
     ])  # fmt: skip
     begun = time.perf_counter()
     localize(problem, k, rng=9, device="gpu", progress=False)
@@ -182,7 +185,7 @@ def asl(n=5000, alpha=0.3, k=1024):
     problems = [ss.Perceptron.random(n=1001, alpha=0.5, rng=seed) for seed in range(100)]
     for _ in range(2):
         begun = time.perf_counter()
-        many = localize_many(problems, 4, rng=range(100), device="gpu", progress=False)
+        many = localize(problems, 4, rng=range(100), device="gpu", progress=False)
         wall = time.perf_counter() - begun
     solved = np.mean([samples.solved.mean() for samples in many])
     print(f"ASL N = 1001, α = 0.5, 100 problems × 4: {wall / 0.4:.2f} ms a sample, solved {solved:.3f}", flush=True)

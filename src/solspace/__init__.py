@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from solspace.measure import potentials, priors
     from solspace.measure.target import Target
     from solspace.problem import Perceptron
-    from solspace.samplers.amp import amp
-    from solspace.samplers.anneal import anneal
-    from solspace.samplers.localize import localize
+    from solspace.samplers.annealing.anneal import anneal
+    from solspace.samplers.localization.localize import localize
+    from solspace.samplers.marginals.amp import amp
     from solspace.samples import Samples
     from solspace.theory.design import design
     from solspace.theory.phases import phase_diagram, sampling_map
@@ -43,11 +43,11 @@ _HOME = {
     "Samples": "solspace.samples",
     "Spec": "solspace.experiments.spec",
     "Target": "solspace.measure.target",
-    "amp": "solspace.samplers.amp",
-    "anneal": "solspace.samplers.anneal",
+    "amp": "solspace.samplers.marginals.amp",
+    "anneal": "solspace.samplers.annealing.anneal",
     "design": "solspace.theory.design",
     "diagnose": "solspace.diagnostics",
-    "localize": "solspace.samplers.localize",
+    "localize": "solspace.samplers.localization.localize",
     "phase_diagram": "solspace.theory.phases",
     "predict": "solspace.theory.prediction",
     "sampling_map": "solspace.theory.phases",

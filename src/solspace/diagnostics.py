@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.streams import generator
 from solspace.samples import Samples
 
@@ -139,15 +140,16 @@ def diagnose(samples: Samples, prediction: Prediction | None = None) -> Report:
     if len(stabilities):
         report |= _stabilities(stabilities, samples, prediction)
         report |= _overlaps(samples.weights[judged], chain, prediction)
-    if "overlap" in samples.info and "t" in samples.info:
-        report |= _path(samples, prediction)
+    if isinstance(samples.info, LocalizationInfo):
+        report |= _path(samples.info, samples.n, prediction)
     fair, verdict = _verdict(samples, report, prediction)
     return Report(**report, fair=fair, verdict=verdict, notes=_notes(samples, prediction))
 
 
 def _chains(samples: Samples) -> Array:
     """Return the chain of each sample: draws of one chain are not independent of each other."""
-    return np.asarray(samples.info.get("chain", np.arange(len(samples))))
+    chains = samples.info.chains
+    return np.arange(len(samples)) if chains is None else np.asarray(chains)
 
 
 def dithered(stabilities: Array, n: int) -> Array:
@@ -209,15 +211,15 @@ def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> di
     return {"overlap": Estimate(float(values.mean()), error, theory), "copies": copies}
 
 
-def _path(samples: Samples, prediction: Prediction | None) -> dict[str, Any]:
-    t, q = np.asarray(samples.info["t"], float), np.asarray(samples.info["overlap"], float)
+def _path(info: LocalizationInfo, n: int, prediction: Prediction | None) -> dict[str, Any]:
+    t, q = np.asarray(info.t, float), np.asarray(info.overlap, float)
     theory = None if prediction is None else prediction.overlap
     start = q[0][np.isfinite(q[0])]
-    found: dict[str, Any] = {"unconverged": float(1 - np.mean(samples.info["converged"]))}
+    found: dict[str, Any] = {"unconverged": float(1 - np.mean(info.converged))}
     if len(start):
-        error = float(np.hypot(start.std() / np.sqrt(len(start)), 0.5 / np.sqrt(samples.n)))
+        error = float(np.hypot(start.std() / np.sqrt(len(start)), 0.5 / np.sqrt(n)))
         found["overlap_at_start"] = Estimate(float(start.mean()), error, theory)
-    instability = np.asarray(samples.info["instability"], float)
+    instability = np.asarray(info.instability, float)
     if np.isfinite(instability).any():
         highest = np.nanmax(np.where(np.isfinite(instability), instability, -np.inf), axis=0)
         found["instability"] = Estimate(float(highest.mean()), float(highest.std() / np.sqrt(len(highest))))
@@ -233,14 +235,15 @@ def _path(samples: Samples, prediction: Prediction | None) -> dict[str, Any]:
 def _verdict(samples: Samples, found: dict[str, Any], prediction: Prediction | None) -> tuple[bool | None, str]:
     k, solved = found["n_samples"], found["n_solved"]
     if samples.target.potential.hard and solved < k:
-        lost = [word for word in samples.info.get("status", []) if "diverged" in word]
+        info = samples.info if isinstance(samples.info, LocalizationInfo) else None
+        lost = [word for word in info.status if "diverged" in word] if info else []
         why = f"message passing diverged in {len(lost)}" if lost else "constraints are missed"
-        cure = 'method="careful", more damping or ss.anneal' if "t" in samples.info else "more sweeps or a lower load"
+        cure = 'method="careful", more damping or ss.anneal' if info else "more sweeps or a lower load"
         if solved < k / 2:
             return False, f"failed: {k - solved} of {k} samples are no solutions ({why}). Try {cure}."
         cured = f"{k - solved} of {k} samples are no solutions ({why}); the rest may be biased. Try {cure}."
         return False, f"biased: {cured}"
-    if samples.info.get("mode") == "solve":
+    if isinstance(samples.info, AnnealingInfo) and samples.info.mode == "solve":
         return None, "solutions, not samples: each chain stopped at its first solution."
     if prediction is None and found.get("copies"):
         return False, f"biased: {found['copies']} of {k} samples are copies of another one."
@@ -274,7 +277,7 @@ def _biases(found: dict[str, Any]) -> list[str]:
 
 def _notes(samples: Samples, prediction: Prediction | None) -> tuple[str, ...]:
     notes = []
-    if prediction is not None and "t" in samples.info and not prediction.samplable:
+    if prediction is not None and isinstance(samples.info, LocalizationInfo) and not prediction.samplable:
         notes.append("theory does not expect ASL to sample fairly at this load: read the verdict with care.")
     if len(samples) < 4:
         notes.append("fewer than four samples: errors are rough.")

@@ -170,8 +170,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(samples.weights, dtype=np.int8)
 
     def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
-        from solspace.samplers.anneal import anneal
-        from solspace.samplers.schedules import TauAnnealing, TemperatureAnnealing
+        from solspace.samplers.annealing.anneal import anneal
+        from solspace.samplers.annealing.schedules import TauAnnealing, TemperatureAnnealing
 
         start = 1.0 if self.temperature is None else self.temperature
         return anneal(
@@ -186,7 +186,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
-        from solspace.samplers.localize import localize
+        from solspace.samplers.localization.localize import localize
 
         with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors
             warnings.simplefilter("ignore", UserWarning)

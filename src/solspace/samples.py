@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.info import Info
 from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.system.files import read_npz, replacing
 
 Array = NDArray[Any]
-FORMAT = 1
+FORMAT = 2
 
 
 class Samples:
-    """Weights (k, n), stabilities (k, m), solved (k,), and `info` about the run.
-
-    `info` maps names to numbers, strings, lists or arrays; arrays are kept as such through `save` and `load`.
+    """Weights (k, n), stabilities (k, m), solved (k,), and `info` about the run: a record of `solspace.info`.
 
     >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
     >>> samples = Samples.of(problem, problem.enumerate().sample(4, rng=1), {"sampler": "exact"})
@@ -36,7 +35,7 @@ class Samples:
     ) -> None:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
         self.target = target
-        self.info = dict(info or {})
+        self.info = info if isinstance(info, Info) else Info.from_dict(info or {}, "plain")
 
     @classmethod
     def of(
@@ -74,7 +73,7 @@ class Samples:
         return gram[np.triu_indices(len(weights), 1)]
 
     def __repr__(self) -> str:
-        name = self.info.get("sampler", "")
+        name = self.info.sampler
         return (
             f"Samples(k={len(self)}, n={self.n}, m={self.m}, solved {int(self.solved.sum())}/{len(self)}"
             + (f", {name}" if name else "")
@@ -83,9 +82,10 @@ class Samples:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one compressed `.npz` file, whole or not at all."""
-        arrays = {f"info/{name}": value for name, value in self.info.items() if isinstance(value, np.ndarray)}
-        plain = {name: value for name, value in self.info.items() if not isinstance(value, np.ndarray)}
-        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain}
+        told = self.info.to_dict()
+        arrays = {f"info/{name}": value for name, value in told.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in told.items() if not isinstance(value, np.ndarray)}
+        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind}
         with replacing(path) as file:
             np.savez_compressed(
                 file,
@@ -110,7 +110,8 @@ class Samples:
             raise ValueError(
                 f"{os.fspath(path)} was written by a newer solspace (format {meta['format']}); upgrade to read it."
             )
-        return cls(**main, target=Target.from_dict(meta["target"]), info={**meta["info"], **info})
+        told = Info.from_dict({**meta["info"], **info}, meta.get("kind"))
+        return cls(**main, target=Target.from_dict(meta["target"]), info=told)
 
     def to_arviz(self) -> Any:
         """Return `weights` and `overlap` for ArviZ, chains and draws as the sampler made them.
@@ -121,7 +122,7 @@ class Samples:
             import arviz
         except ImportError:
             raise ImportError("to_arviz needs ArviZ: pip install 'solspace[arviz]'.") from None
-        chains = int(self.info.get("n_chains", len(self)))
+        chains = len(self) if self.info.chains is None else len(np.unique(self.info.chains))
         shape = (chains, len(self) // chains)
         weights = self.weights.reshape(*shape, self.n)
         reference = weights[:, :1].astype(float)

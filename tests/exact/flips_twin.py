@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from solspace.samplers.fixedpoint import FixedPoint, forms, is_power
-from solspace.samplers.landscape import Lattice, landscapes
-from solspace.samplers.walkers import met_range
+from solspace.samplers.annealing.integer_levels import Lattice, landscapes, met_range
+from solspace.samplers.annealing.real_forms import FixedPoint, forms, is_power
 
 LOW = np.uint64(0xFFFFFFFF)
 

@@ -13,24 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solspace as ss
-from solspace.samplers.chains import Chains, Plan
-from solspace.samplers.kernels import tables, vector
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.cpu import flips_for
+from solspace.samplers.annealing.schedules import stages_of
+from solspace.samplers.kernels import machine_vectors as vector
+from solspace.samplers.kernels import register_tables as tables
 from solspace.samplers.kernels.philox import first_weights, philox, site_orders, thresholds_of
-from solspace.samplers.schedules import stages_of
-from solspace.samplers.walkers import walker_for
 
 
 def walk(problem, schedule, n_sweeps, n_chains, key=7):
-    """Return a walker and its chains after the whole schedule."""
+    """Return flips and their chains after the whole schedule."""
     plan = Plan.of(stages_of(schedule, problem.target, n_sweeps)[1], 0, 1, solve=False)
-    walker = walker_for(problem, plan, key)
+    flips = flips_for(problem)(problem, plan, key, n_chains)
     weights = np.empty((n_chains, problem.n), np.int8)
     first_weights(np.uint64(key), 0, weights)
     chains = Chains.start(weights, plan)
-    walker.place(chains)
-    work = walker.prepare(slice(0, n_sweeps))
-    walker.walk(work, chains, slice(0, n_chains), np.zeros(1, np.bool_))
-    return walker, work, chains
+    flips.place(chains)
+    work = flips.prepare(slice(0, n_sweeps))
+    flips.walk(work, chains, slice(0, n_chains))
+    return flips, work, chains
 
 
 @settings(max_examples=25)
@@ -46,10 +47,10 @@ def test_levels_and_energy_of_binary_patterns(n, m, correlated, schedule, seed):
     rng = np.random.default_rng(seed)
     patterns = rng.choice([-1, 1], p=(0.05, 0.95) if correlated else (0.5, 0.5), size=(m, n))
     problem = ss.Perceptron(patterns)
-    walker, work, chains = walk(problem, schedule, 7, 3)
-    levels = walker.levels[:, :m].astype(np.int64)
+    flips, work, chains = walk(problem, schedule, 7, 3)
+    levels = flips.levels[:, :m].astype(np.int64)
     products = chains.weights.astype(np.int64) @ patterns.T
-    assert (2 * (levels + walker.lattice.base) - n - 2 == products).all()
+    assert (2 * (levels + flips.lattice.base) - n - 2 == products).all()
     table = work.potentials.energies[-1].astype(np.int64)
     expected = table[levels].sum(axis=1) * work.potentials.unit[-1] + m * work.potentials.floor[-1]
     np.testing.assert_allclose(chains.energy[:, -1], expected, rtol=1e-12)
@@ -67,23 +68,23 @@ def test_levels_and_energy_of_binary_patterns(n, m, correlated, schedule, seed):
 def test_stabilities_of_real_patterns(n, m, scale, schedule, seed):
     patterns = np.random.default_rng(seed).normal(0.3, scale, size=(m, n))
     problem = ss.Perceptron(patterns, target=ss.Target(margin=0.1))
-    walker, _, chains = walk(problem, schedule, 7, 3)
-    states = walker.states
-    rounded = np.rint(patterns * 2.0**walker.fixed.bits).astype(np.int64)
+    flips, _, chains = walk(problem, schedule, 7, 3)
+    states = flips.states
+    rounded = np.rint(patterns * 2.0**flips.fixed.bits).astype(np.int64)
     assert (states[:, :m] == chains.weights.astype(np.int64) @ rounded.T).all()
     exact = problem.stabilities(chains.weights)
-    np.testing.assert_allclose(states[:, :m] * walker.fixed.unit, exact, atol=n * walker.fixed.unit)
+    np.testing.assert_allclose(states[:, :m] * flips.fixed.unit, exact, atol=n * flips.fixed.unit)
     # finer than single precision would keep the sums
-    assert n * walker.fixed.unit < 1e-6 * np.sqrt(n) * np.abs(patterns).sum(axis=1).max()
+    assert n * flips.fixed.unit < 1e-6 * np.sqrt(n) * np.abs(patterns).sum(axis=1).max()
 
 
 def test_more_levels_than_16_bits_tell_apart():
     """Beyond n = 65,000 the middle levels are kept, and a chain that leaves them is stopped."""
     n = 70_001
     problem = ss.Perceptron.random(n, 3 / n, rng=0)
-    walker, _, chains = walk(problem, "tau", 2, 1)
+    flips, _, chains = walk(problem, "tau", 2, 1)
     products = problem.patterns.astype(np.int64) @ chains.weights[0]
-    assert (2 * (walker.levels[0, :3].astype(np.int64) + walker.lattice.base) - n - 2 == products).all()
+    assert (2 * (flips.levels[0, :3].astype(np.int64) + flips.lattice.base) - n - 2 == products).all()
     with pytest.raises(ValueError, match="2\\^16 lattice steps"):
         walk(ss.Perceptron(np.ones((400, n), np.int8)), "tau", 2, 1)
 

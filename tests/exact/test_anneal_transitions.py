@@ -16,10 +16,10 @@ from scipy.special import logsumexp
 
 import solspace as ss
 from solspace.enumeration import decode
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.cpu import flips_for
+from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.kernels.philox import sweep_thresholds, thresholds_of
-from solspace.samplers.schedules import Stage
-from solspace.samplers.walkers import walker_for
 
 KEY = 20250216
 HOT = 5e7
@@ -51,21 +51,22 @@ CASES = [("binary", 9, 0.0), ("binary", 8, 0.3), ("gaussian", 8, 0.0), ("gaussia
 
 
 class Kernel:
-    """A problem's walker, with every weight a chain."""
+    """A problem's kernel, with every weight a chain."""
 
     def __init__(self, problem: ss.Perceptron, stage: Stage) -> None:
         self.plan = Plan.of([stage], 0, 1, solve=False)
-        self.walker = walker_for(problem, self.plan, KEY)
+        self.flips = flips_for(problem)(problem, self.plan, KEY, 1 << problem.n)
         self.problem, self.n = problem, problem.n
 
     def walk(self, sites: list[int], kt: float | None = None, bath: bool = False) -> Chains:
         chains = Chains.start(decode(np.arange(1 << self.n), self.n), self.plan)
-        self.walker.place(chains)
-        work = self.walker.prepare(slice(0, 1))
+        self.flips.place(chains)
+        work = self.flips.prepare(slice(0, 1))
         if kt is not None:
             work = replace(work, potentials=replace(work.potentials, kt=np.array([kt])))
-        work = replace(work, orders=np.array([sites], np.int32).reshape(1, -1), bath=np.array([bath]))
-        self.walker.walk(work, chains, slice(0, 1 << self.n), np.zeros(1, np.bool_))
+        work = replace(work, orders=np.array([sites], np.int32).reshape(1, -1))
+        self.flips.plan = replace(self.plan, n_anneal=0 if bath else 1)
+        self.flips.walk(work, chains, slice(0, 1 << self.n))
         self.potentials = work.potentials
         return chains
 
@@ -92,7 +93,7 @@ class Kernel:
 
     @property
     def kt(self) -> float:
-        return float(self.walker.prepare(slice(0, 1)).potentials.kt[0])
+        return float(self.flips.prepare(slice(0, 1)).potentials.kt[0])
 
 
 def chance(change: np.ndarray, kt: float, bath: bool) -> np.ndarray:

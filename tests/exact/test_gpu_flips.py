@@ -15,15 +15,16 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import seed_sequence
-from solspace.samplers import device, gpu_anneal
-from solspace.samplers.anneal import anneal
-from solspace.samplers.chains import Chains, Plan
+from solspace.samplers import device
+from solspace.samplers.annealing import run as running
+from solspace.samplers.annealing.anneal import anneal
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
+from solspace.samplers.annealing.gpu_real import GpuRealFlips
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.gpu_anneal import anneal_many, run
-from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
-from solspace.samplers.gpu_walkers import GpuIntegerWalker, GpuRealWalker
 from solspace.samplers.kernels import cuda
-from solspace.samplers.schedules import stages_of
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
 CASES = {
@@ -62,12 +63,12 @@ def check_against_twin(problem, plan, weights, accepted, energy, solved_at):
     np.testing.assert_array_equal(solved_at, twin[3])
 
 
-def walk(problem, plan, layout):
-    kind = GpuIntegerWalker if problem.has_binary_patterns else GpuRealWalker
-    walker = kind([problem], plan, [key_of(SEED)], CHAINS, layout=layout)
-    chains = Chains.start(walker.first_weights(), plan)
-    run(walker, chains, plan, Checkpoint(None, {}), lambda sweeps: None)
-    return chains, walker
+def walk(problem, plan, layout, field=None):
+    kind = GpuIntegerFlips if problem.has_binary_patterns else GpuRealFlips
+    flips = kind([problem], plan, [key_of(SEED)], CHAINS, layout=layout)
+    chains = Chains.start(flips.first_weights(), plan, field)
+    running.carry(flips, chains, plan, Checkpoint(None, {}), lambda sweeps: None)
+    return chains, flips
 
 
 def layouts(problem, plan, warps):
@@ -108,15 +109,15 @@ def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
     problem, plan, _ = case
     if warps == 2 and (plan.solve or plan.n_draws > 3):
         pytest.skip("one case of each kind is enough here")
-    chains, walker = walk(problem, plan, layouts(problem, plan, warps))
+    chains, flips = walk(problem, plan, layouts(problem, plan, warps))
     check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)
     if problem.has_binary_patterns:
-        np.testing.assert_array_equal(walker.stabilities(), problem.stabilities(chains.weights))
+        np.testing.assert_array_equal(flips.stabilities(chains.weights), problem.stabilities(chains.weights))
 
 
 def test_a_batch_makes_the_chains_of_single_calls(emulated):
     problems = [ss.Perceptron.random(n=31, alpha=0.5 if seed < 2 else 0.4, target=LOG, rng=seed) for seed in range(3)]
-    together = anneal_many(problems, 2, 4, rng=[5, 6, 7], device="gpu", progress=False)
+    together = anneal(problems, 2, 4, rng=[5, 6, 7], device="gpu", progress=False)
     for problem, seed, samples in zip(problems, (5, 6, 7), together):
         alone = anneal(problem, 2, 4, rng=seed, progress=False)
         np.testing.assert_array_equal(samples.weights, alone.weights)
@@ -145,7 +146,7 @@ class Interrupted(Exception):
 
 def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, tmp_path):
     problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=3)
-    monkeypatch.setattr(gpu_anneal, "_BEAT", 1e-9)
+    monkeypatch.setattr(running, "BEAT", 1e-9)
 
     def stop(chains):
         if chains.sweep == 3:

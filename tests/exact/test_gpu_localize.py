@@ -12,12 +12,14 @@ from test_gpu_flips import emulated  # noqa: F401
 import solspace as ss
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task
-from solspace.numerics.streams import generator, seed_sequence
-from solspace.samplers import device, gpu_messages
-from solspace.samplers.gpu_messages import _MIDDLE, GpuPatterns, response_table, supported
-from solspace.samplers.gpu_noise import GpuNoise
-from solspace.samplers.gpu_patterns import PackedPerceptron
-from solspace.samplers.localize import localize, localize_many
+from solspace.numerics.streams import seed_sequence
+from solspace.samplers import device
+from solspace.samplers.localization.localize import localize
+from solspace.samplers.localization.noise import GpuNoise, Noise
+from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals.gpu_channel import MIDDLE, response_table, supported
+from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.packed import PackedPerceptron
 
 CHANNELS = {
     "log": ss.Target(temperature=0.7, margin=0.2),
@@ -35,8 +37,8 @@ def both(problem, k, **options):
     return [localize(problem, k, rng=2, device=where, progress=False, **options) for where in ("gpu", "cpu")]
 
 
-def agree(there, here):
-    np.testing.assert_allclose(there.info["overlap"], here.info["overlap"], atol=3e-5)
+def agree(there, here, overlap=3e-5):
+    np.testing.assert_allclose(there.info["overlap"], here.info["overlap"], atol=overlap)
     np.testing.assert_allclose(there.info["instability"], here.info["instability"], atol=3e-4)
     assert abs(there.info["iterations"].sum() - here.info["iterations"].sum()) <= 6
     np.testing.assert_allclose(there.weights, here.weights, atol=2e-3)
@@ -47,6 +49,16 @@ def agree(there, here):
 def test_cuda_sources_localize_as_the_processor_does(emulated, name):  # noqa: F811
     problem = ss.Perceptron.random(n=41, alpha=0.3, target=CHANNELS[name], rng=1)
     agree(*both(problem, 2, **SHORT))
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+def test_a_device_sharpens_its_tolerance_near_instability(emulated):  # noqa: F811
+    """On the sphere near its threshold; 0.1 left a factor out on the device, and overlaps were off by 7e-4."""
+    target = ss.Target(prior="spherical", potential="uniform", margin=-2.1)
+    problem = ss.Perceptron.random(n=61, alpha=25.0, target=target, rng=1)
+    there, here = both(problem, 2, final_time=3.0)
+    assert np.nanmax(here.info["instability"]) > 0.1
+    np.testing.assert_allclose(there.info["overlap"], here.info["overlap"], atol=3e-6)
 
 
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
@@ -63,7 +75,7 @@ def split_product(self, given, out, transposed):
 
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
 def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gpu_messages, "_blas", lambda: True)
+    monkeypatch.setattr(gpu_patterns, "_blas", lambda: True)
     monkeypatch.setattr(GpuPatterns, "product", split_product)
     problem = PackedPerceptron(41, 12, CHANNELS["log"], rng=1)
     there, here = both(problem, 2, **SHORT)
@@ -77,7 +89,7 @@ def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
     """More columns than one iteration's least, so that those that have come to rest are left behind."""
     target = ss.Target(prior=prior, margin=0.0 if prior == "binary" else -0.5)
     problems = [ss.Perceptron.random(n=21, alpha=0.4, target=target, rng=seed) for seed in range(5)]
-    together = localize_many(problems, 9, rng=range(5), device="gpu", progress=False, **SHORT)
+    together = localize(problems, 9, rng=range(5), device="gpu", progress=False, **SHORT)
     for seed, (problem, there) in enumerate(zip(problems, together)):
         here = localize(problem, 9, rng=seed, progress=False, **SHORT)
         agree(there, here)
@@ -102,16 +114,15 @@ def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path):  # noqa: F811
 
 
 def test_a_device_draws_the_noise_of_the_processor(emulated):  # noqa: F811
-    seeds = [seed_sequence(5), seed_sequence(6)]
-    noise, n = GpuNoise(seeds, 20_001, 2), 20_001
-    first, second = noise.draw(np.arange(4)).copy(), noise.draw(np.array([0, 3])).copy()
-    for number, seed in enumerate(seeds):
-        for j in range(2):
-            stream = generator(seed, j, 0)
-            np.testing.assert_array_almost_equal_nulp(first[number, :, j], stream.standard_normal(n, np.float32))
-            if (number, j) in ((0, 0), (1, 1)):
-                drawn = stream.standard_normal(n, np.float32)
-                np.testing.assert_array_almost_equal_nulp(second[number, :, j], drawn)
+    seeds, n = [seed_sequence(5), seed_sequence(6)], 4001
+    there = GpuNoise(seeds, n, 3)
+    here = [Noise(seed, np.zeros((n, 3), np.float32)) for seed in seeds]
+    for lanes, steps in ((np.arange(6), np.zeros(6, int)), (np.array([0, 2, 4]), np.array([7, 0, 1, 0, 300, 0]))):
+        drawn = there.draw(lanes, steps)
+        for problem, own in enumerate(here):
+            mine = lanes[lanes // 3 == problem] - 3 * problem
+            own.draw(mine, steps[3 * problem : 3 * problem + 3])
+            np.testing.assert_array_equal(np.asarray(drawn)[problem], own.columns)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.7, 1.0])
@@ -120,7 +131,7 @@ def test_the_table_of_responses_holds_the_channel(temperature):
     table = response_table(target).astype(float)
     x = np.linspace(-3.99, 11.9, 501)
     _, g, dg = target.channel(x, 1.0)
-    t = (x + 4) * (_MIDDLE / 16)
+    t = (x + 4) * (MIDDLE / 16)
     cell = np.floor(t).astype(int)
     f = (t - cell)[:, None]
     weights = (-f * (f - 1) * (f - 2) / 6, (f + 1) * (f - 1) * (f - 2) / 2, -(f + 1) * f * (f - 2) / 2)
@@ -136,10 +147,10 @@ def test_what_a_device_does_not_know_gets_a_sentence():
     assert "float32" in supported(problem, False, np.float64)
     assert "variances='scalar'" in supported(problem, True, np.float32)
     assert supported(problem, False, np.float32) == ""
-    with pytest.raises(ValueError, match="one shape"):
-        localize_many([problem, band])
     with pytest.raises(ValueError, match="a seed for each"):
-        localize_many([problem], rng=[1, 2])
+        localize([problem], rng=[1, 2])
+    with pytest.raises(ValueError, match="one seed for one problem"):
+        localize(problem, rng=[1, 2])
 
 
 @pytest.mark.gpu
@@ -168,7 +179,7 @@ def test_every_channel_localizes_on_a_device_as_on_the_processor(name, patterns)
 def test_many_problems_on_a_device_are_what_each_is_alone(prior):
     target = ss.Target(prior=prior, margin=0.0 if prior == "binary" else -0.5)
     problems = [ss.Perceptron.random(n=501, alpha=0.3, target=target, rng=seed) for seed in range(6)]
-    together = localize_many(problems, 12, rng=range(6), device="gpu", progress=False)
+    together = localize(problems, 12, rng=range(6), device="gpu", progress=False)
     for seed, there in enumerate(together):
         here = localize(problems[seed], 12, rng=seed, device="gpu", progress=False)
         np.testing.assert_allclose(there.info["overlap"][:5], here.info["overlap"][:5], atol=1e-5)

@@ -8,8 +8,8 @@ import pytest
 import solspace as ss
 from solspace.measure import Target
 from solspace.measure.potentials import Tau
-from solspace.samplers.landscape import Lattice, landscapes
-from solspace.samplers.schedules import Stage, TauAnnealing
+from solspace.samplers.annealing.integer_levels import Lattice, landscapes
+from solspace.samplers.annealing.schedules import Stage, TauAnnealing
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_labels_and_user_data():
     problem = ss.Perceptron(patterns - 0.5, labels, target=ss.Target(temperature=0.2))
     samples = ss.anneal(problem, n_chains=4, n_sweeps=200, rng=1)
     assert samples.solved.any()
-    assert samples.info["path"] == "fixed point"
+    assert samples.info.kernel == "fixed point"
 
 
 def test_band_through_own_schedule():

@@ -10,7 +10,7 @@ from hatchling.builders.wheel import WheelBuilder
 import solspace as ss
 from solspace.experiments.device import packs
 from solspace.samplers import device
-from solspace.samplers.gpu_layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.kernels import cuda
 
 

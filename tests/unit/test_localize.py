@@ -165,7 +165,7 @@ def test_divergence_on_the_sphere_still_gives_points_of_it():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n_samples": 0}, "n_samples must be a positive integer; got 0"),
+        ({"n_samples": 0}, "n_samples must be an integer of at least 1; got 0"),
         ({"method": "quick"}, "unknown method 'quick'"),
         ({"integrator": "rk4"}, "unknown integrator"),
         ({"step": -1}, "step must be a positive number"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.kernels import plain
+from solspace.samplers.kernels import amp_plain as plain
 from solspace.samplers.kernels.products import Products, columns
-from solspace.samplers.messages import Messages
+from solspace.samplers.marginals.cpu import Messages
 
 
 def problem_of(kind, m, n, rng):
@@ -73,16 +73,17 @@ def test_compiled_iteration_is_the_plain_one(prior, full, k, rng):
     problem = ss.Perceptron.random(151, 0.6, target, patterns="gaussian", rng=3)
     compiled, reference = (Messages(problem, k, "float64", full=full, spreads=True) for _ in range(2))
     reference.kernels = plain
-    field = compiled.part(rng.standard_normal((151, k)), np.arange(k))
+    for messages in (compiled, reference):
+        messages.field[:, :k], messages.time[...] = np.random.default_rng(k).standard_normal((151, k)), 0.7
     weight = np.linspace(0.3, 1, k)
     for turn in range(4):
         weight[0] = 0 if turn == 2 else 0.8
         kept = compiled.mean[:, 0].copy()
-        one, two = (messages.iterate(field, np.full(k, 0.7), weight) for messages in (compiled, reference))
+        one, two = (messages.iterate(weight) for messages in (compiled, reference))
         assert turn != 2 or np.array_equal(kept, compiled.mean[:, 0])
     # compiled loops floor the variance of a ±1 weight at 1e-7
     np.testing.assert_allclose(np.array(one), np.array(two), rtol=1e-8)
-    for own, other in zip(compiled.state(), reference.state()):
+    for own, other in zip(compiled.state().values(), reference.state().values()):
         np.testing.assert_allclose(own[..., :k], other[..., :k], rtol=1e-8, atol=1.1e-7)
 
 
@@ -90,7 +91,7 @@ def test_single_precision_stays_close(rng):
     problem = ss.Perceptron.random(401, 0.4, rng=1)
     single, double = Messages(problem, 5, "float32"), Messages(problem, 5, "float64")
     for messages in (single, double):
-        field = messages.part(np.random.default_rng(0).standard_normal((401, 5)).astype(messages.dtype), np.arange(5))
+        messages.field[:, :5], messages.time[...] = np.random.default_rng(0).standard_normal((401, 5)), 1.0
         for _ in range(15):
-            messages.iterate(field, np.ones(5), np.ones(5))
+            messages.iterate(np.ones(5))
     np.testing.assert_allclose(single.mean[:, :5], double.mean[:, :5], atol=2e-5)

@@ -7,10 +7,10 @@ import pytest
 
 import solspace as ss
 from solspace.measure.potentials import as_potential
-from solspace.samplers.kernels import response_table
-from solspace.samplers.kernels.response import respond_into
-from solspace.samplers.kernels.response_table import ResponseTable, by_quadrature, table_for
-from solspace.samplers.messages import Messages
+from solspace.samplers.kernels import channel_table as response_table
+from solspace.samplers.kernels.channel_response import respond_into
+from solspace.samplers.kernels.channel_table import ResponseTable, by_quadrature, table_for
+from solspace.samplers.marginals.cpu import Messages
 
 
 class Cubic:
@@ -91,9 +91,9 @@ def test_iterations_with_the_table_follow_the_exact_ones(full, rng):
     results = []
     for dtype in ("float32", "float64"):
         messages = Messages(problem, 3, dtype, full=full)
-        field = messages.part(start.astype(dtype), np.arange(3))
+        messages.field[:, :3], messages.time[...] = start, 1.0
         for _ in range(4):
-            messages.iterate(field, np.ones(3), np.ones(3))
+            messages.iterate(np.ones(3))
         results.append(messages.mean[:, :3])
     np.testing.assert_allclose(*results, atol=3e-5)
 

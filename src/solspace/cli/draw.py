@@ -89,7 +89,7 @@ def _exact(problem: Perceptron, settings: Settings) -> Outcome:
 
 
 def _asl(problem: Perceptron, settings: Settings) -> Outcome:
-    from solspace.samplers.localize import localize
+    from solspace.samplers.localization.localize import localize
 
     prediction = _expectation(problem, settings, asl=True)
     damping: Any = settings.damping if settings.damping == "auto" else _number("damping", settings.damping)
@@ -110,7 +110,7 @@ def _asl(problem: Perceptron, settings: Settings) -> Outcome:
 
 def _annealed(name: str, schedule: str) -> Callable[[Perceptron, Settings], Outcome]:
     def run(problem: Perceptron, settings: Settings) -> Outcome:
-        from solspace.samplers.anneal import anneal
+        from solspace.samplers.annealing.anneal import anneal
 
         drawn = anneal(
             problem,

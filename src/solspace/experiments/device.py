@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from solspace.experiments.executors import cores
-from solspace.experiments.samplers import count, find
 from solspace.experiments.sampling import observed, problem_of
 from solspace.experiments.tasks import Task, finished, run
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.registry import Parcel, find
 from solspace.store import Result
 
 CHAINS = 2048
@@ -52,14 +52,22 @@ def packs(task: Task) -> bool:
     """Return whether the task wants a GPU and can share it with others."""
     values = task.values
     wanted = values["kind"] == "sample" and values["options"].get("device") in ("gpu", "auto")
-    if not wanted or find(values["sampler"]).draw_many is None or not find(values["sampler"]).fits_device(values):
+    sampler = find(values["sampler"])
+    if not wanted or sampler.feed is None:
         return False
     from solspace.samplers.device import resolve
 
     try:
-        return resolve(values["options"]["device"]) == "gpu"
+        there = resolve(values["options"]["device"]) == "gpu"
     except RuntimeError as lack:
         raise ValueError(str(lack)) from None
+    return there and sampler.on_device(_like(task), values["options"])
+
+
+def _like(task: Task) -> Perceptron:
+    """Return the smallest problem with the target and the kind of patterns of a task."""
+    target = Target.from_dict(task.values["target"])
+    return Perceptron.random(1, 1.0, target, task.values["patterns"], rng=0)
 
 
 def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
@@ -70,12 +78,29 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: st
             window.sort(key=lambda task: (task.values["sampler"], -_work(task), _company(task)))
             for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
                 mine = list(own)
-                draw_many = find(name).draw_many
-                assert draw_many is not None
+                feed = find(name).feed
+                assert feed is not None
+                samples = sum(task.values["n_samples"] for task in mine)
                 begun = time.perf_counter()
-                for batch, many in draw_many(_ahead(_lots(mine, room), pool), mine):
-                    yield from _results(batch, many, (time.perf_counter() - begun) / len(batch.tasks))
+                for parcel, many in feed(map(_parcel, _ahead(_lots(mine, room), pool)), samples, _shapes(mine)):
+                    yield from _results(parcel.tag, many, (time.perf_counter() - begun) / len(parcel.tag.tasks))
                     begun = time.perf_counter()
+
+
+def _parcel(batch: Batch) -> Parcel:
+    values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
+    return Parcel(batch.drawn, seeds, values["n_samples"], values["options"], tag=batch)
+
+
+def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, Any]]:
+    """Return the distinct shapes (n, m, options) of tasks with ±1 patterns."""
+    found = [(t.values["n"], _m(t), t.values["options"]) for t in tasks if t.values["patterns"] == "binary"]
+    return list({json.dumps(shape, sort_keys=True): shape for shape in found}.values())
+
+
+def _m(task: Task) -> int:
+    """Return the number of constraints of a random problem."""
+    return max(1, round(task.values["alpha"] * task.values["n"]))
 
 
 @contextmanager
@@ -125,10 +150,10 @@ def _problem(task: Task) -> Perceptron:
     values = task.values
     if values["patterns"] != "binary":
         return problem_of(task)
-    from solspace.samplers.gpu_patterns import PackedPerceptron
+    from solspace.samplers.packed import PackedPerceptron
 
     seed = task.seed_from("seed", "n", "alpha", "patterns", "instance")
-    return PackedPerceptron(values["n"], count(task.values), Target.from_dict(values["target"]), rng=seed)
+    return PackedPerceptron(values["n"], _m(task), Target.from_dict(values["target"]), rng=seed)
 
 
 def _company(task: Task) -> str:
@@ -137,13 +162,13 @@ def _company(task: Task) -> str:
 
 def _work(task: Task) -> float:
     values = task.values
-    return find(values["sampler"]).work(values["n"], count(task.values), values["n_samples"], values["options"])
+    return find(values["sampler"]).work(values["n"], _m(task), values["n_samples"], values["options"])
 
 
 def _bytes(task: Task) -> float:
     """Return the size of the task's patterns: chains take those of ±1 as bits."""
     bits = task.values["patterns"] == "binary" and task.values["sampler"] != "asl"
-    return task.values["n"] * count(task.values) * (1 / 8 if bits else 4)
+    return task.values["n"] * _m(task) * (1 / 8 if bits else 4)
 
 
 def _room() -> float:

@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from solspace.experiments.checks import Check, number, whole
-from solspace.experiments.samplers import find
 from solspace.measure import Target, potentials
+from solspace.samplers.options import Option
+from solspace.samplers.registry import find
+from solspace.system.checks import Check, number, sized, whole
 from solspace.system.names import unknown
 
 
@@ -96,6 +97,14 @@ def choices(given: Any) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
     for key in options:
         if key not in allowed:
             raise unknown(f"option of sampler {name!r}", key, allowed)
-    checked = [[allowed[key](key, value) for value in listed(values)] for key, values in options.items()]
+    checked = [[_checked(allowed[key], key, value) for value in listed(values)] for key, values in options.items()]
     for values in itertools.product(*checked):
         yield name, tuple(zip(options, values))
+
+
+def _checked(option: Option, key: str, value: Any) -> Any:
+    """Return an option's value; `"n"`, `"2n"`, ... stand for multiples of the number of weights where it is a number."""
+    if isinstance(value, str) and sized(value, 1) != value:
+        option.check(key, sized(value, 1))
+        return value.lower()
+    return option.check(key, value)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.executors import one_thread, run_on_one_thread
-from solspace.experiments.samplers import find
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
+from solspace.samplers.registry import find
 
 _PROBES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Where in the list of points, sorted by work, tasks are timed."""

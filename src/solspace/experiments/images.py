@@ -17,12 +17,11 @@ import numpy as np
 
 from solspace import data
 from solspace.data.catalogue import data_set
-from solspace.experiments.checks import sized
-from solspace.experiments.samplers import find
-from solspace.experiments.sampling import summary
+from solspace.experiments.sampling import drawn, summary
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.system.checks import sized
 
 METHODS = {
     "tau": ("tau", Target(potential="log", temperature=0.5)),
@@ -89,7 +88,7 @@ def solve(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     seed = task.seed_from("seed", "data", "features", "alpha", "instance")
     target = Target.from_dict(values["target"])
     problem = Perceptron.from_data(X, y, values["alpha"], values["features"], target=target, rng=seed)
-    samples = find(values["sampler"]).draw(problem, values["n_samples"], task.seed, values["options"])
+    samples = drawn(task, problem)
     numbers = summary(problem, samples)
     if values["features"] is None and problem.m < len(y):
         unseen = np.setdiff1d(np.arange(len(y)), data.subset(y, problem.m, rng=seed))

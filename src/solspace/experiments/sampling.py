@@ -6,14 +6,16 @@ compared on the same problems. The sampler's own randomness depends on the whole
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from solspace.experiments.samplers import find
 from solspace.experiments.tasks import Task, plain
+from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.registry import find
 from solspace.samples import Samples
 
 KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
@@ -30,19 +32,27 @@ def problem_of(task: Task) -> Perceptron:
 
 def sample(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the numbers and the arrays of one instance's samples."""
-    values = task.values
     problem = problem_of(task)
-    samples = find(values["sampler"]).draw(problem, values["n_samples"], task.seed, values["options"])
-    return observed(task, problem, samples)
+    return observed(task, problem, drawn(task, problem))
+
+
+def drawn(task: Task, problem: Perceptron) -> Samples:
+    """Return the samples that a task asks for."""
+    values, sampler = task.values, find(task.values["sampler"])
+    threads = {"n_threads": 1} if issubclass(sampler.info, AnnealingInfo) else {}
+    with warnings.catch_warnings():
+        # A sweep crosses thresholds on purpose: what did not converge is in the numbers.
+        warnings.simplefilter("ignore")
+        return sampler.draw(problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"])
 
 
 def observed(task: Task, problem: Perceptron, samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the numbers of `samples` and the arrays that the task keeps."""
-    sampler, keep = find(task.values["sampler"]), task.values["keep"]
+    keep = task.values["keep"]
     arrays = {name: _array(samples, name) for name in keep if name != "path"}
     if "path" in keep:
-        arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in sampler.path}
-    numbers = {**summary(problem, samples), **sampler.numbers(samples)}
+        arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in samples.info.PATH}
+    numbers = {**summary(problem, samples), **samples.info.numbers()}
     return {name: plain(value) for name, value in numbers.items()}, arrays
 
 

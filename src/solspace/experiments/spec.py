@@ -27,13 +27,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from solspace.experiments.checks import number, one_of, sized, whole
 from solspace.experiments.entries import axis, choices, listed, targets, unique
-from solspace.experiments.samplers import find
 from solspace.experiments.sampling import KEEP
 from solspace.experiments.tasks import Task, import_modules
 from solspace.measure import Target
 from solspace.problem import ENSEMBLES
+from solspace.samplers.registry import find
+from solspace.system.checks import number, one_of, sized, whole
 from solspace.system.names import unknown
 
 
@@ -102,11 +102,11 @@ class Spec:
         put("alpha", axis("alpha", self.alpha, number(positive=True)))
         put("margin", None if self.margin is None else axis("margin", self.margin, number()))
         if self.temperature is not None:
-            put("temperature", axis("temperature", self.temperature, number(positive=True)))
-        put("patterns", axis("patterns", self.patterns, one_of("patterns", ENSEMBLES)))
+            put("temperature", axis("temperature", self.temperature, number(positive=True, infinite=True)))
+        put("patterns", axis("patterns", self.patterns, one_of(ENSEMBLES)))
         for name, least in (("n_samples", 1), ("instances", 1), ("seed", 0)):
             put(name, whole(least)(name, getattr(self, name)))
-        put("keep", tuple(one_of("array to keep", KEEP)("keep", k) for k in listed(self.keep)))
+        put("keep", tuple(one_of(KEEP, "array to keep")("keep", k) for k in listed(self.keep)))
         put("modules", tuple(map(str, listed(self.modules))))
         import_modules(self.modules)
         put("target", unique("target", targets(self.target)))

@@ -92,7 +92,7 @@ def results_version(values: Mapping[str, Any]) -> str:
 
 
 def _sampler(values: Mapping[str, Any]) -> Any:
-    from solspace.experiments.samplers import find
+    from solspace.samplers.registry import find
 
     return find(values["sampler"])
 

@@ -1,12 +1,14 @@
-"""Arrays that start on a cache line, as vector loads and stores want them."""
+"""What arrays are called in annotations, and arrays that start on a cache line, as vector loads and stores want them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Array: TypeAlias = NDArray[Any]
+"""An array whose docstring says what it holds: NumPy cannot tell types of kernels apart that take two of them."""
 LINE = 64
 """Bytes of a cache line, and of the widest vector register."""
 

@@ -7,6 +7,7 @@ depend on how many samples run beside it, on which core it runs, or on what was 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -34,6 +35,20 @@ def seed_sequence(rng: RNG) -> np.random.SeedSequence:
     raise ValueError(
         f"rng must be a non-negative integer seed, a numpy Generator or SeedSequence, or None; got {rng!r}."
     )
+
+
+def seeds_for(rng: RNG | Sequence[RNG] | np.ndarray, count: int) -> list[np.random.SeedSequence]:
+    """Return a seed sequence for each of `count` problems: from as many seeds, or from one for all.
+
+    >>> [seeds.entropy for seeds in seeds_for([3, 4], 2)], len(seeds_for(0, 5))
+    ([3, 4], 5)
+    """
+    if isinstance(rng, (Sequence, np.ndarray)):
+        if len(rng) != count:
+            raise ValueError(f"rng must hold a seed for each of the {count} problems; got {len(rng)}.")
+        return [seed_sequence(seed) for seed in rng]
+    together = seed_sequence(rng)
+    return [child(together, number) for number in range(count)]
 
 
 def child(seeds: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:

@@ -1,1 +1,1 @@
-"""Finite n: approximate message passing, stochastic localization, annealed Metropolis."""
+"""Samples of the target at finite n, one folder to each algorithm: marginals, localization, annealing."""

@@ -56,7 +56,7 @@ def mixing(samples: Samples) -> Mixing:
     """Return how the chains of `samples` mixed in the sweeps after their schedule.
 
     >>> from solspace.problem import Perceptron
-    >>> from solspace.samplers.anneal import anneal
+    >>> from solspace.samplers.annealing.anneal import anneal
     >>> problem = Perceptron.random(n=101, alpha=0.2, rng=0)
     >>> found = mixing(anneal(problem, n_chains=4, n_sweeps=50, n_extra=400, thin=2, rng=0))
     >>> bool(found.overlap[0] == 1 and found.overlap[-1] < found.overlap[1] < 1)
@@ -108,7 +108,7 @@ def effective_sizes(samples: Samples, most: int = 64) -> dict[str, float]:
     At most `most` weights, evenly spread, are looked at; `samples.to_arviz()` has all of them.
 
     >>> from solspace.problem import Perceptron
-    >>> from solspace.samplers.anneal import anneal
+    >>> from solspace.samplers.annealing.anneal import anneal
     >>> problem = Perceptron.random(n=51, alpha=0.2, rng=0)
     >>> sizes = effective_sizes(anneal(problem, n_chains=4, n_sweeps=50, n_extra=400, thin=4, rng=0), most=8)
     >>> bool(100 < sizes["energy"] < 800)

@@ -1,60 +1,54 @@
-"""What a user may ask of message passing, checked once and turned into numbers."""
+"""What a user may ask of a sampler: one table for each, read by the sampler itself and by all who offer it to users."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from solspace.problem import Perceptron
-from solspace.system.names import unknown
+from solspace.samplers.device import DEVICES
+from solspace.system.checks import Check, damping, number, one_of, optional, whole
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its default, its check, what it is for, and the names it takes where it takes names."""
+
+    default: Any
+    check: Check
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+Options = Mapping[str, Option]
+
+
+def named(default: str, choices: tuple[str, ...], help: str) -> Option:
+    """Return an option that takes one of some names."""
+    return Option(default, one_of(choices), help, choices)
+
+
+def checked(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `options` among the arguments `given`, each checked."""
+    return {name: option.check(name, given.get(name, option.default)) for name, option in options.items()}
+
 
 PRECISIONS = ("float32", "float64")
 VARIANCES = ("auto", "scalar", "full")
+DAMPING = Option("auto", damping, "share of the old state kept at every iteration, or auto: more where it is needed")
+VARIANCE = named("auto", VARIANCES, "scalar, full (one for every constraint and weight), or auto: by the data")
+DEVICE = named("cpu", DEVICES, "cpu, gpu, or auto: a device where there is one")
 
 
-def working_type(precision: str) -> np.dtype[Any]:
-    """Return the NumPy type of a `precision`.
-
-    >>> working_type("float32")
-    dtype('float32')
-    """
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
-    return np.dtype(precision)
+def positive_or_none(help: str) -> Option:
+    """Return an option that takes a positive number, None by default."""
+    return Option(None, optional(number(positive=True)), help)
 
 
-def starting_damping(damping: Any) -> tuple[float, bool]:
-    """Return the damping to start from and whether it may grow.
-
-    >>> starting_damping("auto"), starting_damping(0.5)
-    ((0.0, True), (0.5, False))
-    """
-    if isinstance(damping, str):
-        if damping != "auto":
-            raise ValueError(f'damping must be "auto" or a number from 0 to below 1; got {damping!r}.')
-        return 0.0, True
-    if isinstance(damping, bool) or not isinstance(damping, (int, float, np.number)) or not 0 <= float(damping) < 1:
-        raise ValueError(f'damping must be "auto" or a number from 0 to below 1; got {damping!r}.')
-    return float(damping), False
-
-
-def positive(name: str, value: Any) -> float:
-    """Return `value` as a float, which must be positive and finite."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.number))
-        or not (np.isfinite(value) and value > 0)
-    ):
-        raise ValueError(f"{name} must be a positive number; got {value!r}.")
-    return float(value)
-
-
-def counting(name: str, value: Any) -> int:
-    """Return `value` as an int, which must be at least 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a positive integer; got {value!r}.")
-    return int(value)
+def count(default: int | None, help: str, least: int = 1) -> Option:
+    """Return an option that takes an integer of at least `least`; None too where that is the default."""
+    return Option(default, optional(whole(least)) if default is None else whole(least), help)
 
 
 def choose_variances(problem: Perceptron, variances: str) -> str:
@@ -63,8 +57,6 @@ def choose_variances(problem: Perceptron, variances: str) -> str:
     Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. For others full variances are
     taken: late in a run few weights are undecided, and what a constraint feels of them is a sum over just these few.
     """
-    if variances not in VARIANCES:
-        raise unknown("variances", variances, VARIANCES)
     if variances != "auto":
         return variances
     return "scalar" if problem.has_binary_patterns else "full"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import int64, uint16, uint32
 
-from solspace.samplers.kernels.vector import add, add_where, get, load, store, subtract, zeros
+from solspace.samplers.kernels.machine_vectors import add, add_where, get, load, store, subtract, zeros
 from solspace.system.compiled import njit
 
 

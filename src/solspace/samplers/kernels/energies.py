@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from solspace.samplers.fixedpoint import (
+from solspace.samplers.annealing.real_forms import (
     CELLS,
     DEGREE,
     JUMP,
@@ -34,7 +34,7 @@ from solspace.samplers.fixedpoint import (
     C,
     H,
 )  # isort: skip  # fmt: skip
-from solspace.samplers.kernels.vector import (
+from solspace.samplers.kernels.machine_vectors import (
     FLOATS,
     I1,
     I8,

@@ -13,21 +13,20 @@ moved up.
 
 Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain.
 With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are
-(`kernels.tables`); blocks that reach outside are read one by one. Levels are unsigned 16-bit numbers: for n > 65,000
+(`kernels.register_tables`); blocks that reach outside are read one by one. Levels are unsigned 16-bit numbers: for n > 65,000
 only the middle 2^16 levels can be told apart, and a chain that comes near their edge stops the run.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import int16, int64, uint8, uint32
 
-from solspace.samplers.kernels.philox import thresholds
-from solspace.samplers.kernels.tables import PAGES, either_beyond, look_up
-from solspace.samplers.kernels.vector import (
+from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.machine_vectors import (
     WIDE,
     add,
     add_selected,
@@ -43,6 +42,9 @@ from solspace.samplers.kernels.vector import (
     total,
     zeros,
 )  # isort: skip  # fmt: skip
+from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.register_tables import PAGES, either_beyond, look_up
+from solspace.samplers.kernels.rows import Rows, Sweeps
 from solspace.system.compiled import njit
 
 TILE = 256
@@ -51,6 +53,29 @@ GROUP = 4
 """Blocks of 32 constraints that are summed side by side; columns are padded to whole groups."""
 EDGE = 64
 """Levels this close to either end of 2^16 are an overflow about to happen."""
+
+
+class Patterns(NamedTuple):
+    """±1 patterns by columns."""
+
+    bits: Array
+    """(n · blocks,) uint32 packed columns one after another, +1 as set bits; blocks is a multiple of 4."""
+    valid: Array
+    """(blocks,) uint32 the bits that are constraints."""
+    m: int
+    allowed: tuple[int, int]
+    """First level and number of levels at which a constraint is met."""
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread, at multiples of 64 bytes."""
+
+    field: Array
+    """(32 blocks,) int16 C of each constraint."""
+    table: Array
+    """int16 C of each level, and 512 more."""
+    halves: Array
+    """(1024,) uint8."""
 
 
 @numba.njit(inline="always")
@@ -69,7 +94,9 @@ def _mover(pages: int) -> Any:
     """Return the function that carries out a flip, with a register window of 128 `pages` levels."""
 
     @numba.njit
-    def move(bits, column, blocks, valid, weight, level, field, table, halves, low):
+    def move(patterns, column, weight, level, scratch, low):
+        bits, valid, field, table = patterns.bits, patterns.valid, scratch.field, scratch.table
+        blocks = len(valid)
         plus, everything = zeros(), zeros()
         for k in range(0, blocks, 2):
             first, second = get(bits, column + k), get(bits, column + k + 1)
@@ -78,8 +105,8 @@ def _mover(pages: int) -> Any:
             store(level, 32 * k, left)
             store(level, 32 * k + 32, right)
             if WIDE and not either_beyond(left, right, low, 128 * pages):
-                one = look_up(table, halves, low, pages, left, right, 0)
-                two = look_up(table, halves, low, pages, left, right, 1)
+                one = look_up(table, scratch.halves, low, pages, left, right, 0)
+                two = look_up(table, scratch.halves, low, pages, left, right, 1)
             else:
                 for lane in range(32 * k, 32 * k + 64):
                     put(field, lane, get(table, int64(get(level, lane))))
@@ -110,8 +137,9 @@ def _violated(level: Any, valid: Any, block: Any, first: Any, width: Any) -> Any
 
 
 @numba.njit
-def _refresh(energy: Any, level: Any, field: Any, table: Any, halves: Any, m: Any) -> Any:
+def _refresh(energy: Any, level: Any, scratch: Any, m: Any) -> Any:
     """Build the field's table for new energies, read the field; return Σ C, Σ P, Σ E, and a window (low, pages)."""
+    field, table, halves = scratch.field, scratch.table, scratch.halves
     size = len(energy)
     for j in range(1, size - 1):
         table[j] = int16(energy[j + 1] - energy[j - 1])
@@ -139,87 +167,82 @@ def _refresh(energy: Any, level: Any, field: Any, table: Any, halves: Any, m: An
     return fields, ups, energies, low, pages
 
 
+@numba.njit
+def _flip(patterns: Any, column: Any, weight: Any, level: Any, scratch: Any, low: Any, pages: Any) -> Any:
+    """Carry out a flip; return the new Σ C over constraints whose pattern is +1, and over all."""
+    if pages == 1:
+        return _move_1(patterns, column, weight, level, scratch, low)
+    if pages == 2:
+        return _move_2(patterns, column, weight, level, scratch, low)
+    if pages == 3:
+        return _move_3(patterns, column, weight, level, scratch, low)
+    return _move_4(patterns, column, weight, level, scratch, low)
+
+
 @njit(nogil=True, error_model="numpy")
 def run_chains(
-    bits: Any, valid: Any, m: Any, energies: Any, kts: Any, orders: Any, bath: Any, draw_at: Any, allowed: Any,
-    key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, field: Any, table: Any, halves: Any, weights: Any,
-    levels: Any, draws: Any, accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
-) -> Any:  # fmt: skip
-    """Run some chains through the sweeps of `energies`; return False if a level came near the end of its 16 bits.
+    patterns: Patterns, energies: Array, sweeps: Sweeps, rows: Rows, levels: Array, scratch: Scratch, halt: Array
+) -> bool:
+    """Run chains through sweeps; return False if a level came near the end of its 16 bits.
 
-    Parameters
-    ----------
-    bits, valid
-        (n · blocks,) uint32 packed columns one after another, +1 as set bits; (blocks,) the bits that are constraints.
-        blocks is a multiple of 4.
-    energies, kts, orders, bath, draw_at
-        What each sweep uses: (sweeps, levels) int32 energy of each level, kT in its units, (sweeps, n) sites in order,
-        whether the heat bath decides rather than Metropolis, the number of the draw that its end makes or -1.
-    allowed
-        First level and number of levels at which a constraint is met.
-    key, chains, first_sweep, solve, halt
-        The call's key, the numbers of these chains, the number of the first sweep, whether to stop a chain at a
-        solution, and a flag that others may set to end the run at once, in the middle of a sweep.
-    field, table, halves
-        Scratch at multiples of 64 bytes: (32 blocks,) int16, int16 for the levels and 512 more, (1024,) uint8.
-    weights, levels, draws, accepted, energy_of, solved_at, stopped
-        State and records, row by row for each chain; written.
+    `energies` (sweeps, levels) int32 holds the energy of each level at each sweep, `levels` (k, 32 blocks) uint16 where
+    the constraints stand, written; `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
-    n, proposals, blocks = weights.shape[1], orders.shape[1], len(valid)
+    bits, valid = patterns.bits, patterns.valid
+    proposals, blocks = sweeps.orders.shape[1], len(valid)
     raw, threshold = np.empty(TILE, np.uint64), np.empty(TILE, np.int32)
     guarded = energies.shape[1] > (1 << 16) - 2 * EDGE
-    first, width = allowed
-    for row in range(len(chains)):
-        weight, level = weights[row], levels[row]
-        for t in range(len(kts)):
-            if stopped[row]:
+    first, width = patterns.allowed
+    pulled = rows.field.size > 0
+    for row in range(len(rows.number)):
+        weight, level = rows.weights[row], levels[row]
+        for t in range(len(sweeps.kt)):
+            if rows.stopped[row]:
                 break
-            fields, ups, energy, low, pages = _refresh(energies[t], level, field, table, halves, m)
+            kt, order = sweeps.kt[t], sweeps.orders[t]
+            fields, ups, energy, low, pages = _refresh(energies[t], level, scratch, patterns.m)
             witness = _violated(level, valid, 0, first, width)
-            stopped[row] = solve and witness < 0
+            rows.stopped[row] = sweeps.solve and witness < 0
             count = 0
-            for p in range(0 if stopped[row] else proposals):
+            for p in range(0 if rows.stopped[row] else proposals):
                 if p % TILE == 0:
                     if halt[0]:
                         return True
                     ahead = min(TILE, proposals - p + (proposals & 1))
-                    thresholds(key, chains[row], first_sweep + t, p, kts[t], bath[t], raw[:ahead], threshold[:ahead])
-                site = int64(orders[t, p])
-                following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * blocks
+                    thresholds(
+                        sweeps.key, rows.number[row], sweeps.first + t, p, kt, sweeps.bath[t], raw[:ahead],
+                        threshold[:ahead],
+                    )  # fmt: skip
+                site = int64(order[p])
+                following = int64(order[p + 1 if p + 1 < proposals else p]) * blocks
                 for k in range(0, blocks, 16):
                     prefetch(bits, following + k)
                 w = int64(weight[site])
                 column = site * blocks
-                down = _selected(bits, column, blocks, field)
+                down = _selected(bits, column, blocks, scratch.field)
                 if w < 0:
                     down = fields - down
                 change = ups - down
-                if change > threshold[p % TILE]:
+                pull = w * int64(np.rint(2.0 * kt * rows.field[row, site])) if pulled else int64(0)
+                if change + pull > threshold[p % TILE]:
                     continue
-                if pages == 1:
-                    plus, fields = _move_1(bits, column, blocks, valid, w, level, field, table, halves, low)
-                elif pages == 2:
-                    plus, fields = _move_2(bits, column, blocks, valid, w, level, field, table, halves, low)
-                elif pages == 3:
-                    plus, fields = _move_3(bits, column, blocks, valid, w, level, field, table, halves, low)
-                else:
-                    plus, fields = _move_4(bits, column, blocks, valid, w, level, field, table, halves, low)
+                plus, fields = _flip(patterns, column, w, level, scratch, low, pages)
                 ups = (fields - plus if w > 0 else plus) + down - ups
                 energy += change
                 weight[site] = -w
                 count += 1
                 if guarded and _violated(level, valid, 0, EDGE, (1 << 16) - 2 * EDGE) >= 0:
                     return False
-                if solve:
+                if sweeps.solve:
                     witness = _violated(level, valid, witness, first, width)
                     if witness < 0:
-                        stopped[row] = True
+                        rows.stopped[row] = True
                         break
-            accepted[row, t] = count
-            energy_of[row, t] = energy
-            if solved_at[row] < 0 and _violated(level, valid, 0, first, width) < 0:
-                solved_at[row] = first_sweep + t
-            if draw_at[t] >= 0:
-                for i in range(n):
-                    draws[row, draw_at[t], i] = weight[i]
+            rows.accepted[row, t] = count
+            rows.energy[row, t] = energy
+            if rows.solved_at[row] < 0 and _violated(level, valid, 0, first, width) < 0:
+                rows.solved_at[row] = sweeps.first + t
+            if sweeps.draw_at[t] >= 0:
+                for i in range(len(weight)):
+                    rows.draws[row, sweeps.draw_at[t], i] = weight[i]
     return True

@@ -11,15 +11,15 @@ long, so the chains of a group take each site together: a column is read from me
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import int64
 
+from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.energies import energies, last_energy
-from solspace.samplers.kernels.philox import thresholds
-from solspace.samplers.kernels.vector import (
+from solspace.samplers.kernels.machine_vectors import (
     add,
     ints_beyond,
     load,
@@ -31,12 +31,32 @@ from solspace.samplers.kernels.vector import (
     widen,
     zeros,
 )  # isort: skip  # fmt: skip
+from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.rows import Rows, Sweeps
 from solspace.system.compiled import njit
 
 TILE = 64
 """Proposals whose thresholds are drawn together."""
 STRIDE = 8
 """Vectors of energies whose sum must fit 32 bits; columns are padded to whole strides of 128 constraints."""
+
+
+class Patterns(NamedTuple):
+    """Patterns of any values, rounded to integers."""
+
+    columns: Array
+    """(n · size,) int32, twice the patterns' columns one after another; size is a multiple of 128."""
+    m: int
+    allowed: tuple[int, int]
+    """First and last Σ x w at which a constraint is met."""
+
+
+class Potentials(NamedTuple):
+    """What each sweep samples: coefficients and marks (`kernels.energies`), and the margin in units of Σ x w."""
+
+    forms: Array
+    marks: Array
+    margins: Array
 
 
 def _energy_after(sign: int) -> Any:
@@ -89,62 +109,51 @@ _here, _down, _up = (_energy_after(sign) for sign in (0, 1, -1))
 
 @njit(nogil=True, error_model="numpy")
 def run_chains(
-    columns: Any, m: Any, forms: Any, marks: Any, margins: Any, kts: Any, orders: Any, bath: Any, draw_at: Any,
-    allowed: Any, key: Any, chains: Any, first_sweep: Any, solve: Any, halt: Any, weights: Any, states: Any, draws: Any,
-    accepted: Any, energy_of: Any, solved_at: Any, stopped: Any,
-) -> None:  # fmt: skip
-    """Run some chains, side by side, through the sweeps of `forms`.
+    patterns: Patterns, potentials: Potentials, sweeps: Sweeps, rows: Rows, states: Array, halt: Array
+) -> None:
+    """Run chains, side by side, through sweeps; `states` (k, size) int32 holds Σ x w, and is written.
 
-    Parameters
-    ----------
-    columns
-        (n · size,) int32, twice the patterns' columns one after another; size is a multiple of 128.
-    forms, marks, margins, kts, orders, bath, draw_at
-        What each sweep uses: the potential's coefficients and marks (`kernels.energies`), its margin, kT in its units,
-        (sweeps, n) sites in order, whether one proposal in 32 is left out, the number of the draw that its end makes
-        or -1.
-    allowed
-        First and last Σ x w at which a constraint is met.
-    states
-        (chains, size) int32: Σ x w; written.
-    others
-        As in `flips_integer.run_chains`.
+    `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
-    rows, n = weights.shape
-    proposals, size = orders.shape[1], states.shape[1]
-    raw, threshold = np.empty(TILE, np.uint64), np.empty((rows, TILE), np.int32)
-    energy, witness = np.empty(rows, np.int64), np.zeros(rows, np.int64)
-    first, last = allowed
-    for row in range(rows):
+    columns, margins = patterns.columns, potentials.margins
+    stopped, solved_at, weights = rows.stopped, rows.solved_at, rows.weights
+    k, n = weights.shape
+    proposals, size = sweeps.orders.shape[1], states.shape[1]
+    raw, threshold = np.empty(TILE, np.uint64), np.empty((k, TILE), np.int32)
+    energy, witness = np.empty(k, np.int64), np.zeros(k, np.int64)
+    first, last = patterns.allowed
+    pulled = rows.field.size > 0
+    for row in range(k):
         _add(states[row], -margins[0])
-    for t in range(len(kts)):
-        form, mark, margin = forms[t], marks[t], margins[t]
+    for t in range(len(sweeps.kt)):
+        form, mark, margin, kt = potentials.forms[t], potentials.marks[t], margins[t], sweeps.kt[t]
         if t > 0 and margin != margins[t - 1]:
-            for row in range(rows):
+            for row in range(k):
                 _add(states[row], margins[t - 1] - margin)
-        beside = (size - m) * last_energy(load(states[0], size - 16), form, mark)
-        for row in range(rows):
+        beside = (size - patterns.m) * last_energy(load(states[0], size - 16), form, mark)
+        for row in range(k):
             energy[row] = _here(states[row], 0, columns, form, mark)
             witness[row] = _violated(states[row], 0, first - margin, last - margin)
-            if solve and witness[row] < 0 and not stopped[row]:
+            if sweeps.solve and witness[row] < 0 and not stopped[row]:
                 stopped[row] = True
-                energy_of[row, t] = energy[row] - beside
-                solved_at[row] = first_sweep + t
+                rows.energy[row, t] = energy[row] - beside
+                solved_at[row] = sweeps.first + t
         for p in range(proposals):
             if p % TILE == 0:
                 if halt[0]:
                     return
                 ahead = min(TILE, proposals - p + (proposals & 1))
-                for row in range(rows):
+                for row in range(k):
                     thresholds(
-                        key, chains[row], first_sweep + t, p, kts[t], bath[t], raw[:ahead], threshold[row, :ahead]
-                    )
-            site = int64(orders[t, p])
+                        sweeps.key, rows.number[row], sweeps.first + t, p, kt, sweeps.bath[t], raw[:ahead],
+                        threshold[row, :ahead],
+                    )  # fmt: skip
+            site = int64(sweeps.orders[t, p])
             column = site * size
-            following = int64(orders[t, p + 1 if p + 1 < proposals else p]) * size
-            for row in range(rows):
-                for k in range(size * row // rows // 16 * 16, size * (row + 1) // rows, 16):
-                    prefetch(columns, following + k)
+            following = int64(sweeps.orders[t, p + 1 if p + 1 < proposals else p]) * size
+            for row in range(k):
+                for j in range(size * row // k // 16 * 16, size * (row + 1) // k, 16):
+                    prefetch(columns, following + j)
                 if stopped[row]:
                     continue
                 state, w = states[row], weights[row, site]
@@ -152,26 +161,27 @@ def run_chains(
                     after = _down(state, column, columns, form, mark)
                 else:
                     after = _up(state, column, columns, form, mark)
-                if after - energy[row] > threshold[row, p % TILE]:
+                pull = w * int64(np.rint(2.0 * kt * rows.field[row, site])) if pulled else int64(0)
+                if after - energy[row] + pull > threshold[row, p % TILE]:
                     continue
                 _move(state, column, columns, w)
                 weights[row, site] = -w
                 energy[row] = after
-                accepted[row, t] += 1
-                if solve:
+                rows.accepted[row, t] += 1
+                if sweeps.solve:
                     witness[row] = _violated(state, witness[row], first - margin, last - margin)
                     if witness[row] < 0:
                         stopped[row] = True
-                        energy_of[row, t] = after - beside
-                        solved_at[row] = first_sweep + t
-        for row in range(rows):
+                        rows.energy[row, t] = after - beside
+                        solved_at[row] = sweeps.first + t
+        for row in range(k):
             if stopped[row]:
                 continue
-            energy_of[row, t] = energy[row] - beside
+            rows.energy[row, t] = energy[row] - beside
             if solved_at[row] < 0 and _violated(states[row], 0, first - margin, last - margin) < 0:
-                solved_at[row] = first_sweep + t
-            if draw_at[t] >= 0:
+                solved_at[row] = sweeps.first + t
+            if sweeps.draw_at[t] >= 0:
                 for i in range(n):
-                    draws[row, draw_at[t], i] = weights[row, i]
-    for row in range(rows):
+                    rows.draws[row, sweeps.draw_at[t], i] = weights[row, i]
+    for row in range(k):
         _add(states[row], margins[-1])

@@ -1,9 +1,10 @@
-"""The random numbers of the flip kernels: Philox4x32-10, a function of a counter, the same on every processor.
+"""Random numbers: Philox4x32-10, a function of a counter, the same on every processor.
 
 A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b,
-t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights. Nothing is carried from one
-block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after whatever
-interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
+t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights, and 3 is the noise of
+localization, for step t of sample c (`kernels.normals`). Nothing is carried from one block to the next, so a chain sees
+the same numbers whatever runs beside it, on whichever core, after whatever interruption. Proposal number p of a sweep
+owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
 
 A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, where
 with u = (2 k + 1)/2^53, k uniform in 0 .. 2^52 - 1,
@@ -26,10 +27,10 @@ import numba
 import numpy as np
 from numba import float64, int32, int64, uint32, uint64
 
-from solspace.samplers.kernels.vector import bits_of, float_of
+from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 
-ACCEPTANCE, ORDER, START = 0, 1, 2
+ACCEPTANCE, ORDER, START, NOISE = 0, 1, 2, 3
 """The streams of a call."""
 _LOW = uint64(0xFFFFFFFF)
 _ONE = uint64(0x3FF0000000000000)
@@ -38,7 +39,7 @@ _ROOT_HALF = uint64(0x3FE6A09E667F3BCD)
 
 
 @numba.njit(inline="always")
-def _philox(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> Any:
+def philox_words(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> Any:
     """Return the four 32-bit words of a counter, each as uint64."""
     a, b, c, d = uint64(block) & _LOW, uint64(sweep), uint64(chain), uint64(stream)
     k, l = key & _LOW, key >> uint64(32)  # noqa: E741
@@ -95,7 +96,7 @@ def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, bath: Any,
     `bath` asks for the heat bath's; `raw` is scratch of the same length.
     """
     for i in range(len(out) // 2):
-        a, b, c, d = _philox(first // 2 + i, sweep, chain, ACCEPTANCE, key)
+        a, b, c, d = philox_words(first // 2 + i, sweep, chain, ACCEPTANCE, key)
         raw[2 * i] = (b << uint64(32)) | a
         raw[2 * i + 1] = (d << uint64(32)) | c
     _thresholds(raw, kt, bath, out)
@@ -108,7 +109,9 @@ def site_orders(key: Any, first: Any, out: Any) -> None:
     draws = np.empty(n + 3, np.uint64)
     for t in range(out.shape[0]):
         for i in range((n + 3) // 4):
-            draws[4 * i], draws[4 * i + 1], draws[4 * i + 2], draws[4 * i + 3] = _philox(i, first + t, 0, ORDER, key)
+            draws[4 * i], draws[4 * i + 1], draws[4 * i + 2], draws[4 * i + 3] = philox_words(
+                i, first + t, 0, ORDER, key
+            )
         for i in range(n):
             out[t, i] = i
         for i in range(n - 1, 0, -1):
@@ -122,7 +125,7 @@ def first_weights(key: Any, first_chain: Any, out: Any) -> None:
     chains, n = out.shape
     for c in range(chains):
         for i in range((n + 127) // 128):
-            block = _philox(i, 0, first_chain + c, START, key)
+            block = philox_words(i, 0, first_chain + c, START, key)
             for word in range(4):
                 for bit in range(32):
                     site = 128 * i + 32 * word + bit
@@ -133,7 +136,7 @@ def first_weights(key: Any, first_chain: Any, out: Any) -> None:
 @njit()
 def philox(counter: Any, key: Any) -> Any:
     """Return the image of a counter of four words under a 64-bit key, for tests against the published values."""
-    a, b, c, d = _philox(counter[0], counter[1], counter[2], counter[3], key)
+    a, b, c, d = philox_words(counter[0], counter[1], counter[2], counter[3], key)
     return uint32(a), uint32(b), uint32(c), uint32(d)
 
 

@@ -14,26 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.problem import Perceptron
-from solspace.system.compiled import has_numba
 from solspace.system.threads import split
 
 Array = NDArray[Any]
 FEW = 12
 """Up to so many columns are multiplied four at a time."""
-BLOCK = 1 << 20
-"""Entries of the patterns converted at a time where there is no compiler."""
 
 
 def width(k: int, dtype: Any) -> int:
     """Return the number of columns to allocate for `k` samples: one, fours up to FEW, whole registers beyond."""
-    if k == 1 or not has_numba():
+    if k <= 1:
         return k
     if k <= FEW:
         return 4 * -(-k // 4)
-    from solspace.samplers.kernels.tiles import lanes
+    from solspace.samplers.kernels.product_tiles import lanes
 
     lane = lanes(dtype)
     return lane * -(-k // lane)
+
+
+def narrower(wide: int, dtype: Any) -> int:
+    """Return the largest number of columns for which fewer than `wide` are allocated.
+
+    >>> narrower(1, np.float32), narrower(8, np.float32)
+    (0, 4)
+    """
+    return next(k for k in range(wide - 1, -1, -1) if width(k, dtype) < wide)
 
 
 def columns(rows: int, k: int, dtype: Any) -> Array:
@@ -78,32 +84,28 @@ class Products:
     def _product(self, way: str, given: Array, out: Array, square: bool) -> Array:
         scale = self.scale * self.scale if square else self.scale
         same, wide = self.patterns.dtype == self.dtype and not square, given.shape[1]
-        if not has_numba() or (same and (wide == 1 or wide > 4)):
-            return self._blas(way, given, out, square, scale)
+        if same and (wide == 1 or wide > 4):
+            return self._blas(way, given, out, scale)
         if wide == 1 and not square:
             return self._one(way, given, out, scale)
         if wide <= FEW:
             return self._fours(way, given, out, square, scale)
         return self._tiles(way, given, out, square, scale)
 
-    def _blas(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
-        matrix = self.patterns if way == "forward" else self.patterns.T
-        rows = len(matrix) if matrix.dtype == self.dtype and not square else max(1, BLOCK // matrix.shape[1])
-        for start in range(0, len(matrix), rows):
-            block = matrix[start : start + rows].astype(self.dtype, copy=False)
-            np.matmul(block * block if square else block, given, out=out[start : start + rows])
+    def _blas(self, way: str, given: Array, out: Array, scale: Any) -> Array:
+        np.matmul(self.patterns if way == "forward" else self.patterns.T, given, out=out)
         out *= scale
         return out
 
     def _one(self, way: str, given: Array, out: Array, scale: Any) -> Array:
-        from solspace.samplers.kernels import vectors
+        from solspace.samplers.kernels import product_vectors as vectors
 
         kernel, column, result = getattr(vectors, way), given.reshape(-1), out.reshape(-1)
         split(lambda first, last: kernel(self.patterns, column, result, first, last, scale), len(out), 256)
         return out
 
     def _fours(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
-        from solspace.samplers.kernels import vectors
+        from solspace.samplers.kernels import product_vectors as vectors
 
         if given.shape[1] == 1:
             four = self._fours(way, np.repeat(given, 4, axis=1), np.empty((len(out), 4), self.dtype), square, scale)
@@ -128,7 +130,7 @@ class Products:
         return out
 
     def _tiles(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
-        from solspace.samplers.kernels import tiles
+        from solspace.samplers.kernels import product_tiles as tiles
 
         lane = tiles.lanes(self.dtype)
         kernel = getattr(tiles, way)

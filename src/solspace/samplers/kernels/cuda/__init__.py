@@ -17,13 +17,13 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-Sizes = tuple[tuple[str, int], ...]
+Sizes = tuple[tuple[str, int | str], ...]
 
 PARTS = {
     "chains": ("random.cuh", "chains.cu"),
     "flips_integer": ("random.cuh", "chain.cuh", "flips_integer.cu"),
     "messages": ("messages.cu",),
-    "noise": ("noise.cu",),
+    "noise": ("random.cuh", "noise.cu"),
     "patterns": ("patterns.cu",),
     "flips_real": ("random.cuh", "chain.cuh", "flips_real.cu"),
 }

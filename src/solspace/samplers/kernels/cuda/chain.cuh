@@ -1,5 +1,5 @@
 // The threads of a chain: how they add up, and how they lay out a tile of proposals. The host sets WARPS, the warps of a chain,
-// and GROUP, the chains of a block (one unless WARPS is 1).
+// and GROUP, the chains of a block (one unless WARPS is 1), and FIELD where the weights feel one.
 
 #define THREADS (32 * WARPS)
 #define TILE (2 * THREADS)
@@ -122,7 +122,20 @@ struct Chain {
     int number, instance;
     u64 key;
     i8 *weights;
+    const double *field; // h of the measure p(w) exp(h w), read where FIELD is set
 };
+
+// What a weight's field adds to the energy of its flip, taken off the threshold; as the processor does it, in 64 bits.
+__device__ __forceinline__ int pulled(int threshold, const Chain &chain, int site, double kt)
+{
+#if FIELD
+    long long pull = (long long)rint(__dmul_rn(__dmul_rn(2.0, kt), chain.field[site]));
+    long long left = threshold - (chain.weights[site] > 0 ? pull : -pull);
+    return (int)(left > 2147483647ll ? 2147483647ll : left < -2147483647ll ? -2147483647ll : left);
+#else
+    return threshold;
+#endif
+}
 
 // The next proposals of a chain: x is 2 site + (weight > 0), y the threshold; beyond the sweep's end nothing passes. In a sweep
 // every site comes once, so that its weight can be read ahead of its turn.
@@ -135,9 +148,9 @@ __device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, i
     int2 site = *(const int2 *)(order + k);
     int4 both;
     both.x = 2 * site.x + (chain.weights[site.x] > 0);
-    both.y = k < n ? threshold(drawn.a, drawn.b, kt, bath) : NEVER;
+    both.y = k < n ? pulled(threshold(drawn.a, drawn.b, kt, bath), chain, site.x, kt) : NEVER;
     both.z = 2 * site.y + (chain.weights[site.y] > 0);
-    both.w = k + 1 < n ? threshold(drawn.c, drawn.d, kt, bath) : NEVER;
+    both.w = k + 1 < n ? pulled(threshold(drawn.c, drawn.d, kt, bath), chain, site.y, kt) : NEVER;
     ((int4 *)proposal)[thread] = both;
     if (thread < SPARE) proposal[TILE + thread] = {0, NEVER};
     chain_sync();

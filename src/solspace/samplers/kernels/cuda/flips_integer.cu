@@ -41,7 +41,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
      const u32 *columns, int n, int m, int size, int low, int first, int width,                    // the problems
      int sweeps, int first_sweep, const int *energies, const double *kts, const unsigned char *bath, const int *draw_at,
      const int *orders, int row_length, int n_draws,
-     i8 *weights_of, u16 *levels_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
+     const double *field_of, i8 *weights_of, u16 *levels_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
      unsigned char *stopped, int *outside)
 {
     extern __shared__ int4 shared[];
@@ -65,7 +65,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     const bool mine = blockIdx.x * GROUP + in_block < chains;
     const int row = mine ? rows[blockIdx.x * GROUP + in_block] : 0;
     bool alive = mine;
-    Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n};
+    Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n, field_of + (size_t)row * n * FIELD};
     const u64 bits = (u64)columns + (u64)chain.instance * n * COLUMN + 128 * (thread / 32);
     u16 *stored = levels_of + (size_t)row * (2 * PAIRS * THREADS) + thread;
     // the slots of the last pair that are constraints

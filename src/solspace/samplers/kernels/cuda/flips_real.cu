@@ -97,7 +97,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
      const int *columns_of, int n, int m, const int *allowed,                                       // the problems
      int sweeps, int first_sweep, const float *forms, const int *marks, const int *margins, const double *kts,
      const unsigned char *bath, const int *draw_at, const int *orders, int row_length, int n_draws,
-     i8 *weights_of, int *states_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
+     const double *field_of, i8 *weights_of, int *states_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
      unsigned char *stopped)
 {
     extern __shared__ int4 shared[];
@@ -110,7 +110,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     // chains of a block share nothing here, so that one may end before the others
     if (blockIdx.x * GROUP + in_block >= chains) return;
     const int row = rows[blockIdx.x * GROUP + in_block];
-    Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n};
+    Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n, field_of + (size_t)row * n * FIELD};
     const u64 columns = (u64)columns_of + (u64)chain.instance * n * COLUMN + 16 * thread;
     int4 *stored = (int4 *)(states_of + (size_t)row * SIZE) + thread;
     // constraints among the last four

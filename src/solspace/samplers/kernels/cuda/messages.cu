@@ -7,14 +7,9 @@
 // are exact), or left as float32 if PARTS is 1; what comes out is the sum of as many float32.
 //
 // FORM is the weight of a constraint: 0 for s^beta, 1 for (s e^{as - bs^2})^beta, 2 for e^{-beta} on s < 0, 3 for e^{beta s}
-// there; `first` and `second` are its numbers.
+// there; `first` and `second` are its numbers. The sizes ROWS, STRIPS, MIDDLE, SIDE_CELLS and EDGE_* and the names of outcomes
+// are constants of the compilation, set by marginals/gpu_columns.py.
 
-#define ROWS 64
-#define STRIPS 8
-#define MIDDLE 1024
-#define SIDE_CELLS 64
-#define EDGE_LEFT (-4.0f)
-#define EDGE_RIGHT 12.0f
 
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -287,7 +282,7 @@ extern "C" __global__ void shrink(const float *product, const float *factor, con
     add_up(square, squares, width, column);
 }
 
-// After an iteration: V, lambda, and which columns go on. outcome: 0 moving, 1 converged, 2 at the limit, 3 blown up. A column
+// After an iteration: V, lambda, and which columns go on. The decisions are those of relaxation.judge. A column
 // that missed its tolerance in the last call is not `patient`: it may stop at its limit wherever it is.
 extern "C" __global__ void control(const float *changes, const float *sizes, const float *squares, int strips, int rows, int width,
                                    const float *moment, float alpha, float floor_, float tossing, const float *roughness,
@@ -296,7 +291,7 @@ extern "C" __global__ void control(const float *changes, const float *sizes, con
                                    int *outcome, int *moving)
 {
     int column = blockIdx.x * blockDim.x + threadIdx.x;
-    if (column >= width || outcome[column] != 0) return;
+    if (column >= width || outcome[column] != MOVING) return;
     double change = 0, size = 0, square = 0;
     for (int strip = 0; strip < strips; ++strip) {
         size_t place = (size_t)strip * width + column;
@@ -318,7 +313,7 @@ extern "C" __global__ void control(const float *changes, const float *sizes, con
     best[column] = fminf(lowest, now);
     residual[column] = now;
     if (lost || done || late) {
-        outcome[column] = lost ? 3 : done ? 1 : 2;
+        outcome[column] = lost ? BLOWN : done ? CONVERGED : SLOW;
         weight[column] = 0;
         atomicSub(moving, 1);
     }

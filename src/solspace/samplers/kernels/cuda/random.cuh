@@ -1,4 +1,4 @@
-// The random numbers of the flip kernels, word for word those of kernels/philox.py: Philox4x32-10 of the counter
+// Random numbers, word for word those of kernels/philox.py: Philox4x32-10 of the counter
 // (block, sweep, chain, stream), and thresholds floor(-log(u) kt) (Metropolis) or floor(log((1 - u)/u) kt) (heat bath) by
 // fdlibm's logarithm. The float64 operations are written as intrinsics that the compiler must not fuse, so that every
 // processor finds the same integers.
@@ -9,6 +9,7 @@ typedef unsigned long long u64;
 #define ACCEPTANCE 0u
 #define ORDER 1u
 #define START 2u
+#define NOISE 3u
 #define NEVER (-2147483647 - 1)
 
 struct Block { u32 a, b, c, d; };

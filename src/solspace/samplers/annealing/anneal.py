@@ -1,0 +1,227 @@
+"""Annealed Metropolis: single flips of ±1 weights while the potential, or the temperature, is lowered sweep by sweep.
+
+A chain starts at random weights and follows a schedule of measures, one a sweep, ending in the one to be sampled
+(`schedules`). A sweep proposes every flip once, in a random order that all chains of the call share; it is
+accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)). Given the order, each
+chain leaves each measure invariant, and chains are independent. (Orders with every site drawn anew solve fewer
+instances: at N = 1001, alpha = 0.55, 100 sweeps 120 of 300 instead of 165.) Energies are integers
+(`integer_levels`, `real_forms`), so that a chain depends on its seed alone: not on the number of cores,
+of chains beside it, or on the width of the machine's vectors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, overload
+
+import numpy as np
+
+from solspace.numerics.streams import RNG, seeds_for
+from solspace.problem import Perceptron
+from solspace.samplers.annealing import cpu, lots
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.run import Flips, carry
+from solspace.samplers.annealing.schedules import stages_of
+from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.device import resolve
+from solspace.samplers.options import DEVICE, Option, checked, count, named
+from solspace.samples import Samples
+from solspace.system import progress as bars
+from solspace.system.checks import optional, whole
+
+MODES = ("sample", "solve")
+OPTIONS = {
+    "n_sweeps": count(None, "sweeps of the schedule"),
+    "mode": named("sample", MODES, "sample, or solve: stop at the first solution, which is then no sample"),
+    "n_extra": count(0, "further sweeps at the last stage", least=0),
+    "thin": count(10, "sweeps of these between two draws"),
+    "device": DEVICE,
+}
+_CALL = {"n_chains": count(16, "chains"), "n_threads": Option(None, optional(whole(1)), "threads"), **OPTIONS}
+
+
+@overload
+def anneal(
+    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau", rng: RNG = None,
+    **options: Any,
+) -> Samples: ...  # fmt: skip
+@overload
+def anneal(
+    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau",
+    rng: RNG | Sequence[RNG] = None, **options: Any,
+) -> list[Samples]: ...  # fmt: skip
+def anneal(  # type: ignore[misc]
+    problem: Perceptron | Sequence[Perceptron],
+    n_chains: int = 16,
+    n_sweeps: int | None = None,
+    schedule: Any = "tau",
+    rng: RNG | Sequence[RNG] = None,
+    *,
+    mode: str = "sample",
+    n_extra: int = 0,
+    thin: int = 10,
+    device: str = "cpu",
+    n_threads: int | None = None,
+    progress: bool | None = None,
+    callback: Callable[[Chains], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> Samples | list[Samples]:
+    """Return samples (k, n) of ±1 weights by annealed Metropolis, or a list of such where `problem` is a list.
+
+    Parameters
+    ----------
+    problem
+        Any patterns; the prior must be binary. ±1 patterns take the integer kernel, others the fixed-point one. Of a list,
+        those that share shape, kind of patterns and target run together on a device; the samples of each are those that
+        its own seed gives anywhere.
+    n_chains, n_sweeps
+        Independent chains, and sweeps of the schedule (1001 unless given).
+    schedule
+        `"tau"`: τ from 1 to 0, ending in the log potential at the target's temperature. `"temperature"`: T from 1 to
+        exactly 0 on hinge or errors (the target's potential if it is one of them, else hinge), ending among the
+        solutions, all alike. Or a sequence of targets, one a sweep, or an object with `stages(target, n_sweeps)`.
+    rng
+        Seed of the whole call, or for a list of problems a list of seeds.
+    mode
+        `"sample"`: the whole schedule, then `n_extra` sweeps at its last stage with a draw after every `thin` of them
+        (one draw at the end of the schedule if there are none). `"solve"`: stop each chain at its first solution,
+        which is then no sample of the measure.
+    device
+        `"cpu"`, `"gpu"` (one CUDA device, with CuPy), or `"auto"`: a device where there is one. The chains are the same
+        on either; a device pays from some hundred chains on.
+    n_threads
+        Threads; all cores unless given. The result does not depend on it.
+    progress
+        True, False, or None: a bar with the time left where somebody looks.
+    callback
+        Called with the `Chains` about twice a second.
+    checkpoint, resume
+        File to keep the state in, every few seconds and on Ctrl-C; go on from it. It is removed when the run is done.
+
+    Returns
+    -------
+    Samples
+        Rows ordered by chain, then draw, with an `AnnealingInfo`.
+
+    Examples
+    --------
+    >>> problem = Perceptron.random(n=101, alpha=0.3, rng=0)
+    >>> anneal(problem, n_chains=4, n_sweeps=100, rng=1)
+    Samples(k=4, n=101, m=30, solved 4/4, tau)
+    """
+    asked = checked(_CALL, locals()) | {"schedule": schedule}
+    where = resolve(device)
+    if isinstance(problem, Perceptron):
+        if isinstance(rng, Sequence):
+            raise ValueError("rng must be one seed for one problem; got a list.")
+        key = lots.key_of(rng)
+        name, plan = _plan(problem, asked)
+        store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
+        return _one(problem, name, plan, key, asked, where, store, progress, callback)
+    if checkpoint is not None or callback is not None:
+        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
+    problems = list(problem)
+    seeds = seeds_for(rng, len(problems))
+    if where == "gpu":
+        return _many(problems, seeds, asked, progress)
+    results = []
+    with bars.progress(len(problems), "annealing", progress) as bar:
+        for own, seed in zip(problems, seeds):
+            name, plan = _plan(own, asked)
+            key = lots.key_of(seed)
+            results.append(_one(own, name, plan, key, asked, where, Checkpoint(None, {}), False, None))
+            bar.advance(1)
+    return results
+
+
+def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
+    """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`."""
+    asked = checked(OPTIONS, options) | {"schedule": options["schedule"]}
+    return partial(_plan, asked=asked)
+
+
+def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
+    """Return the schedule's name and the sweeps that a call asks for; raise a sentence for what cannot be."""
+    mode, n_extra, thin = asked["mode"], asked["n_extra"], asked["thin"]
+    if problem.target.prior.name != "binary":
+        raise ValueError(
+            f"anneal flips ±1 weights, but the target's prior is {problem.target.prior}; use localize for it."
+        )
+    if mode == "solve" and n_extra:
+        raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")
+    if 0 < n_extra < thin:
+        raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
+    name, stages = stages_of(asked["schedule"], problem.target, asked["n_sweeps"])
+    return name, Plan.of(stages, n_extra, thin, solve=mode == "solve")
+
+
+def _one(
+    problem: Perceptron, name: str, plan: Plan, key: int, asked: dict[str, Any], where: str, store: Checkpoint,
+    progress: bool | None, callback: Callable[[Chains], Any] | None,
+) -> Samples:  # fmt: skip
+    """Return the samples of one problem."""
+    flips: Flips
+    if where == "gpu":
+        flips = lots.gpu_flips([problem], plan, [key], asked["n_chains"])
+    else:
+        flips = cpu.flips_for(problem)(problem, plan, key, asked["n_chains"], asked["n_threads"])
+    chains = Chains.start(flips.first_weights(), plan)
+    stored = store.load()
+    if stored is not None:
+        chains.restore(stored)
+    begun = time.perf_counter()
+    with bars.progress(len(plan), f"annealing ({name})", progress) as bar:
+        bar.advance(chains.sweep)
+
+        def report(sweeps: int) -> None:
+            bar.advance(sweeps)
+            if callback is not None:
+                callback(chains)
+
+        carry(flips, chains, plan, store, report)
+    told = {"sampler": name, "kernel": flips.kernel, "device": where, "key": key}
+    told["wall_time"] = time.perf_counter() - begun
+    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told)
+    store.remove()
+    return samples
+
+
+def _many(
+    problems: Sequence[Perceptron],
+    seeds: Sequence[np.random.SeedSequence],
+    asked: dict[str, Any],
+    progress: bool | None,
+) -> list[Samples]:
+    """Return the samples of each problem, all at once on a device."""
+    groups: dict[Any, list[int]] = {}
+    for number, problem in enumerate(problems):
+        groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
+    n_chains, plan = asked["n_chains"], partial(_plan, asked=asked)
+    parcels = [
+        lots.Lot(partial(list, [problems[i] for i in own]), [seeds[i] for i in own], n_chains, plan, tag=own)
+        for own in groups.values()
+    ]
+    results: dict[int, Samples] = {}
+    with bars.progress(len(parcels), "annealing", progress) as bar:
+        for lot, made in lots.flow(parcels, n_chains * len(problems)):
+            if isinstance(made, Exception):
+                raise made
+            bar.advance(1)
+            results |= zip(lot.tag, made)
+    return [results[i] for i in range(len(problems))]
+
+
+def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int) -> dict[str, Any]:
+    """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
+    probe = np.linspace(-4, 4, 33)
+    values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
+    digest = hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest()
+    return {
+        "sampler": "anneal", "problem": fingerprint(problem), "plan": digest, "solve": plan.solve,
+        "n_anneal": plan.n_anneal, "n_chains": n_chains, "key": key,
+    }  # fmt: skip

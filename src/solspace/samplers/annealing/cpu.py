@@ -1,0 +1,215 @@
+"""Flips on the processor: chains in groups, one to a thread, for ±1 patterns and for any others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from solspace.numerics.arrays import Array, aligned
+from solspace.problem import Perceptron
+from solspace.samplers.annealing import real_forms
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
+
+_ROOM = 1 << 22
+"""Most numbers laid out at a time for the sweeps to come."""
+_CACHE = 1 << 19
+"""Bytes of stabilities that chains taking a column together may fill: half of a usual second-level cache."""
+NOT_DONE = np.iinfo(np.int64).min
+"""Energy of a sweep that a chain did not come to."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What some sweeps need, shared by all groups of chains."""
+
+    sweeps: slice
+    potentials: Any
+    orders: Array
+
+
+class CpuFlips:
+    """What both kernels have in common: groups of chains, and the threads that take them through sweeps."""
+
+    kernel: str
+
+    def __init__(
+        self, problem: Perceptron, plan: Plan, key: int, n_chains: int, breadth: int, n_threads: int | None
+    ) -> None:
+        self.problem, self.plan, self.key, self.n_chains = problem, plan, np.uint64(key), n_chains
+        self.groups = _groups(n_chains, n_threads)
+        self.most = max(1, _ROOM // (problem.n + breadth))
+        self.pace = 1e9 * len(self.groups) / (n_chains * problem.n * problem.m)
+        self._threads = ThreadPoolExecutor(len(self.groups), "flips")
+        self._tasks: list[Future[None]] = []
+        self._halt = np.zeros(1, np.bool_)
+
+    def first_weights(self) -> Array:
+        """Return independent fair signs for every chain, (k, n) int8."""
+        from solspace.samplers.kernels.philox import first_weights
+
+        weights = np.empty((self.n_chains, self.problem.n), np.int8)
+        first_weights(self.key, 0, weights)
+        return weights
+
+    def place(self, chains: Chains) -> None:
+        """Compute from the weights what the kernel caches."""
+        raise NotImplementedError
+
+    def potentials(self, sweeps: slice) -> Any:
+        """Return what these sweeps sample, as the kernel takes it."""
+        raise NotImplementedError
+
+    def walk(self, work: Work, chains: Chains, rows: slice) -> None:
+        """Run the kernel on the chains `rows`."""
+        raise NotImplementedError
+
+    def prepare(self, sweeps: slice) -> Work:
+        """Lay out the potentials of these sweeps and order their sites."""
+        from solspace.samplers.kernels.philox import site_orders
+
+        orders = np.empty((sweeps.stop - sweeps.start, self.problem.n), np.int32)
+        site_orders(self.key, sweeps.start, orders)
+        return Work(sweeps, self.potentials(sweeps), orders)
+
+    def launch(self, chains: Chains, sweeps: slice, prepared: Work) -> None:
+        """Let every thread take its group through the sweeps."""
+        self._tasks = [self._threads.submit(self.walk, prepared, chains, rows) for rows in self.groups]
+
+    def collect(self, chains: Chains) -> None:
+        """Wait for all groups."""
+        for task in self._tasks:
+            task.result()
+
+    def stop(self) -> None:
+        """Have all groups give up."""
+        self._halt[0] = True
+        wait(self._tasks)
+
+    def stabilities(self, weights: Array) -> None:
+        """The problem computes them."""
+        return None
+
+    def _sweeps(self, work: Work) -> Any:
+        """Return these sweeps as the kernels take them."""
+        from solspace.samplers.kernels.rows import Sweeps
+
+        plan, sweeps = self.plan, work.sweeps
+        return Sweeps(
+            self.key, sweeps.start, work.potentials.kt, work.orders, plan.bath(sweeps), plan.draw_at[sweeps], plan.solve
+        )
+
+    def _rows(self, work: Work, chains: Chains, rows: slice) -> Any:
+        """Return the chains `rows` as the kernels take them, with room for their energies."""
+        from solspace.samplers.kernels.rows import Rows
+
+        energies = np.full((rows.stop - rows.start, len(work.orders)), NOT_DONE)
+        field = np.empty((0, 0)) if chains.field is None else chains.field[rows]
+        return Rows(
+            np.arange(rows.start, rows.stop), field, chains.weights[rows], chains.draws[rows],
+            chains.accepted[rows, work.sweeps], energies, chains.solved_at[rows], chains.stopped[rows],
+        )  # fmt: skip
+
+
+class IntegerFlips(CpuFlips):
+    """Chains on ±1 patterns: packed columns and integer fields (`kernels.flips_integer`)."""
+
+    kernel = "integer"
+
+    def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
+        from solspace.samplers.kernels.columns import pack_columns
+        from solspace.samplers.kernels.flips_integer import Patterns
+
+        self.lattice = Lattice(problem.n, problem.m)
+        super().__init__(problem, plan, key, n_chains, self.lattice.size, n_threads)
+        self.blocks = 4 * -(-problem.m // 128)
+        packed = aligned((problem.n, self.blocks), np.uint32)
+        pack_columns(problem.patterns, packed)
+        valid = np.packbits(np.arange(32 * self.blocks) < problem.m, bitorder="little").view(np.uint32)
+        self.patterns = Patterns(packed.reshape(-1), valid, problem.m, met_range(plan.target, self.lattice.stabilities))
+
+    def place(self, chains: Chains) -> None:
+        """Compute every chain's levels."""
+        from solspace.samplers.kernels.columns import find_levels
+
+        self.levels = aligned((len(chains.weights), 32 * self.blocks), np.uint16)
+        find_levels(self.patterns.bits, chains.weights, self.lattice.base, self.levels)
+
+    def potentials(self, sweeps: slice) -> Landscapes:
+        """Round the potentials of these sweeps."""
+        return landscapes(self.plan.stages[sweeps], self.lattice)
+
+    def walk(self, work: Work, chains: Chains, rows: slice) -> None:
+        """Run the kernel on the chains `rows`."""
+        from solspace.samplers.kernels.flips_integer import Scratch, run_chains
+
+        scratch = Scratch(
+            aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16), aligned(1024, np.uint8)
+        )
+        rounded, own = work.potentials, self._rows(work, chains, rows)
+        inside = run_chains(
+            self.patterns, rounded.energies, self._sweeps(work), own, self.levels[rows], scratch, self._halt
+        )
+        if not inside:
+            raise ValueError(
+                f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are told "
+                "apart: patterns this correlated can be annealed up to n = 65000."
+            )
+        chains.energy[rows, work.sweeps] = np.where(
+            own.energy == NOT_DONE, np.nan, own.energy * rounded.unit + self.problem.m * rounded.floor
+        )
+
+
+class RealFlips(CpuFlips):
+    """Chains on patterns of any values, in fixed point (`kernels.flips_real`)."""
+
+    kernel = "fixed point"
+
+    def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
+        from solspace.samplers.kernels.flips_real import Patterns
+
+        self.fixed = real_forms.FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))
+        self.power = all(real_forms.is_power(stage) for stage in plan.stages)
+        breadth = len(real_forms.forms(plan.stages[:1], self.fixed, self.power).forms[0])
+        super().__init__(problem, plan, key, n_chains, breadth, n_threads)
+        self.patterns = Patterns(self.fixed.columns.reshape(-1), problem.m, self.fixed.met_range(plan.target))
+
+    def place(self, chains: Chains) -> None:
+        """Compute every chain's stabilities."""
+        first, last = self.patterns.allowed
+        self.states = self.fixed.states(chains.weights, first + min(int(self.fixed.step) + 1, (last - first) // 2))
+
+    def potentials(self, sweeps: slice) -> real_forms.Forms:
+        """Put the potentials of these sweeps into the kernel's form."""
+        return real_forms.forms(self.plan.stages[sweeps], self.fixed, self.power)
+
+    def walk(self, work: Work, chains: Chains, rows: slice) -> None:
+        """Run the kernel on the chains `rows`, as many together as the cache takes."""
+        from solspace.samplers.kernels.flips_real import Potentials, run_chains
+
+        made = work.potentials
+        potentials, sweeps = Potentials(made.forms, made.marks, made.margins), self._sweeps(work)
+        together = max(1, _CACHE // (4 * self.states.shape[1]))
+        for first in range(rows.start, rows.stop, together):
+            some = slice(first, min(first + together, rows.stop))
+            own = self._rows(work, chains, some)
+            run_chains(self.patterns, potentials, sweeps, own, self.states[some], self._halt)
+            chains.energy[some, work.sweeps] = np.where(own.energy == NOT_DONE, np.nan, own.energy * made.unit)
+
+
+def flips_for(problem: Perceptron) -> Callable[..., IntegerFlips | RealFlips]:
+    """Return what moves chains on these patterns."""
+    return IntegerFlips if problem.has_binary_patterns else RealFlips
+
+
+def _groups(n_chains: int, n_threads: int | None) -> list[slice]:
+    """Return the rows of each thread, as even as can be."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    edges = np.linspace(0, n_chains, min(n_threads or cores, n_chains) + 1).astype(int)
+    return [slice(int(first), int(last)) for first, last in pairwise(edges)]

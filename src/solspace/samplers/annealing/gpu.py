@@ -1,0 +1,194 @@
+"""Flips on a CUDA device: many chains over one or several problems of one shape, a launch for some sweeps.
+
+They make the chains of the processor (`cpu`), bit for bit: the random numbers are functions of (key, chain,
+sweep), and energies are integers. Patterns, weights and cached stabilities stay on the device; a launch brings back
+the weights and what was recorded.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.cpu import NOT_DONE
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.device import cupy
+from solspace.samplers.kernels.cuda import Sizes, kernel
+
+_SHARED = 200 << 10
+"""Bytes of shared memory within which sites are put in order."""
+_ROOM = 1 << 27
+"""Most (problem, sweep, site) triples laid out for a launch."""
+_streams: list[Any] = []
+"""Streams that nobody uses; CuPy's memory belongs to streams, so that they are worth keeping."""
+
+
+def processors() -> int:
+    """Return the number of multiprocessors of the device."""
+    return int(cupy().cuda.Device().attributes["MultiProcessorCount"])
+
+
+class GpuFlips:
+    """What both kernels have in common: the chains on the device, and the launch.
+
+    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains. `company` is the number
+    of chains that the device will carry at a time, those of other launches included, and `share` the number of launches
+    among which the memory of one alone is divided.
+    """
+
+    kernel: str
+    source: str
+    layout: IntegerLayout | RealLayout
+
+    def __init__(
+        self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, share: int = 1
+    ) -> None:
+        self.cupy = cupy()
+        try:
+            self.stream = _streams.pop()
+        except IndexError:
+            self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        weakref.finalize(self, _streams.append, self.stream)
+        self.problems, self.plan = problems, plan
+        self.n, self.m = problems[0].n, problems[0].m
+        rows = np.arange(len(problems) * n_chains, dtype=np.int32)
+        self.instance_of = self.cupy.asarray(rows // n_chains)
+        self.number_of = self.cupy.asarray(rows % n_chains)
+        self.keys = self.cupy.asarray(np.array(keys, np.uint64))
+        self.most = max(1, _ROOM // (share * len(problems) * self.n))
+        self.pace = 1e11 / (len(rows) * self.n * self.m)
+
+    def prepare(self, sweeps: slice) -> Any:
+        """Return the potentials of these sweeps as the kernel takes them."""
+        raise NotImplementedError
+
+    def _cache(self) -> Any:
+        """Return what the kernel caches of the weights."""
+        raise NotImplementedError
+
+    def _problem(self) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe the problems."""
+        raise NotImplementedError
+
+    def _potentials(self, potentials: Any) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe what each sweep samples."""
+        raise NotImplementedError
+
+    def _energy(self, energy: Array, potentials: Any) -> Array:
+        """Return energies ΣU from the kernel's integers."""
+        raise NotImplementedError
+
+    def _more(self) -> tuple[Any, ...]:
+        """Return arguments that this kernel takes beyond those that both do."""
+        return ()
+
+    def _look(self) -> None:
+        """Raise where the last launch met something that it could not do."""
+
+    def stabilities(self, weights: Array) -> Array | None:
+        """Return the stabilities of `weights` (draws of each chain side by side), or None: the host computes them."""
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the launch under way is over."""
+        return bool(self.stream.done)
+
+    def first_weights(self) -> Array:
+        """Return independent fair signs for every chain, (k, n) int8."""
+        k, blocks = len(self.instance_of), -(-self.n // 128)
+        weights = self.cupy.empty((k, self.n), np.int8)
+        draw = kernel("chains", "first_weights")
+        grid = (k, -(-blocks // 32))
+        draw(grid, (32,), (self.keys, self.instance_of, self.number_of, np.int32(self.n), weights))
+        return weights.get()
+
+    def place(self, chains: Chains) -> None:
+        """Send the chains to the device and compute their cached stabilities."""
+        self.weights = self.cupy.asarray(chains.weights)
+        self.solved_at = self.cupy.asarray(chains.solved_at)
+        self.stopped = self.cupy.asarray(chains.stopped.astype(np.uint8))
+        self.fielded = chains.field is not None
+        self.field = self.cupy.asarray(np.zeros(1) if chains.field is None else chains.field)
+        self.cached = self._cache()
+        self.cupy.cuda.get_current_stream().synchronize()  # what comes before the launches, which have their own stream
+
+    def _crowd(self, company: int) -> int:
+        return max(company, len(self.instance_of))
+
+    def _shared(self) -> int:
+        return int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
+
+    def compile(self, fielded: bool = False) -> Any:
+        """Return the kernel that walks, compiled."""
+        constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", int(fielded)))
+        return kernel(self.source, "walk", constants, self.layout.shared_bytes)
+
+    def orders(self, sweeps: slice) -> tuple[Any, int]:
+        """Return the order of the sites in each sweep, for every problem, and the length of its rows."""
+        count, length = sweeps.stop - sweeps.start, self.layout.tile * -(-self.n // self.layout.tile)
+        orders = self.cupy.empty((len(self.problems), count, length), np.int32)
+        inside = 4 * self.n <= _SHARED
+        shared = 4 * self.n if inside else 0
+        shuffle = kernel("chains", "site_orders", shared_bytes=shared)
+        arguments = (self.keys, *map(np.int32, (self.n, sweeps.start, length, inside)), orders)
+        shuffle((count, len(self.problems)), (32,), arguments, shared_mem=shared)
+        return orders, length
+
+    def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
+        """Start the walk of all chains that have not stopped through `sweeps`."""
+        with self.stream:
+            self.sweeps, self.prepared, self.made = sweeps, prepared, self._launch(sweeps, prepared)
+
+    def _launch(self, sweeps: slice, potentials: Any) -> dict[str, Any]:
+        device, plan, k = self.cupy, self.plan, len(self.weights)
+        count = sweeps.stop - sweeps.start
+        draw_at = plan.draw_at[sweeps]
+        drawn = np.flatnonzero(draw_at >= 0)
+        local = np.full(count, -1, np.int32)
+        local[drawn] = np.arange(len(drawn))
+        rows = device.flatnonzero(self.stopped == 0).astype(np.int32)
+        orders, length = self.orders(sweeps)
+        made = {
+            "accepted": device.zeros((k, count), np.int32),
+            "energy": device.full((k, count), NOT_DONE),
+            "draws": device.zeros((k, len(drawn), self.n), np.int8),
+        }
+        groups = -(-len(rows) // self.layout.group)
+        if groups:
+            self.compile(self.fielded)(
+                (groups,), (self.layout.group * self.layout.threads,),
+                (
+                    rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem(),
+                    np.int32(count), np.int32(sweeps.start), *self._potentials(potentials),
+                    device.asarray(plan.bath(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length),
+                    np.int32(len(drawn)), self.field, self.weights, self.cached, made["draws"], made["accepted"],
+                    made["energy"], self.solved_at, self.stopped, *self._more(),
+                ),
+                shared_mem=self.layout.shared_bytes,
+            )  # fmt: skip
+        return made
+
+    def collect(self, chains: Chains) -> None:
+        """Wait for the walk and take over its results."""
+        with self.stream:
+            self._look()
+            sweeps, made = self.sweeps, self.made
+            chains.weights[...] = self.weights.get()
+            chains.solved_at[...] = self.solved_at.get()
+            chains.stopped[...] = self.stopped.get().astype(bool)
+            chains.accepted[:, sweeps] = made["accepted"].get()
+            energy = made["energy"].get()
+            chains.energy[:, sweeps] = np.where(energy == NOT_DONE, np.nan, self._energy(energy, self.prepared))
+            drawn = self.plan.draw_at[sweeps]
+            chains.draws[:, drawn[drawn >= 0]] = made["draws"].get()
+
+    def stop(self) -> None:
+        """A launch is short: let it end."""
+        self.stream.synchronize()

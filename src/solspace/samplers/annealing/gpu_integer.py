@@ -1,0 +1,119 @@
+"""Flips on ±1 patterns on a CUDA device: packed columns and integer fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.annealing.chains import Plan
+from solspace.samplers.annealing.gpu import GpuFlips, processors
+from solspace.samplers.annealing.integer_levels import Lattice, landscapes, met_range
+from solspace.samplers.annealing.layout import IntegerLayout
+from solspace.samplers.kernels.cuda import kernel
+from solspace.samplers.packed import PackedPerceptron
+
+_PART = 1 << 30
+"""Entries of the patterns sent to the device at a time."""
+
+
+class GpuIntegerFlips(GpuFlips):
+    """Chains on ±1 patterns: packed columns and integer fields (`kernels/cuda/flips_integer.cu`)."""
+
+    kernel = "integer"
+    source = "flips_integer"
+    layout: IntegerLayout
+
+    def __init__(
+        self,
+        problems: Sequence[Perceptron],
+        plan: Plan,
+        keys: Sequence[int],
+        n_chains: int,
+        company: int = 0,
+        share: int = 1,
+        layout: IntegerLayout | None = None,
+    ) -> None:
+        super().__init__(problems, plan, keys, n_chains, share)
+        self.lattice = Lattice(self.n, self.m)
+        self.allowed = met_range(plan.target, self.lattice.stabilities)
+        self.layout = layout or self._layout(company)
+        self.low = (self.lattice.size - self.layout.window) // 2
+        self.columns = self._pack()
+        self.outside = self.cupy.zeros(1, np.int32)
+
+    def _layout(self, company: int) -> IntegerLayout:
+        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors())
+        if layout.shared_bytes > self._shared():
+            raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
+        return layout
+
+    def _pack(self) -> Any:
+        layout, device = self.layout, self.cupy
+        packed = device.empty((len(self.problems), self.n, layout.words, layout.threads), np.uint32)
+        width = max(1, _PART // self.m)
+        for number, problem in enumerate(self.problems):
+            if isinstance(problem, PackedPerceptron):
+                self._pack_part("pack_bits", device.asarray(problem.bits), self.n, packed[number])
+                continue
+            for first in range(0, self.n, width):
+                part = device.asarray(np.ascontiguousarray(problem.patterns[:, first : first + width]))
+                self._pack_part("pack_columns", part, part.shape[1], packed[number, first:])
+        return packed
+
+    def _pack_part(self, name: str, given: Any, columns: int, packed: Any) -> None:
+        words, threads = self.layout.words, self.layout.threads
+        sizes = map(np.int32, (self.m, columns, words, threads))
+        kernel("chains", name)((-(-columns // 128), words * threads), (128,), (given, *sizes, packed))
+
+    def _cache(self) -> Any:
+        return self._levels(self.weights, self.instance_of)
+
+    def _levels(self, weights: Any, instance_of: Any) -> Any:
+        layout, k = self.layout, len(weights)
+        levels = self.cupy.empty((k, layout.slots, layout.threads), np.uint16)
+        sizes = map(np.int32, (self.n, layout.words, layout.threads, layout.slots, self.lattice.base))
+        place = kernel("chains", "place")
+        grid = (k, -(-layout.words * layout.threads // 128))
+        place(grid, (128,), (self.columns, instance_of, weights, *sizes, levels))
+        return levels
+
+    def prepare(self, sweeps: slice) -> Any:
+        """Round the potentials of these sweeps."""
+        return landscapes(self.plan.stages[sweeps], self.lattice)
+
+    def stabilities(self, weights: Array) -> Array:
+        """Return the stabilities of `weights`, computed from the patterns on the device."""
+        draws = len(weights) // len(self.instance_of)
+        with self.stream:
+            return self._stabilities(self._levels(self.cupy.asarray(weights), self.instance_of.repeat(draws)))
+
+    def _stabilities(self, levels: Any) -> Array:
+        counted = levels.reshape(len(levels), -1)[:, : self.m].get().astype(np.float64)
+        counted *= 2
+        counted += 2 * self.lattice.base - self.n - 2
+        counted /= np.sqrt(self.n)
+        return counted
+
+    def _problem(self) -> tuple[Any, ...]:
+        sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
+        return self.columns, *map(np.int32, sizes)
+
+    def _potentials(self, rounded: Any) -> tuple[Any, ...]:
+        return self.cupy.asarray(rounded.energies), self.cupy.asarray(rounded.kt)
+
+    def _energy(self, energy: Array, rounded: Any) -> Array:
+        return energy * rounded.unit + self.m * rounded.floor
+
+    def _more(self) -> tuple[Any, ...]:
+        return (self.outside,)
+
+    def _look(self) -> None:
+        if int(self.outside[0]):
+            raise ValueError(
+                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
+                "device tells apart: anneal patterns this correlated with device='cpu'."
+            )

@@ -1,0 +1,236 @@
+"""Patterns and potentials in fixed point, for the kernel that takes real-valued patterns.
+
+An entry x becomes the integer rint(x 2^q), with q as large as 32 bits allow for the worst weights; a stability is then
+the integer t = Σ x w - margin, exactly, and s - margin = c t with c = 2^-q/√n. The potential is approximated by one of
+the two forms of `kernels.energies`, in units of which `kt` make one kT; the walls and steep places of a potential are
+treated as in `samplers.landscape`, with the root mean square of a flip's step in place of the lattice step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.measure import Target
+from solspace.measure.potential import Potential
+from solspace.measure.potentials import Errors, Hinge, Log, Tau, Uniform
+from solspace.numerics.arrays import aligned
+from solspace.problem import Perceptron
+from solspace.samplers.annealing.integer_levels import WALL
+from solspace.samplers.annealing.schedules import Stage
+
+Array = NDArray[Any]
+PAD = 128
+"""Constraints are padded to a multiple of this many."""
+FINEST = float(1 << 16)
+"""Most units to a kT."""
+_ROOM = float(1 << 28)
+"""Largest energy of a constraint in units: eight of them are summed in 32 bits."""
+DEGREE = 6
+"""Of the polynomial h."""
+A, B, H, C = 0, 32, 64, 64 + DEGREE + 1
+"""Where the coefficients of a power form lie: A (32), B (32), h from its highest power down, c0, c1."""
+EXPONENT = 31
+"""Entry of A and B for the exponent 0: the kernel counts them by the exponent field of float32, modulo 32."""
+OCTAVES, CELLS, JUMPS = 31, 128, 4
+"""Octaves of t, cells in each, and most jumps of a potential in the cell form."""
+SIDE = OCTAVES * CELLS
+VALUE, SLOPE = 0, 2 * SIDE
+"""Where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; and these."""
+ZERO, WALLED, STEEP, JUMP = 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
+"""Energy at t = 0; height and slope beyond the ends of what is allowed; heights of the jumps."""
+
+
+class FixedPoint:
+    """The patterns of a problem in fixed point, fit for margins up to `margin` in absolute value.
+
+    >>> fixed = FixedPoint(Perceptron([[0.5, -1.5], [2.0, 1.0]]))
+    >>> (fixed.columns[:, :2] / 2 * fixed.resolution).tolist()
+    [[0.5, 2.0], [-1.5, 1.0]]
+    """
+
+    def __init__(self, problem: Perceptron, margin: float = 0.0) -> None:
+        self.problem, self.n, self.m = problem, problem.n, problem.m
+        sums = (np.abs(block).sum(axis=1, dtype=np.float64) for _, block in problem.blocks(problem.patterns.dtype))
+        reach = max(float(part.max()) for part in sums) + margin * np.sqrt(self.n)
+        reach = max(reach, 1e-200)
+        self.bits = int(np.floor(np.log2(((1 << 30) - self.n - 2) / reach)))
+        self.resolution = 2.0**-self.bits
+        """Value of the last bit of a pattern."""
+        self.unit = self.resolution / np.sqrt(self.n)
+        """Stability of t = 1."""
+        self.reach = int(reach / self.resolution) + self.n
+        """No |t| exceeds this."""
+        self.columns, self.step = self._round()
+
+    def _round(self) -> tuple[Array, float]:
+        """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
+        from solspace.samplers.kernels.columns import fix_columns
+
+        columns = aligned((self.n, PAD * -(-self.m // PAD)), np.int32)
+        square = fix_columns(self.problem.patterns, 2.0**self.bits, columns)
+        return columns, max(float(np.sqrt(square / (self.n * self.m))), 1.0)
+
+    def integer(self, margin: float) -> int:
+        """Return the smallest t that meets `margin`."""
+        return int(np.ceil(margin / self.unit))
+
+    def met_range(self, target: Target) -> tuple[int, int]:
+        """Return the first and the last Σ x w at which a constraint of `target` is met."""
+        return self.interval(lambda s: ~target.potential.violated(s), target.potential, "meets", target.margin)
+
+    def interval(self, inside: Any, potential: Potential, verb: str, margin: float = 0.0) -> tuple[int, int]:
+        """Return the first and the last t, counted from -margin, where `inside(s)` holds.
+
+        It may change at the potential's breakpoints and at the margin only, and must hold on one interval.
+        """
+        edges = np.unique([0.0, *potential.breakpoints])
+        middles = np.concatenate([[edges[0] - 1], (edges[1:] + edges[:-1]) / 2, [edges[-1] + 1]])
+        held = np.flatnonzero(inside(middles))
+        if len(held) == 0 or held[-1] - held[0] + 1 != len(held):
+            raise ValueError(f"what {verb} {potential} is not one interval of stabilities; annealing needs one.")
+        first, last = -self.reach, self.reach
+        closed = inside(edges)
+        if held[0] > 0:
+            place = (edges[held[0] - 1] + margin) / self.unit
+            first = int(np.ceil(place)) if closed[held[0] - 1] else int(np.floor(place)) + 1
+        if held[-1] < len(edges):
+            place = (edges[held[-1]] + margin) / self.unit
+            last = int(np.floor(place)) if closed[held[-1]] else int(np.ceil(place)) - 1
+        return first, last
+
+    def states(self, weights: Array, pad: int) -> Array:
+        """Return Σ x w for `weights` (k, n), exactly, (k, size) int32; `pad` where there is no constraint."""
+        from solspace.samplers.kernels.columns import find_states
+
+        states = aligned((len(weights), self.columns.shape[1]), np.int32)
+        find_states(self.columns.reshape(-1), weights, states)
+        states[:, self.m :] = pad
+        return states
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Potentials as the kernel takes them, one row for each stage.
+
+    `kt` units make one kT (zero at T = 0); a constraint's potential is energy · `unit`.
+    """
+
+    forms: Array
+    marks: Array
+    margins: Array
+    kt: Array
+    unit: Array
+
+
+def forms(stages: Sequence[Stage], fixed: FixedPoint, power: bool) -> Forms:
+    """Return the potentials of `stages` in the power form, or else in the cell form."""
+    made = [(power_form if power else cell_form)(stage, fixed) for stage in stages]
+    thermal = np.array([stage.temperature > 0 for stage in stages])
+    heat = np.array([stage.temperature if stage.temperature > 0 else 1.0 for stage in stages])
+    heat[np.isinf(heat)] = 0.0
+    scale = np.array([form.scale for form in made])
+    return Forms(
+        forms=np.array([form.coefficients for form in made], np.float32),
+        marks=np.array([form.marks for form in made], np.int64 if power else np.int32),
+        margins=np.array([fixed.integer(stage.margin) for stage in stages], np.int64),
+        kt=np.where(thermal, scale, 0.0),
+        unit=heat / scale,
+    )
+
+
+@dataclass(frozen=True)
+class Form:
+    """One potential: coefficients and marks for `kernels.energies`, and the units to a kT (to a U of 1 at T = 0)."""
+
+    coefficients: Array
+    marks: list[int]
+    scale: float
+
+
+def is_power(stage: Stage) -> bool:
+    """Tell whether the power form holds the potential of `stage`."""
+    return isinstance(stage.potential, (Tau, Log, Hinge, Errors, Uniform)) and np.isfinite(stage.temperature)
+
+
+def power_form(stage: Stage, fixed: FixedPoint) -> Form:
+    """Return the power form of a potential: linear below the edge, A[e] h(z) + B[e] above."""
+    potential, beta = stage.potential, 1 / stage.temperature if stage.temperature > 0 else 1.0
+    tau = potential.tau if isinstance(potential, Tau) else 0.0
+    powers = isinstance(potential, (Tau, Log))
+    base = fixed.unit * 2.0 ** np.arange(32)
+    factor = -beta * base**tau if powers else np.zeros(32)
+    offset = -beta * _power(base, tau) if powers else np.zeros(32)
+    steep = WALL / fixed.step
+    height, slope = {
+        Hinge: (0.0, beta * fixed.unit),
+        Errors: (beta, 0.0),
+        Uniform: (WALL, steep),
+    }.get(type(potential), (offset[0] + WALL, steep))
+    if tau > 0:
+        height, slope = min(height, beta / tau), min(slope, beta / tau * fixed.unit)
+    highest = max(height + slope * fixed.reach, np.abs(offset).max())
+    scale = min(FINEST, _ROOM / max(highest, 1e-300))
+    coefficients = np.zeros(C + 2)
+    turned = (np.arange(32) + EXPONENT) % 32
+    coefficients[A + turned], coefficients[B + turned] = scale * factor, scale * offset
+    coefficients[H:C] = _FIT @ _power(_NODES, tau)
+    coefficients[C:] = scale * height, -scale * slope
+    return Form(coefficients, [1 if powers else 0], scale)
+
+
+def _power(s: Array, tau: float) -> Array:
+    return np.expm1(tau * np.log(s)) / tau if tau > 0 else np.log(s)
+
+
+_NODES = 1.5 + 0.5 * np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
+_FIT = np.linalg.inv(np.vander(_NODES, DEGREE + 1))
+"""Values at the Chebyshev points of [1, 2] to the coefficients of a polynomial, highest first."""
+
+
+def cell_form(stage: Stage, fixed: FixedPoint) -> Form:
+    """Return the cell form of any potential: finite on one interval, with at most four jumps inside it."""
+    potential = stage.potential
+    alone = Stage(potential, stage.temperature)
+    first, last = fixed.interval(lambda s: np.isfinite(alone.energies(s)), potential, "is allowed by")
+    edges = np.unique(potential.breakpoints)
+    jumps = [(fixed.integer(edge), _jump(alone, edge)) for edge in edges if first < edge / fixed.unit < last]
+    jumps = [(place, height) for place, height in jumps if height != 0]
+    if len(jumps) > JUMPS:
+        raise ValueError(
+            f"{potential} jumps at {len(jumps)} breakpoints; on real-valued patterns {JUMPS} are possible."
+        )
+
+    def smooth(t: Array) -> Array:
+        inside = np.clip(t, first, last)
+        values = alone.energies(inside * fixed.unit)
+        # an end that is itself forbidden is approached from inside
+        values = np.where(
+            np.isfinite(values), values, alone.energies(np.clip(t, first + 1e-6, last - 1e-6) * fixed.unit)
+        )
+        return values - sum(height * (inside >= place) for place, height in jumps)
+
+    corners = np.append((2.0 ** np.arange(OCTAVES)[:, None] * (1 + np.arange(CELLS) / CELLS)).ravel(), 2.0**OCTAVES)
+    values = np.stack([smooth(corners), smooth(-corners)])
+    steep = WALL / fixed.step
+    used = corners <= 2 * fixed.reach
+    highest = np.abs(values[:, used]).max() + sum(abs(height) for _, height in jumps) + WALL + steep * fixed.reach
+    scale = min(FINEST, _ROOM / highest)
+    zero = smooth(np.zeros(1))
+    heights = [height for _, height in jumps] + [0.0] * (JUMPS - len(jumps))
+    coefficients = np.concatenate(
+        [values[:, :-1].ravel(), np.diff(values).ravel() / (1 << 16), zero, [WALL, steep], heights]
+    )
+    places = [place for place, _ in jumps] + [1 << 30] * (JUMPS - len(jumps))
+    return Form(scale * coefficients, [first, last, *places], scale)
+
+
+def _jump(stage: Stage, edge: float) -> float:
+    beside = edge + np.array([-1.0, 1.0]) * 1e-9 * (1 + abs(edge))
+    below, above = stage.energies(beside)
+    height = above - below
+    return float(height) if abs(height) > 1e-6 else 0.0

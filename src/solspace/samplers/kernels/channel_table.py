@@ -1,0 +1,164 @@
+"""Responses of potentials that have no closed form, read from a table instead of integrated for every constraint.
+
+A channel by quadrature costs some 25 to 50 µs for each constraint and sample. But in the scaled field x = ω/√V it is smooth:
+γ = √V g and c = V dg change over distances of order one near x = 0, and over distances of order x far from it. So they are
+tabulated on even grids of asinh x and log V, by rows of one V as a run comes to need them, and interpolated by six points
+either way. Every cell between two rows is tried at random points before it is used; where a potential has
+structure that the grid cannot follow, and outside of the grid, constraints are integrated as before.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solspace.measure.potential import Own, Potential
+from solspace.measure.potentials import Tau
+from solspace.system.threads import split
+
+Array = NDArray[Any]
+FIELD_STEP, VARIANCE_STEP = 0.02, 0.08
+"""Steps of asinh x and log V."""
+FIRST, LAST = -30.0, 2000.0
+"""The grid's first and last x."""
+REACH = 20.0
+"""Largest |ω| that is read from the table."""
+ACCURACY = 1e-6
+"""Largest error of γ and c, relative to 1 + their size, that a cell may show."""
+TRIALS = 24
+WORTHWHILE = 100
+"""Number of responses from which on a table pays."""
+
+
+class ResponseTable:
+    """γ and c of `potential` at inverse temperature `beta`; rows are added as variances ask for them.
+
+    >>> table, omega = ResponseTable(Tau(0.5), 2.0), np.array([[0.3], [1.1]], np.float32)
+    >>> g, dg = np.empty_like(omega), np.empty_like(omega)
+    >>> table.respond_into(omega, np.array([0.2], np.float32), (g, dg))
+    >>> exact, _ = Tau(0.5).derivatives(omega.astype(float), 0.2, 2.0)
+    >>> bool(np.abs(g - exact).max() < 1e-5)
+    True
+    """
+
+    def __init__(self, potential: Potential, beta: float) -> None:
+        self.potential, self.beta = potential, beta
+        start, end = np.arcsinh([FIRST, LAST])
+        self.grid = np.sinh(start + FIELD_STEP * np.arange(round((end - start) / FIELD_STEP) + 1))
+        self.rows: dict[int, Array] = {}
+        self.sound: dict[int, bool] = {}
+
+    def respond_into(self, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
+        """Write (g, dg) at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
+        from solspace.samplers.kernels import channel_table_loops as lookup
+
+        depth = np.log(variance.astype(np.float64)) / VARIANCE_STEP
+        cells = np.floor(depth).astype(int)
+        sound = self._prepare(np.unique(cells))
+        low = int(cells.min()) - 2
+        stack = np.array([self.rows[i] for i in range(low, int(cells.max()) + 4) if i in self.rows])
+        if variance.ndim == 1:
+            weights = _lagrange(depth - cells)
+            tables = np.array([w @ self._six(cell) for w, cell in zip(weights, cells)]).reshape(len(cells), 2, -1)
+            _by_rows(lookup.by_column, omega, variance, out, tables)
+        else:
+            missing = int(cells.max()) + 4 - low - len(stack)
+            if missing:
+                sound = dict.fromkeys(sound, False)
+            else:
+                _by_rows(lookup.by_element, omega, variance, out, stack, low, VARIANCE_STEP)
+        trusted = all(sound.values()) or np.isin(cells, [cell for cell, right in sound.items() if right])
+        self._mend(omega, variance, np.asarray(trusted), out)
+
+    def _prepare(self, cells: Array) -> dict[int, bool]:
+        """Add the rows that `cells` need, try the new ones, and return which can be trusted."""
+        for cell in cells:
+            if cell not in self.sound:
+                for i in range(cell - 2, cell + 4):
+                    if i not in self.rows:
+                        self.rows[i] = np.array(self._exact(self.grid, np.exp(VARIANCE_STEP * i))).reshape(-1)
+                self.sound[cell] = self._holds(int(cell))
+        return {int(cell): self.sound[cell] for cell in cells}
+
+    def _exact(self, x: Array, variance: float) -> tuple[Array, Array]:
+        g, dg = self.potential.derivatives(x * np.sqrt(variance), np.full(len(x), variance), self.beta)
+        return np.sqrt(variance) * g, variance * dg
+
+    def _holds(self, cell: int) -> bool:
+        """Return whether the table is right at random points of a cell."""
+        from solspace.samplers.kernels import channel_table_loops as lookup
+
+        random = np.random.default_rng(abs(cell))
+        share = random.uniform(0.3, 0.7)
+        width = np.exp(VARIANCE_STEP * (cell + share) / 2)
+        ends = np.arcsinh(np.clip([-REACH / width, REACH / width], FIRST, LAST))
+        near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.potential.breakpoints]
+        at = np.concatenate([np.sinh(random.uniform(ends[0], ends[1], TRIALS)), *near])
+        at = at[(at > self.grid[3]) & (at < self.grid[-4]) & (np.abs(at) * width < REACH)]
+        own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(2, -1)
+        exact = np.array(self._exact(at, width**2))
+        found = lookup.along(own, at, np.arcsinh(FIRST), FIELD_STEP)
+        return bool((np.abs(found - exact) <= ACCURACY * (1 + np.abs(exact))).all())
+
+    def _six(self, cell: int) -> Array:
+        return np.array([self.rows[i] for i in range(cell - 2, cell + 4)])
+
+    def _mend(self, omega: Array, variance: Array, sound: Array, out: tuple[Array, Array]) -> None:
+        """Integrate where the table has no answer."""
+        wide = np.broadcast_to(variance, omega.shape)
+        x = omega / np.sqrt(wide)
+        outside = (x <= self.grid[3]) | (x >= self.grid[-4]) | (np.abs(omega) > REACH)
+        poor = (~np.broadcast_to(sound, omega.shape) | outside) & np.isfinite(x)
+        if poor.any():
+            exact = self.potential.derivatives(omega[poor].astype(float), wide[poor].astype(float), self.beta)
+            out[0][poor], out[1][poor] = exact
+
+
+def _by_rows(kernel: Any, omega: Array, variance: Array, out: tuple[Array, Array], *tables: Any) -> None:
+    start = np.arcsinh(FIRST)
+
+    def part(first: int, last: int) -> None:
+        rows = slice(first, last)
+        own = variance if variance.ndim == 1 else variance[rows]
+        kernel(omega[rows], own, *tables, start, FIELD_STEP, out[0][rows], out[1][rows])
+
+    split(part, len(omega), max(1, (1 << 14) // omega.shape[1]))
+
+
+def _lagrange(share: Array) -> Array:
+    """Return the weights (k, 6) of the rows -2, …, 3 for a value at `share` (k,) of the way from row 0 to row 1."""
+    nodes = np.arange(-2, 4)
+    weights = np.ones((len(share), 6))
+    for i, node in enumerate(nodes):
+        for other in nodes[nodes != node]:
+            weights[:, i] *= (share - other) / (node - other)
+    return weights
+
+
+def by_quadrature(potential: Potential) -> bool:
+    """Return whether the channel of `potential` is integrated, having no closed form."""
+    if isinstance(potential, Own):
+        return not hasattr(potential.model, "channel")
+    if isinstance(potential, Tau):
+        return potential.tau > 0
+    return type(potential).channel is Potential.channel
+
+
+def table_for(potential: Potential, beta: float, omega: Array, variance: Array) -> ResponseTable | None:
+    """Return the table to read (g, dg) from, None where they are better computed."""
+    if omega.dtype != np.float32 or omega.size < WORTHWHILE or not by_quadrature(potential):
+        return None
+    if not (np.isfinite(variance).all() and (variance > 0).all()):
+        return None
+    try:
+        return _table(potential, beta)
+    except TypeError:  # an object that cannot be hashed
+        return None
+
+
+@lru_cache(maxsize=4)
+def _table(potential: Potential, beta: float) -> ResponseTable:
+    return ResponseTable(potential, beta)

@@ -1,0 +1,49 @@
+"""What the flip kernels take beside patterns and potentials: the sweeps to make, and the chains that make them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from solspace.numerics.arrays import Array
+
+
+class Sweeps(NamedTuple):
+    """Some sweeps of a call."""
+
+    key: np.uint64
+    """The call's key, from which all random numbers are made."""
+    first: int
+    """Number of the first of them."""
+    kt: Array
+    """(sweeps,) float64 kT in units of the energies, 0 at T = 0."""
+    orders: Array
+    """(sweeps, n) int32 sites in the order of their proposals."""
+    bath: Array
+    """(sweeps,) whether the heat bath decides rather than Metropolis."""
+    draw_at: Array
+    """(sweeps,) number of the draw that each ends in, or -1."""
+    solve: bool
+    """Whether to stop a chain at its first solution."""
+
+
+class Rows(NamedTuple):
+    """Some chains, a row for each: their state and what is recorded of them; all are written but `number` and `field`."""
+
+    number: Array
+    """(k,) numbers of the chains."""
+    field: Array
+    """(k, n) float64 h of the measure p(w) exp(⟨h, w⟩), or (0, 0): none. Does not count at T = 0."""
+    weights: Array
+    """(k, n) int8."""
+    draws: Array
+    """(k, draws, n) int8."""
+    accepted: Array
+    """(k, sweeps) int32 flips made."""
+    energy: Array
+    """(k, sweeps) int64 energy at the end, without the field's."""
+    solved_at: Array
+    """(k,) int64 sweep at which every constraint was first met, -1 so far."""
+    stopped: Array
+    """(k,) bool."""

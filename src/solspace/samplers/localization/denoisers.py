@@ -1,0 +1,170 @@
+"""The drift of stochastic localization: where the weights are on average, given the field.
+
+AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact
+one of a small problem, `problem.enumerate().posterior_mean`. Samples are columns, lanes; where several problems run
+together, problem i has the lanes i `each` … (i + 1) `each` - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from solspace.measure.priors import Prior
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.localization.pace import Pace
+from solspace.samplers.marginals import cpu, gpu
+from solspace.samplers.marginals.relaxation import Effort, Relaxation
+
+
+class Denoiser:
+    """What the loop and its integrators ask for. Arrays of columns may lie on a device."""
+
+    k: int
+    each: int
+    field: Any
+    """(n, width) h, moved by the integrators."""
+    mean: Any
+    """(n, width) mean of the weights at the field, as of the last call."""
+    damping: Array
+
+    @property
+    def instability(self) -> Array:
+        """(k,) λ; NaN where nothing is known of it."""
+        return np.full(self.k, np.nan)
+
+    def start(self) -> Effort:
+        """Make the first call, at zero field and time, for all samples."""
+        return self.relax(np.zeros(self.k), np.arange(self.k))
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Bring `mean` of the samples `lanes` up to their field and `time` (k,)."""
+        raise NotImplementedError
+
+    def spread(self) -> Any:
+        """Return the variances of the weights, (width,) or (n, width)."""
+        return np.maximum(1 - self.mean * self.mean, 0)
+
+    def widen(self, values: Array) -> Any:
+        """Return `values` (k,) for all columns of `mean`, 0 beyond `k`."""
+        return np.asarray(values, self.mean.dtype)
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n, (k,)."""
+        return np.einsum("ij,ij->j", self.mean, self.mean).astype(float) / len(self.mean)
+
+    def means(self) -> Array:
+        """Return the means (k, n) in double precision."""
+        return self.mean.T.astype(float)
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
+        """Return the weights (k, n) that the means stand for, and their stabilities (k, m) where they are at hand.
+
+        A sample without a direction (it diverged before its first step) is given the one that `random(j)` returns.
+        """
+        means = self.means()
+        for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
+            means[j] = random(int(j))
+        return prior.decode(means), None
+
+    def adopt(self, pace: Pace, lanes: Array) -> None:
+        """Go on at `pace` with the samples `lanes` (k,) of True."""
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays that the run's future depends on."""
+        return {"field": self.field, "mean": self.mean}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take up what `state` returned."""
+        self.field[...], self.mean[...] = state["field"], state["mean"]
+
+
+class MessagePassing(Denoiser):
+    """Message passing with warm starts: every call begins where the last one ended.
+
+    `tolerance` and `limit` (k,) may be changed between calls, and so may `damping` (k,).
+    """
+
+    STATE = ("damping", "patience", "tolerance", "limit")
+
+    def __init__(self, messages: cpu.Messages | gpu.GpuMessages, automatic: bool, pace: Pace) -> None:
+        self.messages, self.k, self.each, self.pace = messages, messages.k, messages.each, pace
+        self.field, self.mean = messages.field, messages.mean
+        self.relaxation = Relaxation(messages, pace.damping, automatic)
+        self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
+        self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
+
+    @property
+    def instability(self) -> Array:
+        """(k,) λ = α mean(Δ²) mean(g'²)."""
+        return self.messages.instabilities()
+
+    def start(self) -> Effort:
+        """Relax one sample of each problem at zero field, to a tighter tolerance, and give its messages to the others."""
+        first = np.arange(0, self.k, self.each)
+        effort = self.relaxation.run(1e-3 * self.tolerance, 10 * self.limit, first)
+        self.messages.share()
+        everyone = np.repeat(first, self.each)
+        self.damping[...], self.patience[...] = self.damping[everyone], self.patience[everyone]
+        return effort.of(everyone)
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Iterate to convergence."""
+        self.messages.time[...] = time
+        return self.relaxation.run(self.tolerance * self.pace.sharpness(self.instability), self.limit, lanes)
+
+    def spread(self) -> Any:
+        """Return the variances of the weights."""
+        return self.messages.spreads()
+
+    def widen(self, values: Array) -> Any:
+        """Return `values` (k,) for all columns."""
+        return self.messages.widen(values)
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n, (k,)."""
+        return self.messages.overlaps()
+
+    def means(self) -> Array:
+        """Return the means (k, n)."""
+        return self.messages.means()
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
+        """Return the weights and, where a device can tell, their stabilities."""
+        if isinstance(self.messages, gpu.GpuMessages) and prior.name == "binary":
+            return self.messages.signs(random)
+        return super().decoded(prior, random)
+
+    def adopt(self, pace: Pace, lanes: Array) -> None:
+        """Take up the tolerance, the limit and at least the damping of `pace`."""
+        self.tolerance[lanes], self.limit[lanes] = pace.tolerance, pace.limit
+        self.damping[lanes] = np.maximum(self.damping[lanes], pace.damping)
+
+    def state(self) -> dict[str, Array]:
+        """Return fields, messages and their damping."""
+        return {**self.messages.state(), **{name: getattr(self, name) for name in self.STATE}}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take up what `state` returned."""
+        self.messages.load(state)
+        for name in self.STATE:
+            getattr(self, name)[...] = state[name]
+
+
+class Function(Denoiser):
+    """A denoiser given as a function (field (k, n), time (k,)) -> mean (k, n)."""
+
+    def __init__(
+        self, problem: Perceptron, k: int, dtype: DTypeLike, function: Callable[[Array, Array], Array]
+    ) -> None:
+        self.k, self.each, self.function, self.damping = k, k, function, np.zeros(k)
+        self.field, self.mean = np.zeros((problem.n, k), dtype), np.zeros((problem.n, k), dtype)
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Evaluate the function."""
+        self.mean[:, lanes] = np.asarray(self.function(self.field[:, lanes].T, time[lanes])).T
+        return Effort.none(self.k)

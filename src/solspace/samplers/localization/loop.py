@@ -1,0 +1,105 @@
+"""The loop of stochastic localization: steps, records, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from solspace.measure.priors import Prior
+from solspace.numerics.arrays import Array
+from solspace.numerics.streams import generator
+from solspace.samplers.checkpoint import Checkpoint
+from solspace.samplers.localization.denoisers import Denoiser
+from solspace.samplers.localization.integrators import Integrator
+from solspace.samplers.localization.noise import GpuNoise, Noise
+from solspace.samplers.localization.pace import Clock
+from solspace.samplers.localization.record import Record
+from solspace.samplers.marginals.relaxation import Effort
+from solspace.system.progress import progress as progress_bar
+
+
+class Loop:
+    """All samples on their way from t = 0 to the final time, and the record of it.
+
+    `seeds` holds one seed for each problem, `noise` the streams of all samples.
+    """
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        clock: Clock,
+        advance: Integrator,
+        noise: Noise | GpuNoise,
+        seeds: Sequence[np.random.SeedSequence],
+    ) -> None:
+        self.denoiser, self.clock, self.advance, self.noise, self.seeds = denoiser, clock, advance, noise, seeds
+        self.diverged = np.zeros(denoiser.k, bool)
+        self.record = Record(means=denoiser.means)
+
+    @property
+    def alive(self) -> Array:
+        """(k,) True for samples that are still on their way."""
+        return self.clock.running & ~self.diverged
+
+    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, show: bool | None) -> None:
+        """Go to the end, from the checkpoint where there is one."""
+        state = store.load()
+        if state is not None:
+            self._load(state)
+        with progress_bar(1.0, "localizing", show) as bar:
+            while self.alive.any() or not len(self.record):
+                if len(self.record):
+                    self._step()
+                else:
+                    self._note(self.denoiser.start(), np.ones(self.denoiser.k, bool))
+                bar.advance(self._progress() - bar.done, f"|m|²/n = {np.nanmean(self.record.overlap[-1]):.4f}")
+                store.maybe_save(self._state)
+                if callback is not None:
+                    callback(self.record)
+
+    def _step(self) -> None:
+        alive = self.alive
+        steps = np.where(alive, self.clock.next_steps(self.denoiser.instability), 0.0)
+        lanes = np.flatnonzero(alive)
+        noise = self.noise.draw(lanes, self.clock.taken)
+        effort = self.advance(self.denoiser, self.clock.time, steps, noise, lanes)
+        self.clock.advance(steps)
+        self._note(effort, alive)
+
+    def _note(self, effort: Effort, alive: Array) -> None:
+        """Add a row to the record; let each sample go on at the pace that its instability asks for."""
+        instability = self.denoiser.instability
+        self.diverged |= effort.blown
+        self.record.add(
+            t=np.where(alive, self.clock.time, np.nan),
+            overlap=np.where(alive, self.denoiser.overlaps(), np.nan),
+            iterations=effort.iterations,
+            converged=np.where(alive, effort.converged, True),
+            instability=np.where(alive, instability, np.nan),
+        )
+        for pace, lanes in self.clock.change_pace(instability):
+            self.denoiser.adopt(pace, lanes)
+
+    def decoded(self, prior: Prior) -> tuple[Array, Array | None]:
+        """Return the weights (k, n) that the means stand for, and their stabilities where they are known already."""
+        return self.denoiser.decoded(prior, self._direction)
+
+    def _direction(self, lane: int) -> Array:
+        problem, j = divmod(lane, self.denoiser.each)
+        return generator(self.seeds[problem], j, 1).standard_normal(self.noise.n)
+
+    def _progress(self) -> float:
+        gone = np.log1p(self.clock.time) / np.log1p(self.clock.final)
+        return float(np.mean(np.where(self.diverged, 1.0, gone)))
+
+    def _state(self) -> dict[str, Array]:
+        record = {f"path_{name}": values for name, values in self.record.arrays().items()}
+        return {"diverged": self.diverged, **self.clock.state(), **self.denoiser.state(), **record}
+
+    def _load(self, state: dict[str, Array]) -> None:
+        self.diverged[...] = state["diverged"]
+        self.clock.load(state)
+        self.denoiser.load(state)
+        self.record.load({name[5:]: value for name, value in state.items() if name.startswith("path_")})

@@ -1,0 +1,1 @@
+"""Means and variances of the weights, given a field: message passing."""

@@ -1,0 +1,88 @@
+"""The constraints' response on a CUDA device: which targets it knows, and the table that it is read from.
+
+Every power law, tilted or not, and every step of the weight at the margin comes down to a function of one variable,
+tabulated once (`response_table`); `kernels/cuda/messages.cu` has the formulas that lead to it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from solspace.measure import Target
+from solspace.measure.channels import power_derivatives
+from solspace.measure.potentials import Errors, Hinge, Log, LogQuadratic, Uniform
+from solspace.measure.priors import Binary, Spherical
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+
+MIDDLE, SIDE, LEFT, RIGHT = 1024, 64, -4.0, 12.0
+"""Cells of the table's middle and of its sides, and where the middle begins and ends."""
+CONSTANTS = (("MIDDLE", MIDDLE), ("SIDE_CELLS", SIDE), ("EDGE_LEFT", f"{LEFT}f"), ("EDGE_RIGHT", f"{RIGHT}f"))
+"""What the kernels are compiled with."""
+
+
+def supported(problem: Perceptron, full: bool, dtype: DTypeLike) -> str:
+    """Return what keeps the problem from running on a device, as a sentence; empty if nothing does."""
+    target = problem.target
+    if not isinstance(target.prior, (Binary, Spherical)):
+        return f"On a device localize takes binary and spherical weights; got {target.prior}. Use device='cpu'."
+    if form(target) is None:
+        names = "uniform, log, LogQuadratic, hinge and errors"
+        return f"On a device localize takes the potentials {names}; got {target.potential}. Use device='cpu'."
+    if full:
+        return "On a device localize takes variances='scalar' only; give that, or use device='cpu'."
+    if np.dtype(dtype) != np.float32:
+        return "On a device localize works in float32; for float64 use device='cpu'."
+    return ""
+
+
+def form(target: Target) -> tuple[int, float, float, float] | None:
+    """Return the weight of a constraint as the kernel takes it: FORM, its two numbers, and the table's exponent.
+
+    >>> form(Target(potential="log", temperature=0.5))
+    (0, 0.0, 0.0, 2.0)
+    """
+    potential, beta = target.potential, target.beta
+    if isinstance(potential, Log):
+        return 0, 0.0, 0.0, beta
+    if isinstance(potential, Uniform) or (isinstance(potential, (Hinge, Errors)) and np.isinf(beta)):
+        return 0, 0.0, 0.0, 0.0
+    if isinstance(potential, LogQuadratic) and potential.quadratic >= 0:
+        return 1, beta * potential.linear, beta * potential.quadratic, beta
+    if isinstance(potential, Errors):
+        return 2, beta, float(-np.expm1(-beta)), 0.0
+    if isinstance(potential, Hinge):
+        return 3, beta, 0.0, 0.0
+    return None
+
+
+def response_table(target: Target) -> Array:
+    """Return ρ(x) and its slope, x = (ω - κ)/√V, as the device interpolates them: (cells, 2) float32.
+
+    The middle x = -4 .. 12 on an even grid; the far left as -x (ρ + x) and slope in -1/x; the far right as x ρ and
+    x² slope in 1/x. All are smooth, so that a cubic through four neighbours is exact to float32.
+    """
+    found = form(target)
+    assert found is not None
+    return _table(found[3])
+
+
+@lru_cache(maxsize=16)
+def _table(beta: float) -> Array:
+    middle = LEFT + (np.arange(MIDDLE + 3) - 1) * ((RIGHT - LEFT) / MIDDLE)
+    cells = (np.arange(SIDE + 3) - 1) / SIDE
+    # the outermost points stand in for x = ∓∞ and beyond, where the functions are even in 1/x to the order that counts
+    left, right = (np.maximum(np.abs(cells), 1e-3) / edge for edge in (-LEFT, RIGHT))
+    rows = []
+    for x, rule in ((middle, None), (-1 / left, "left"), (1 / right, "right")):
+        rho, slope = power_derivatives(np.ascontiguousarray(x[:, None], dtype=np.float64), 1.0, beta)
+        rho, slope = rho[:, 0], slope[:, 0]
+        if rule == "left":
+            rho = -x * (rho + x)
+        elif rule == "right":
+            rho, slope = x * rho, x * x * slope
+        rows.append(np.stack([rho, slope], axis=1))
+    return np.concatenate(rows).astype(np.float32)

@@ -1,0 +1,164 @@
+"""One AMP iteration on a device after another, and the columns that take part in it.
+
+Launches do not wait for each other, and their arguments are made once: six or eight launches of some microseconds each
+to an iteration. The device itself decides which columns have come to rest, as `relaxation.judge` does; the host looks
+every few iterations how many still move.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from solspace.measure.priors import Binary
+from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.cuda import Sizes, kernel
+from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
+from solspace.samplers.marginals.gpu_channel import CONSTANTS, form
+from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.marginals.gpu_state import State
+from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
+
+_ROWS, _STRIPS = 64, 8
+"""Rows of a block and how many of them it takes at a time."""
+_OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
+BURST = 2
+"""Iterations between two looks at the device."""
+
+
+class GpuColumns:
+    """`k` columns to each problem on their way to a fixed point: those of `state` themselves, or some of them."""
+
+    few = 0
+
+    def __init__(self, state: State, patterns: GpuPatterns, k: int) -> None:
+        self.state, self.patterns, self.k = state, patterns, k
+        self.whole = k == state.k and patterns is state.patterns
+        device, n, m, parts = state.cupy, state.n, state.m, patterns.parts
+        number = len(patterns)
+        self.width = number * k
+        self.strips = -(-m // _ROWS), -(-n // _ROWS)
+        self.layout = np.arange(self.width)
+        if self.whole:
+            arrays = [state.field, state.moment, *state.messages()]
+        else:
+            shapes = [(number, n, k), (self.width,), (number, n, k), (number, m, k), *[(self.width,)] * 3]
+            arrays = [device.empty(shape, np.float32) for shape in shapes]
+        self.field, self.moment, self.mean, self.g, self.variance, self.instability, self.spread = arrays
+        operand = np.uint16 if parts == 3 else np.float32
+        self.into, self.back = (device.empty((number, rows, parts * k), operand) for rows in (n, m))
+        self.forward, self.backward = (device.empty((number, rows, parts * k), np.float32) for rows in (m, n))
+        self.sums = [device.empty((max(self.strips), self.width), np.float32) for _ in range(3)]
+        self.precision, self.roughness, self.factor = (device.empty(self.width, np.float32) for _ in range(3))
+        self.floats = device.empty((6, self.width), np.float32)
+        self.whole_numbers = device.empty((3, self.width), np.int32)
+        self.chosen = device.empty(self.width, np.int32)
+        self._arguments()
+
+    def _arguments(self) -> None:
+        """Lay out the launches of an iteration: (kernel, grid, block, arguments)."""
+        own, n, m, k, width = self.state, self.state.n, self.state.m, self.k, self.width
+        kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
+        binary = isinstance(own.target.prior, Binary)
+        scale, alpha, margin = 1 / np.sqrt(n), m / n, own.target.margin
+        tolerance, cap, patient, weight, best, residual = self.floats
+        count, outcome, moving = self.whole_numbers
+        slopes, squares, extra = self.sums
+        constants: Sizes = (
+            ("PARTS", self.patterns.parts), ("FORM", kind), ("ROWS", _ROWS), ("STRIPS", _STRIPS), *CONSTANTS, *_OUTCOMES
+        )  # fmt: skip
+
+        def launch(name: str, strips: int, *arguments: Any) -> Any:
+            found = kernel("messages", name, constants)
+            grid, block = ((-(-width // 32), strips), (32, _STRIPS)) if strips else ((-(-width // 128),), (128,))
+            typed = tuple(_typed(value) for value in arguments)
+            return lambda: found(grid, block, typed)
+
+        above, below = self.strips
+        self.split = launch("split", below, self.mean, n, k, width, self.into)
+        respond = launch(
+            "respond", above, self.forward, scale, margin, first, second, self.variance, weight, own.table, m, k, width,
+            self.g, self.back, slopes, squares,
+        )  # fmt: skip
+        precisions = launch(
+            "precisions", 0, slopes, squares, above, alpha, self.moment, m, width, self.precision, self.roughness
+        )
+        if binary:
+            estimate = [
+                launch("estimate", below, self.backward, scale, self.field, self.precision, weight, n, k, width, self.mean,
+                       self.into, *self.sums)
+            ]  # fmt: skip
+        else:
+            estimate = [
+                launch("tilt", below, self.backward, scale, self.field, self.precision, n, k, width, self.mean, extra),
+                launch("norms", 0, extra, below, n, width, self.factor),
+                launch(
+                    "shrink", below, self.backward, self.factor, weight, n, k, width, self.mean, self.into, *self.sums
+                ),
+            ]
+        floor = VARIANCE_FLOOR / n if binary else TINY
+        control = launch(
+            "control", 0, *self.sums, below, n, width, self.moment, alpha, floor, TOSSING, self.roughness, tolerance, cap,
+            patient, self.variance, self.instability, self.spread, weight, best, residual, count, outcome, moving,
+        )  # fmt: skip
+        self.launches = (respond, precisions), (*estimate, control)
+        self.moves = [
+            (kernel("messages", "move", constants), (-(-width // 32), -(-rows // _ROWS)), whole, part, rows, fill)
+            for whole, part, rows, fill in (
+                (own.field, self.field, n, 0.0), (own.moment, self.moment, 1, 1.0), (own.mean, self.mean, n, 0.0),
+                (own.g, self.g, m, 0.0), (own.variance, self.variance, 1, 1.0),
+                (own.instability, self.instability, 1, 0.0), (own.spread, self.spread, 1, 1.0),
+            )
+        ]  # fmt: skip
+
+    @property
+    def lanes(self) -> Array:
+        """Which columns of the whole are on their way here."""
+        return self.layout[self.layout >= 0]
+
+    def begin(self, layout: Array, terms: Terms) -> None:
+        """Take up the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
+        self.layout = layout
+        there = layout >= 0
+        weight = np.where(there, 1 - terms.damping, 0.0)
+        numbers = [terms.tolerance, terms.cap, terms.patient, weight, terms.best, np.zeros(self.width)]
+        self.floats.set(np.array(numbers, np.float32))
+        moving = np.full(self.width, int(there.sum()))
+        self.whole_numbers.set(np.array([terms.count, np.where(there, MOVING, CONVERGED), moving], np.int32))
+        if not self.whole:
+            self.chosen.set(layout.astype(np.int32))
+            self._move(self.moves, back=False)
+        self.split()
+
+    def _move(self, moves: Any, back: bool) -> None:
+        for found, grid, whole, part, rows, fill in moves:
+            sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
+            found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
+
+    def iterate(self) -> int:
+        """Make some iterations of all columns that still move; wait for the device and return how many do."""
+        above, below = self.launches
+        for _ in range(BURST):
+            self.patterns.product(self.into, self.forward, transposed=False)
+            for launch in above:
+                launch()
+            self.patterns.product(self.back, self.backward, transposed=True)
+            for launch in below:
+                launch()
+        return int(self.whole_numbers[2, :1].get()[0])
+
+    def end(self) -> Ending:
+        """Give the columns back to the whole."""
+        if not self.whole:
+            self._move(self.moves[2:], back=True)
+        there = self.layout >= 0
+        count, outcome, _ = self.whole_numbers.get()
+        *_, best, residual = self.floats.get()
+        return Ending(outcome[there], count[there], best[there], residual[there])
+
+
+def _typed(value: Any) -> Any:
+    if isinstance(value, (int, np.integer)):
+        return np.int32(value)
+    return np.float32(value) if isinstance(value, (float, np.floating)) else value

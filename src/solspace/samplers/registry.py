@@ -1,0 +1,173 @@
+"""The samplers by name: what each takes, returns and needs. Whoever offers samplers reads this table and keeps no list.
+
+`SAMPLERS["tau"].draw(problem, 16, rng=1, n_sweeps=200)` is `ss.anneal(problem, 16, 200, schedule="tau", rng=1)`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from solspace.info import AnnealingInfo, Info, LocalizationInfo
+from solspace.measure import Target
+from solspace.numerics.streams import RNG
+from solspace.problem import Perceptron
+from solspace.samplers.annealing import anneal, lots, schedules
+from solspace.samplers.localization import localize
+from solspace.samplers.options import Options
+from solspace.samples import Samples
+from solspace.system.names import unknown
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Problems of one shape, kind of patterns and target that a device takes together, and what is asked of all.
+
+    `problems` is called when their turn comes; `tag` is for whoever made the parcel.
+    """
+
+    problems: Callable[[], Sequence[Perceptron]]
+    seeds: Sequence[RNG]
+    n_samples: int
+    options: Mapping[str, Any]
+    tag: Any = None
+
+
+Made = Iterator[tuple[Parcel, "list[Samples] | Exception"]]
+Shapes = Iterable[tuple[int, int, Mapping[str, Any]]]
+"""(n, m, options) of what will come, so that it can be compiled ahead."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A named sampler."""
+
+    name: str
+    about: str
+    """What it does, in a line of help."""
+    size: int
+    """Weights of the instance that it is shown on where nobody says how many."""
+    function: Callable[..., Any]
+    """(problem or problems, n_samples, rng=…, **options) -> Samples or a list of them."""
+    info: type[Info]
+    """What it tells about a run."""
+    work: Callable[[int, int, int, Mapping[str, Any]], float]
+    """(n, m, n_samples, options) -> number of elementary operations, up to a constant: the shape of the cost."""
+    options: Options
+    lacks: Callable[[int, Target], str]
+    """(n, target) -> what keeps the sampler from working there, as a sentence; empty if nothing does."""
+    any_patterns: bool = True
+    """Whether it is meant for a user's own data."""
+    version: int = 1
+    """Raised when its results change; old rows then stay in a store but no longer count."""
+    feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
+    """(parcels, samples in all, shapes of ±1 patterns among them) -> each parcel with its samples or the error it met,
+    in any order, many at once on a device."""
+    on_device: Callable[[Perceptron, Mapping[str, Any]], bool] = lambda problem, options: True
+    """(problem, options) -> whether `feed` can do what is asked for; elsewhere the sampler says what it cannot do."""
+    anywhere: bool = False
+    """Whether samples are the same on every device: then a result made on one stands for all."""
+
+    def draw(self, problem: Perceptron, n_samples: int, rng: RNG = None, **options: Any) -> Samples:
+        """Return samples of one problem."""
+        return self.function(problem, n_samples, rng=rng, **options)
+
+    def check(self, n: int, target: Target) -> None:
+        """Raise a sentence where the sampler cannot work on `n` weights under `target`."""
+        lacking = self.lacks(n, target)
+        if lacking:
+            raise ValueError(lacking)
+
+
+def find(name: str) -> Sampler:
+    """Return the sampler called `name`.
+
+    >>> find("tau").options["mode"].choices
+    ('sample', 'solve')
+    """
+    if name not in SAMPLERS:
+        raise unknown("sampler", name, SAMPLERS)
+    return SAMPLERS[name]
+
+
+def _exact(problem: Perceptron, n_samples: int, rng: RNG = None, progress: bool | None = None) -> Samples:
+    return Samples.of(problem, problem.enumerate().sample(n_samples, rng), Info(sampler="exact"))
+
+
+def _lacks_exact(n: int, target: Target) -> str:
+    if n <= 20 and target.prior.name == "binary":
+        return ""
+    return (
+        f"sampler 'exact' needs binary weights and n <= 20, since it enumerates all of them; got n = {n}, "
+        f"{target.prior} weights."
+    )
+
+
+def _lacks_annealing(n: int, target: Target) -> str:
+    if target.prior.name == "binary":
+        return ""
+    return f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights."
+
+
+def _localizes_on_device(problem: Perceptron, options: Mapping[str, Any]) -> bool:
+    asked = {name: options.get(name, option.default) for name, option in localize.OPTIONS.items()}
+    return localize.place(problem, asked | {"device": "auto"}, own=False) == "gpu"
+
+
+def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+    for parcel in parcels:
+        made: list[Samples] | Exception
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a sweep crosses thresholds on purpose: what was met is in the info
+                given = parcel.problems(), parcel.n_samples, list(parcel.seeds)
+                made = localize.localize(*given, progress=False, **parcel.options)
+        except Exception as error:
+            made = error
+        yield parcel, made
+
+
+def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, schedule: str) -> Made:
+    for mode in anneal.MODES:
+        lots.warm({(n, m) for n, m, asked in shapes if asked.get("mode", "sample") == mode}, samples, mode == "solve")
+
+    def lot(parcel: Parcel) -> lots.Lot:
+        plan = anneal.planner(schedule=schedule, **parcel.options)
+        return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, tag=parcel)
+
+    return ((given.tag, made) for given, made in lots.flow(map(lot, parcels), samples))
+
+
+def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
+    return float(n) * m * k * (options.get("n_sweeps", schedules.DEFAULT_SWEEPS) + options.get("n_extra", 0))
+
+
+def _annealer(name: str, about: str) -> Sampler:
+    return Sampler(
+        name, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
+        _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), anywhere=True,
+    )  # fmt: skip
+
+
+SAMPLERS: dict[str, Sampler] = {
+    sampler.name: sampler
+    for sampler in (
+        Sampler(
+            "asl", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
+            localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, localize.OPTIONS,
+            lambda n, target: "", version=2, feed=_localize_parcels, on_device=_localizes_on_device,
+        ),
+        _annealer("tau", "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights"),
+        _annealer(
+            "temperature",
+            "Metropolis with the temperature annealed to 0 on the hinge (or errors) potential; for comparison",
+        ),
+        Sampler(
+            "exact", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
+            lambda n, m, k, options: 2.0**n * m, {}, _lacks_exact, any_patterns=False,
+        ),
+    )
+}  # fmt: skip
