@@ -24,10 +24,11 @@ from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
 from solspace.experiments import cluster as cluster_module
-from solspace.experiments import device, runner, samplers
+from solspace.experiments import device, runner
 from solspace.experiments.executors import EXECUTORS
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task, run
+from solspace.samplers.registry import SAMPLERS
 from solspace.store import Result, Store
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -246,18 +247,18 @@ def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
 def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed by shape, drawn many at a time, one bad task among them: the same rows."""
     asked: list[set[tuple[int, int]]] = []
-    exact = samplers.SAMPLERS["exact"]
+    exact = SAMPLERS["exact"]
 
-    def many(batches: Any, tasks: Any) -> Iterator[tuple[Any, Any]]:
-        for number, batch in enumerate(batches):
-            problems = batch.drawn()
+    def feed(parcels: Any, samples: int, shapes: Any) -> Iterator[tuple[Any, Any]]:
+        assert samples == 2 * 40
+        for number, parcel in enumerate(parcels):
+            problems = parcel.problems()
             asked.append({(problem.n, problem.m) for problem in problems})
             assert len(problems) <= 15
-            assert len(tasks) == 40
-            drawn = [exact.draw(problem, 2, task.seed, {}) for problem, task in zip(problems, batch.tasks)]
-            yield batch, ValueError("a lot that fails") if number == 1 else drawn
+            drawn = [exact.draw(problem, parcel.n_samples, seed) for problem, seed in zip(problems, parcel.seeds)]
+            yield parcel, ValueError("a lot that fails") if number == 1 else drawn
 
-    monkeypatch.setitem(samplers.SAMPLERS, "exact", dataclasses.replace(exact, draw_many=many))
+    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=feed))
     monkeypatch.setattr(runner, "packs", lambda task: True)
     monkeypatch.setattr(device, "CHAINS", 15)
     path = tmp_path / "runs.db"

@@ -17,7 +17,7 @@ from killing import SPEC, all_gone, children, comparable, driver, rows_in, wait_
 
 import solspace as ss
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 ROWS = 400
 
 
