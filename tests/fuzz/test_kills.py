@@ -37,7 +37,7 @@ def test_drivers_killed(
     tally: Counter[str],
 ) -> None:
     """Ten kills of each sweep at random moments, then one that is let through."""
-    for seed in range(budget(1, 10) if executor == "processes" else budget(0, 4)):
+    for seed in range(budget(1, 5) if executor == "processes" else budget(0, 2)):
         path, moment = tmp_path / f"{seed}.db", random.Random(seed)
         for kill in range(10):
             _kill_once(path, executor, moment, anywhere=kill % 5 == 4)
@@ -72,7 +72,7 @@ def test_workers_killed(
     tally: Counter[str],
 ) -> None:
     """Two kills of a worker in each sweep, which goes on by itself: it starts another."""
-    for seed in range(budget(0, 10)):
+    for seed in range(budget(0, 5)):
         path, moment = tmp_path / f"{seed}.db", random.Random(seed)
         process = driver(path, executor, n_workers=2)
         for goal in (moment.randint(1, 100), moment.randint(101, 250)):
