@@ -4,6 +4,8 @@ The lock sits on a file of its own beside the thing it protects, never on the th
 file, and POSIX drops them all when anybody in the process closes it. Who holds it is written into a second file, since
 releases of filelock differ in whether a contender empties the first. Both may lie there without being held: after a
 kill, and the lock's own file always, since to remove it lets two processes lock two files of one name.
+
+`try_lock` locks a file that is open already, for a writer's temporary file: there is no path to agree on beforehand.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import datetime
 import os
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,3 +60,30 @@ class Lock:
         if self._lock.is_locked:
             self._holder.unlink(missing_ok=True)
             self._lock.release()
+
+
+def try_lock(file: int) -> bool:
+    """Lock the open file `file` until it is closed; return False where another process holds it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(file, 1 << 20, os.SEEK_SET)  # a byte past the content, which others must be able to read
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+            os.lseek(file, 0, os.SEEK_SET)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_current(file: int, path: Path) -> bool:
+    """Return whether the open file `file` is still the one at `path`: its last holder may have removed it."""
+    if sys.platform == "win32":
+        return True
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    return False
