@@ -92,9 +92,13 @@ class Store:
         try:
             with explaining(self.path):
                 self._db, self._verified, mended = _opened(self.path, write)
-            self.mended = self._withdraw_all() if mended else None
         except BaseException:
             self._unlock()
+            raise
+        try:
+            self.mended = self._withdraw_all() if mended else None
+        except BaseException:
+            self.close()
             raise
 
     def _unlock(self) -> None:
