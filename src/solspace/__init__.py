@@ -10,10 +10,15 @@ Names are loaded when first used, so that `import solspace` stays light.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from solspace._version import __version__
+
+# Numba reads `.numba_config.yaml` in the current folder, and a cache that it names is unpickled: code from that folder.
+# What the environment says goes before, and the empty word is Numba's own default.
+os.environ.setdefault("NUMBA_CACHE_DIR", "")
 
 if TYPE_CHECKING:
     from solspace import data

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.streams import generator
 from solspace.samples import Samples
+from solspace.system.checks import instance, optional
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -134,6 +135,10 @@ def diagnose(samples: Samples, prediction: Prediction | None = None) -> Report:
     >>> diagnose(samples, ss.predict(problem.target, 0.3)).fair
     True
     """
+    from solspace.theory.prediction import Prediction
+
+    instance(Samples)("samples", samples)
+    optional(instance(Prediction))("prediction", prediction)
     judged = samples.solved | (not samples.target.potential.hard)
     stabilities, chain = samples.stabilities[judged], _chains(samples)[judged]
     report: dict[str, Any] = {"n_samples": len(samples), "n_solved": int(samples.solved.sum())}

@@ -114,7 +114,10 @@ class Samples:
         return cls(**main, target=Target.from_dict(meta["target"]), info=told)
 
     def to_arviz(self) -> Any:
-        """Return an ArviZ `InferenceData` with `weights` and `overlap`, chains and draws as the sampler made them."""
+        """Return `weights` and `overlap` for ArviZ, chains and draws as the sampler made them.
+
+        An `InferenceData` with ArviZ 0.x, a `DataTree` with ArviZ 1.x; `["posterior"]` finds the group in both.
+        """
         try:
             import arviz
         except ImportError:
@@ -124,7 +127,9 @@ class Samples:
         weights = self.weights.reshape(*shape, self.n)
         reference = weights[:, :1].astype(float)
         overlap = np.einsum("cdn,cn->cd", weights.astype(float), reference[:, 0]) / self.n
-        return arviz.from_dict(posterior={"weights": weights, "overlap": overlap})
+        groups = {"posterior": {"weights": weights, "overlap": overlap}}
+        # ArviZ 1 takes the groups as one mapping, ArviZ 0 each by its name.
+        return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
 
 
 def _plain(value: Any) -> Any:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import solspace as ss
 
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FOR_DEVELOPERS = ("test", "docs", "bench", "dev")
+HOLDERS = packages_distributions()
 HEAVY = ["matplotlib", "cupy", "dask", "panel", "bokeh", "numba", "sklearn", "pandas", "arviz", "rich", "typer"]
 
 
@@ -35,7 +44,52 @@ def test_public_names_exist_and_are_listed():
 
 
 def test_layers():
-    pytest.importorskip("importlinter")
-    linter = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True)
+    """The contracts of pyproject.toml, by import-linter itself: in whatever folder the tests are started."""
+    linter = shutil.which("lint-imports", path=Path(sys.executable).parent)
+    assert linter, "import-linter is in the extra `test`"
+    done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+def test_every_import_is_declared():
+    """What is imported anywhere in the package, at whatever moment, is a dependency or in an extra for users."""
+    imported = {name for path in (ROOT / "src").rglob("*.py") for name in imports(path)}
+    foreign = imported - sys.stdlib_module_names - {"solspace"}
+    assert {"numpy", "llvmlite", "distributed", "tornado"} <= foreign
+    undeclared = {name for name in foreign if not distributions(name) & declared()}
+    assert not undeclared
+
+
+def imports(path):
+    """Return the top-level names that a module imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").partition(".")[0]
+
+
+def distributions(name):
+    """Return the projects that hold a module, by the names that pyproject.toml gives them."""
+    if name.startswith("cupy"):  # seldom installed, under a name for each CUDA
+        return {"cupy-cuda12x"}
+    return {project.lower() for project in HOLDERS.get(name, [name])}
+
+
+def declared():
+    extras = PROJECT["optional-dependencies"]
+    groups = [PROJECT["dependencies"], *(extras[extra] for extra in extras if extra not in FOR_DEVELOPERS)]
+    return {re.split(r"[\[<>=;]", entry)[0].lower() for group in groups for entry in group}
+
+
+def test_every_dependency_has_a_lowest_version():
+    """CI installs the lowest ones and runs tests with them; without a bound it would take the first release ever."""
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for entry in (entry for group in groups for entry in group if not entry.startswith("solspace[")):
+        assert ">=" in entry, entry
+
+
+def test_no_test_is_skipped_for_a_missing_library():
+    """What the tests need is in the extra `test`: that it does not import is a failure."""
+    word = "import" + "orskip"
+    assert not [path.name for path in (ROOT / "tests").rglob("*.py") if word in path.read_text(encoding="utf-8")]

@@ -52,6 +52,7 @@ def test_own_structured_data_gets_no_prediction(tmp_path):
     assert done.stdout
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_samples(tmp_path):
     arguments = ["sample", "--sampler", "tau", "--n", "1501", "--alpha", "0.4", "--samples", "8", "--sweeps", "8000"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"

@@ -33,6 +33,7 @@ def blocks(page, language="python"):
     return [code for given, _, code in BLOCK.findall(page.read_text(encoding="utf-8")) if given == language]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

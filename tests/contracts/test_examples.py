@@ -10,6 +10,8 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
+pytestmark = pytest.mark.slow
+
 
 def processor_time() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

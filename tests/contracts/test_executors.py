@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import pickle
-import random
 import signal
 import subprocess
 import sys
@@ -15,36 +14,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client
+from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
-from solspace.experiments import device, runner, samplers
+from solspace.experiments import cluster as cluster_module
+from solspace.experiments import device, runner
 from solspace.experiments.executors import EXECUTORS
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task, run
-from solspace.store import Result, Store, StoreError
+from solspace.samplers.registry import SAMPLERS
+from solspace.store import Result, Store
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-SPEC: dict[str, Any] = {
-    "n": [9, 13], "alpha": [0.3, 0.5], "sampler": "exact", "n_samples": 2, "instances": 100,
-    "keep": ["weights", "stabilities"],
-}  # fmt: skip
-"""400 tasks of a few milliseconds; some have no solution, so that failures are compared too."""
-
-
-def comparable(path: Path) -> dict[str, Any]:
-    """Everything about the rows of a store but when, where and how fast they were made; no row twice."""
-    rows: dict[str, Any] = {}
-    with Store(path) as store:
-        assert store._db.execute("SELECT COUNT(*) FROM results").fetchone()[0] == sum(store.count().values())
-        for row in store.rows(arrays=True):
-            assert row.key not in rows
-            arrays = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in row.arrays.items()}
-            rows[row.key] = (row.status, row.task, row.values, arrays, row.error, row.seed, row.version)
-    return rows
 
 
 @pytest.fixture(scope="module")
@@ -57,78 +44,13 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return rows
 
 
-def driver(path: Path, executor: str = "processes", **options: Any) -> subprocess.Popen[str]:
-    """Start the sweep as a user's script would, without a guard around it."""
-    script = f"import solspace as ss; ss.sweep(ss.Spec(**{SPEC!r}), {str(path)!r}, {executor!r}, **{options!r})"
-    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def rows_in(path: Path) -> int:
-    try:
-        with Store(path) as store:
-            return sum(store.count().values())
-    except StoreError:
-        return 0
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition() and process.poll() is None:
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
-
-
-def stat_of(pid: str | int) -> list[str]:
-    """Return state, parent, ... of a process; ['Z', '0'] when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ["Z", "0"]
-
-
-def children(pid: int) -> list[int]:
-    everyone = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [int(one) for one in everyone if stat_of(one)[1] == str(pid)]
-
-
-def all_gone(pids: list[int]) -> bool:
-    return all(stat_of(pid)[0] == "Z" for pid in pids)
-
-
-@linux
-def test_ten_kills_at_random_moments(tmp_path: Path, reference: dict[str, Any]) -> None:
-    path = tmp_path / "runs.db"
-    moment = random.Random(time.time_ns())
-    for kill in range(10):
-        before = rows_in(path)
-        process = driver(path, n_workers=2)
-        if kill % 5 == 4:
-            time.sleep(moment.uniform(0, 1.0))  # anywhere, also before the workers are there
-        else:
-            goal = before + moment.randint(1, 35)
-            wait_for(lambda: rows_in(path) >= goal, process)  # noqa: B023
-            time.sleep(moment.uniform(0, 0.02))
-        workers = children(process.pid)
-        process.kill()
-        process.communicate()
-        end = time.monotonic() + 10
-        while not all_gone(workers):
-            assert time.monotonic() < end, "workers outlive their driver"
-            time.sleep(0.01)
-    assert rows_in(path) < 400, "the sweep ended before the last kill: nothing was tested"
-    process = driver(path, n_workers=2)
-    _, message = process.communicate()
-    assert process.returncode == 0, message
-    assert comparable(path) == reference
-
-
 @linux
 def test_killed_workers_cost_nothing(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
     process = driver(path, n_workers=2)
     for goal in (20, 150):
         wait_for(lambda: rows_in(path) >= goal, process)  # noqa: B023
-        os.kill(random.choice(children(process.pid)), signal.SIGKILL)
+        os.kill(children(process.pid)[0], signal.SIGKILL)
     _, message = process.communicate()
     assert process.returncode == 0, message
     assert comparable(path) == reference
@@ -150,8 +72,6 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, reference: dict[str, Any]) ->
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_every_executor_gives_the_serial_rows(tmp_path: Path, reference: dict[str, Any], executor: str) -> None:
-    if executor == "dask":
-        pytest.importorskip("distributed", reason="dask.distributed is not installed")
     path = tmp_path / "runs.db"
     results = ss.sweep(ss.Spec(**{**SPEC, "instances": 5}), path, executor=executor, n_workers=2)
     rows = comparable(path)
@@ -161,9 +81,8 @@ def test_every_executor_gives_the_serial_rows(tmp_path: Path, reference: dict[st
 
 
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A real scheduler and real workers, each a process of its own, as on a cluster."""
-    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]], Callable[[], None]]]:
+    """A real scheduler and real workers, each a process of its own, as on a cluster; and a way to start another."""
     file = folder / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard", "--scheduler-file", str(file)]
     processes: list[subprocess.Popen[bytes]] = []
@@ -172,14 +91,17 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
         line = [part.format(role) for part in command] + list(options)
         processes.append(subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
+    def start_worker() -> None:
+        start("worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(folder))
+
     try:
         start("scheduler", "--host", "127.0.0.1", "--port", "0")
         for _ in range(workers):
-            start("worker", "--nthreads", "1", "--no-nanny", "--local-directory", str(folder))
+            start_worker()
         while not file.exists() or not file.read_text():
             assert processes[0].poll() is None
             time.sleep(0.05)
-        yield json.loads(file.read_text())["address"], processes
+        yield json.loads(file.read_text())["address"], processes, start_worker
     finally:
         for process in processes:
             process.kill()
@@ -188,7 +110,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
 
 def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
-    with cluster(tmp_path, workers=2) as (address, processes):
+    with cluster(tmp_path, workers=2) as (address, processes, _):
         process = driver(path, "dask", scheduler=address)
         wait_for(lambda: rows_in(path) >= 20, process)
         processes[2].kill()
@@ -199,7 +121,7 @@ def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str,
 
 def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    with cluster(tmp_path, workers=1) as (address, processes):
+    with cluster(tmp_path, workers=1) as (address, processes, _):
         process = driver(path, "dask", scheduler=address)
         wait_for(lambda: rows_in(path) >= 10, process)
         processes[0].kill()
@@ -207,6 +129,37 @@ def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
     assert process.returncode != 0
     assert "run the same command again" in message
     assert 10 <= rows_in(path) < 400
+
+
+def test_dask_without_workers_says_so_and_goes_on_when_one_comes(tmp_path: Path, reference: dict[str, Any]) -> None:
+    path = tmp_path / "runs.db"
+    with cluster(tmp_path, workers=1) as (address, processes, start_worker):
+        process = driver(path, "dask", scheduler=address)
+        wait_for(lambda: rows_in(path) >= 10, process)
+        processes[1].kill()
+        words = next(line for line in process.stderr if "no Dask worker is connected" in line)  # type: ignore[union-attr]
+        assert f"start some with: dask worker {address}. Ctrl-C ends; what is done is in the store" in words
+        assert process.poll() is None
+        start_worker()
+        _, message = process.communicate(timeout=120)
+        assert process.returncode == 0, message
+    assert comparable(path) == reference
+
+
+def test_a_deserted_local_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_PATIENCE", 0.0)
+    deserted = SimpleNamespace(status="running", nthreads=dict, scheduler=SimpleNamespace(address="tls://here"))
+    with pytest.raises(ConnectionError, match="Results so far are in the store: run the same command again"):
+        cluster_module._Flights(deserted, local=True).receive()
+
+
+def test_the_local_cluster_takes_work_from_its_own_sweep_only() -> None:
+    with cluster_module._local(1) as (address, key):
+        assert address.startswith("tls://127.0.0.1:")
+        with pytest.raises(TypeError, match="TLS expects a `ssl_context`"):
+            Client(address, timeout="5s", set_as_default=False)
+        with Client(address, timeout="30s", set_as_default=False, security=key) as client:
+            assert client.submit(sum, [1, 2]).result() == 3
 
 
 def test_a_failure_is_a_row_and_can_be_retried(tmp_path: Path) -> None:
@@ -294,18 +247,18 @@ def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
 def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed by shape, drawn many at a time, one bad task among them: the same rows."""
     asked: list[set[tuple[int, int]]] = []
-    exact = samplers.SAMPLERS["exact"]
+    exact = SAMPLERS["exact"]
 
-    def many(batches: Any, tasks: Any) -> Iterator[tuple[Any, Any]]:
-        for number, batch in enumerate(batches):
-            problems = batch.drawn()
+    def feed(parcels: Any, samples: int, shapes: Any) -> Iterator[tuple[Any, Any]]:
+        assert samples == 2 * 40
+        for number, parcel in enumerate(parcels):
+            problems = parcel.problems()
             asked.append({(problem.n, problem.m) for problem in problems})
             assert len(problems) <= 15
-            assert len(tasks) == 40
-            drawn = [exact.draw(problem, 2, task.seed, {}) for problem, task in zip(problems, batch.tasks)]
-            yield batch, ValueError("a lot that fails") if number == 1 else drawn
+            drawn = [exact.draw(problem, parcel.n_samples, seed) for problem, seed in zip(problems, parcel.seeds)]
+            yield parcel, ValueError("a lot that fails") if number == 1 else drawn
 
-    monkeypatch.setitem(samplers.SAMPLERS, "exact", dataclasses.replace(exact, draw_many=many))
+    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=feed))
     monkeypatch.setattr(runner, "packs", lambda task: True)
     monkeypatch.setattr(device, "CHAINS", 15)
     path = tmp_path / "runs.db"

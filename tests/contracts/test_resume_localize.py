@@ -12,6 +12,8 @@ import pytest
 import solspace as ss
 from solspace.samplers.checkpoint import Checkpoint
 
+pytestmark = pytest.mark.slow
+
 
 class Stop(Exception):
     pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,39 @@ def test_sweep_status_export(folder: Path) -> None:
     assert "fraction solved" in again.stdout
     assert run("sweep", "small.toml", "--export", "rows.csv").exit_code == 0
     assert len((folder / "rows.csv").read_text().splitlines()) == 25
+    assert json.loads(run("sweep", "small.toml", "--export", "rows.csv", "--json").stdout)["file"] == "rows.csv"
+
+
+def test_damaged_rows_are_named_and_computed_anew(folder: Path) -> None:
+    """A byte changes in an idle file: `--verify` and `--status` name the row, the same command computes it anew."""
+    (folder / "small.toml").write_text('n = 9\nalpha = 0.3\ninstances = 4\nsampler = "exact"\n')
+    assert run("sweep", "small.toml", "--executor", "serial", "--verify").exit_code == 2  # there is no store yet
+    assert run("sweep", "small.toml", "--executor", "serial").exit_code == 0
+    assert "4 done, 0 failed, all as they were written" in run("sweep", "small.toml", "--verify").stdout
+    before = run("sweep", "small.toml", "--json").stdout
+    content = (folder / "runs.db").read_bytes()
+    place = content.index(b'"solved_fraction":1.0')
+    (folder / "runs.db").write_bytes(content[:place] + b'"solved_fraction":0.0' + content[place + 21 :])
+
+    verified = run("sweep", "small.toml", "--verify")
+    assert verified.exit_code == 1
+    (key,) = re.findall(r"result ([0-9a-f]{32}) is damaged: it differs from its digest", verified.stderr)
+    report = json.loads(run("sweep", "small.toml", "--verify", "--json").stdout)
+    assert [damage["key"] for damage in report["damaged"]] == [key]
+    assert json.loads(run("sweep", "small.toml", "--status", "--json").stdout)["damaged"] == 1
+    exported = run("sweep", "small.toml", "--export", "rows.csv")
+    assert exported.exit_code == 2
+    assert f"result {key} is damaged" in exported.stderr
+
+    with pytest.warns(UserWarning, match=f"1 of its results were damaged .* computed anew .*{key}"):
+        assert run("sweep", "small.toml", "--json").stdout == before
+    assert run("sweep", "small.toml", "--verify").exit_code == 0
+
+
+def test_a_sweep_into_memory_is_refused(folder: Path) -> None:
+    done = run("sweep", "small.toml", "--store", ":memory:")
+    assert done.exit_code == 2
+    assert "':memory:' is no store" in done.stderr
 
 
 def test_dry_run_counts_estimates_and_writes_nothing(folder: Path) -> None:

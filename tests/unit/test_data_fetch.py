@@ -63,7 +63,6 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Server]]:
-    pytest.importorskip("pooch")
     kind = type("Fresh", (Server,), {})
     machine = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
     thread = threading.Thread(target=machine.serve_forever, daemon=True)
@@ -128,7 +127,6 @@ def test_a_changed_file_is_refused(server: type[Server], tmp_path: Path, monkeyp
 
 
 def test_offline_says_which_file_goes_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pooch")
     nobody = (catalogue.Download("cifar-10-python.tar.gz", "md5:0", ("http://127.0.0.1:9/cifar-10-python.tar.gz",)),)
     monkeypatch.setitem(catalogue.CATALOGUE, "mnist", _with({"train": nobody}))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 
 import solspace as ss
@@ -92,7 +93,6 @@ def test_subsets_are_uniform_balanced_on_request_and_reproducible() -> None:
 
 
 def test_frames_stacks_targets_and_labels_of_any_kind() -> None:
-    pandas = pytest.importorskip("pandas")
     target = ss.Target(potential="hinge", temperature=1.0)
     reference = ss.Perceptron.from_data(PIXELS, LABELS, alpha=1.0, preprocess="raw", target=target, rng=0)
     assert reference.target == target

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 import solspace as ss
 from solspace.experiments.device import packs
@@ -40,9 +41,8 @@ def test_sources_are_packaged():
 
 
 def test_the_wheel_holds_the_sources():
-    wheel = pytest.importorskip("hatchling.builders.wheel")
     root = Path(__file__).parents[2]
-    held = {Path(file.distribution_path).name for file in wheel.WheelBuilder(str(root)).recurse_included_files()}
+    held = {Path(file.distribution_path).name for file in WheelBuilder(str(root)).recurse_included_files()}
     assert {part for parts in cuda.PARTS.values() for part in parts} <= held
 
 

@@ -46,7 +46,6 @@ def test_rules_are_gaussian():
 
 @pytest.mark.parametrize(("steep", "variance"), [(1.0, (0.3, 0.01)), (40.0, (0.012, 0.009)), (1.0, (0.3, 1e-4))])
 def test_compiled_mixture_equals_the_plain_one(rng, monkeypatch, steep, variance):
-    pytest.importorskip("numba")
     centres = np.linspace(-5, 5, 83)
     bias = steep * centres**2 - 0.5 * centres
     variance = np.array(variance)  # the last is too narrow for the recurrence

@@ -16,6 +16,7 @@ def problem_of(kind, m, n, rng):
     return ss.Perceptron(matrix)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["binary", "float32", "float64"])
 def test_products_of_every_type_and_width(kind, dtype, rng):

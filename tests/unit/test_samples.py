@@ -99,3 +99,13 @@ def test_solved_is_recomputed_from_the_patterns():
     problem = ss.Perceptron([[1, 1, 1], [1, -1, 1]])
     samples = ss.Samples.of(problem, np.array([[1, 1, 1], [1, -1, -1]], np.int8))
     np.testing.assert_array_equal(samples.solved, [True, False])
+
+
+def test_arviz_of_any_version_finds_chains_and_draws():
+    problem = ss.Perceptron.random(9, 0.4, rng=1)
+    samples = ss.anneal(problem, n_chains=2, n_sweeps=5, n_extra=4, thin=2, rng=0)
+    posterior = samples.to_arviz()["posterior"]
+    chains, draws = dict(posterior.sizes)["chain"], dict(posterior.sizes)["draw"]
+    assert (chains, chains * draws) == (2, len(samples))
+    np.testing.assert_array_equal(posterior["weights"].values.reshape(-1, 9), samples.weights)
+    np.testing.assert_allclose(posterior["overlap"].values[:, 0], 1.0)

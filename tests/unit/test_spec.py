@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import solspace as ss
@@ -155,7 +156,6 @@ def test_means_and_errors(tmp_path: Path) -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
     results = ss.sweep(ss.Spec(n=9, alpha=0.4, sampler="exact", instances=3), tmp_path / "runs.db", executor="serial")
     results.to_csv(tmp_path / "runs.csv")
     table = pandas.read_csv(tmp_path / "runs.csv", dtype={"seed": str})

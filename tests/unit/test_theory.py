@@ -191,6 +191,7 @@ def test_a_prediction_is_a_value(p):
     assert again.localization_time(0.9) == p.localization_time(0.9)
 
 
+@pytest.mark.slow
 def test_poor_integrals_are_noticed():
     """A potential that hides its wall: the solver sees E_q[1] fail and says so."""
 

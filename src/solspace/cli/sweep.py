@@ -42,6 +42,9 @@ def sweep(
     retry: Annotated[bool, typer.Option("--retry", help="Try tasks again that failed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the grid and an estimate of its cost.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show how far the sweep is, also while it runs.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare all results of the store, of any sweep, with their digests.")
+    ] = False,
     export: Annotated[Path | None, typer.Option(help="Write the rows there, as .csv or .parquet; run nothing.")] = None,
     as_json: JSON = False,
 ) -> None:
@@ -61,6 +64,8 @@ def sweep(
         _show_plan(specs, workers, as_json)
     elif export is not None:
         _export(results, export, as_json)
+    elif verify:
+        _verify(store, as_json)
     elif status:
         _show_status(specs[0], results, as_json)
     else:
@@ -113,20 +118,44 @@ def _export(results: Any, path: Path, as_json: bool) -> None:
     else:
         raise ValueError(f"--export writes .csv or .parquet; got {path}.")
     if as_json:
-        show_json({"file": path, **results.status()})
+        show_json({"file": str(path), **results.status()})
     else:
         print(f"{_counts(results)}; wrote {path}")
 
 
 def _show_status(spec: Any, results: Any, as_json: bool) -> None:
     counts = results.status()
-    failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in results.rows(status="failed")]
+    damaged = counts.get("damaged", 0)
+    failed = [] if damaged else results.rows(status="failed")
+    failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in failed]
     if as_json:
         show_json({"name": spec.name, "tasks": len(spec), **counts, "failures": failures})
-        return
-    print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
-    for error in dict.fromkeys(failure["error"] for failure in failures):
-        print(f"  failed: {error}")
+    else:
+        print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
+        for error in dict.fromkeys(failure["error"] for failure in failures):
+            print(f"  failed: {error}")
+    if damaged:
+        fail(f"{damaged} results are damaged; --verify names them, the sweep computes them anew.", code=1)
+
+
+def _verify(path: Path, as_json: bool) -> None:
+    from solspace.store import Store
+
+    with Store(path) as store:
+        if not store.verified:
+            raise ValueError(
+                f"{path} was written by solspace 0.1 and has no digests: the next sweep into it adds them."
+            )
+        counts, damaged = store.count(), list(store.damaged())
+    if as_json:
+        found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
+        show_json({"store": str(path), **counts, "damaged": found})
+    for damage in damaged:
+        say(f"{path}: result {damage.key} is damaged: {damage.reason}")
+    if damaged:
+        fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them anew.", code=1)
+    if not as_json:
+        print(f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written")
 
 
 def _finish(results: Any, as_json: bool) -> None:

@@ -41,13 +41,14 @@ class Results:
         return self.status()["done"]
 
     def status(self) -> dict[str, int]:
-        """Return the number of tasks done, failed and still to do."""
+        """Return the number of tasks done, failed and still to do; and damaged, where there are any."""
         counts = {"done": 0, "failed": 0, "to do": 0}
         with Store(self.path) as store:
             for task_keys in _by(500, (task.key for task in self._tasks())):
                 there = store.statuses(task_keys)
                 for key in task_keys:
-                    counts[there.get(key, "to do")] += 1
+                    status = there.get(key, "to do")
+                    counts[status] = counts.get(status, 0) + 1
         return counts
 
     @property

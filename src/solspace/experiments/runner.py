@@ -6,8 +6,10 @@ is to run the same thing again, and at most the tasks that were running are comp
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +32,8 @@ class Outcome:
     computed: int = 0
     failed: int = 0
     skipped: int = 0
+    damaged: int = 0
+    """Results that were there, but not as they were written; those of these tasks are computed anew."""
 
 
 def sweep(
@@ -102,6 +106,8 @@ def run_tasks(
     execute = executors.find(executor)
     outcome = Outcome()
     with Store(store, write=True) as results, progress(total, label, show_progress) as bar:
+        if results.mended is not None:
+            _tell(outcome, results, [damage.key for damage in results.mended])
 
         def skip(count: int) -> None:
             outcome.skipped += count
@@ -116,7 +122,9 @@ def run_tasks(
 
         together = (lambda task: False) if executor == "dask" else packs
         for run_all, part in ((execute, itertools.filterfalse), (on_device, filter)):
-            missing = _missing(part(together, tasks()), results, retry, skip)
+            missing = _missing(
+                part(together, tasks()), results, retry, skip, functools.partial(_tell, outcome, results)
+            )
             if (first := next(missing, None)) is not None:
                 stream = run_all(itertools.chain([first], missing), n_workers=n_workers, scheduler=scheduler)
                 _drain(stream, keep)
@@ -132,13 +140,31 @@ def _drain(stream: Iterator[Result], keep: Callable[[Result], None]) -> None:
         getattr(stream, "close", lambda: None)()
 
 
-def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], Any]) -> Iterator[Task]:
+def _missing(
+    tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], Any], tell: Callable[[list[str]], None]
+) -> Iterator[Task]:
+    """Yield the tasks that have no result, a failed one to be tried again, or a damaged one, which is withdrawn."""
     tasks = iter(tasks)
+    again = {None, "damaged", "failed"} if retry else {None, "damaged"}
     while chunk := list(itertools.islice(tasks, _CHUNK)):
-        there = store.statuses(task.key for task in chunk)
-        missing = [task for task in chunk if there.get(task.key) is None or (retry and there[task.key] == "failed")]
+        there = store.statuses([task.key for task in chunk], arrays=True)
+        if damaged := [key for key, status in there.items() if status == "damaged"]:
+            store.withdraw(damaged)
+            tell(damaged)
+        missing = [task for task in chunk if there.get(task.key) in again]
         skip(len(chunk) - len(missing))
         yield from missing
+
+
+def _tell(outcome: Outcome, store: Store, damaged: list[str]) -> None:
+    outcome.damaged += len(damaged)
+    words = "its indexes were damaged and were made anew; no result is lost"
+    if damaged:
+        words = (
+            f"{len(damaged)} of its results were damaged and were taken out, to be computed anew by the sweep they "
+            f"belong to: {', '.join(damaged)}"
+        )
+    warnings.warn(f"{store.path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
 
 
 def _same_code(result: Result) -> None:

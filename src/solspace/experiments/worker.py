@@ -1,9 +1,10 @@
 """A worker process: reads tasks from its standard input, writes results to its standard output, and dies with its
 driver.
 
-It is started as a plain `python -c`, not by `multiprocessing`: so a script needs no `if __name__ == "__main__"`
+It is started as a plain `python -P -c`, not by `multiprocessing`: so a script needs no `if __name__ == "__main__"`
 guard, the environment that keeps BLAS and Numba to one thread is there before they load, and a killed worker takes
-one known task with it. Frames are pickles behind their length.
+one known task with it. `-P` keeps the current folder out of it: a `struct.py` that lies there is not run. It imports
+from where its driver does. Frames are pickles behind their length.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Worker:
     def __init__(self) -> None:
         env = os.environ | dict.fromkeys(_THREADS, "1")
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+            [sys.executable, "-P", "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
         try:
             _write(self._in, [str(part) for part in sys.path])

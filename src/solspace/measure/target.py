@@ -158,7 +158,7 @@ def _set(target: Target, name: str, value: Any) -> None:
 def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number; got {value!r}.") from None
     if math.isnan(number):
         raise ValueError(f"{name} must be a number; got NaN.")

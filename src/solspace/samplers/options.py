@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from solspace.problem import Perceptron
 from solspace.samplers.device import DEVICES
-from solspace.system.checks import Check, damping, number, one_of, optional, whole
+from solspace.system.checks import Check, damping, number, one_of, optional, shown, whole
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,17 @@ VARIANCE = named("auto", VARIANCES, "scalar, full (one for every constraint and 
 DEVICE = named("cpu", DEVICES, "cpu, gpu, or auto: a device where there is one")
 
 
-def positive_or_none(help: str) -> Option:
-    """Return an option that takes a positive number, None by default."""
-    return Option(None, optional(number(positive=True)), help)
+def positive_or_none(help: str, least: float | None = None, most: float | None = None) -> Option:
+    """Return an option that takes a positive number, within bounds if these are given, None by default."""
+    return Option(None, optional(number(positive=True, least=least, most=most)), help)
+
+
+def problems_in(given: Any) -> list[Perceptron]:
+    """Return a list of problems, or say that this is none."""
+    found = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(one, Perceptron) for one in found):
+        raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(given)}.")
+    return found
 
 
 def count(default: int | None, help: str, least: int = 1) -> Option:

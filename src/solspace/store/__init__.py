@@ -3,9 +3,11 @@
 A result is keyed by the hash of its task (`experiments.tasks`) and stands for it for ever: rows are added, never
 changed or removed, and the file's own triggers refuse both. A task that failed is a row with its error; when it is
 tried again the new row is added behind the old one and counts in its place. SQLite's write-ahead log makes each
-addition whole or absent, so that `kill -9`, a full disk or a power cut leave every result that was there. Numbers are
-kept as JSON, which SQLite can filter; arrays as compressed `.npy`. Keep the file on a local disk: the log needs memory
-shared between processes, which network file systems do not give.
+addition whole or absent and flushes it to the disk, so that `kill -9`, a full disk or a power cut leave every result
+that was there. Every row and every array has a digest that is verified whenever it is read (`store.digests`): a bit
+that flipped on the disk costs its row, which is named and computed anew, and never changes a result. Numbers are kept
+as JSON, arrays as compressed `.npy`. Keep the file on a local disk: the log needs memory shared between processes,
+which network file systems do not give.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,16 +28,37 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.store.file import StoreError, explaining, lock, open_reader, open_writer
+from solspace.store import digests
+from solspace.store.file import (
+    COLUMNS,
+    DamagedResult,
+    StoreError,
+    add_digest,
+    explaining,
+    lock,
+    open_reader,
+    open_writer,
+    quoted,
+    remove,
+    transaction,
+)
 from solspace.store.result import Result
 from solspace.system.locks import Lock
 
-__all__ = ["Result", "Store", "StoreError"]
+__all__ = ["Damage", "DamagedResult", "Result", "Store", "StoreError"]
 
 Array = NDArray[Any]
 _CHUNK = 500
-_COLUMNS = ("key", "status", "task", "values", "error", "version", "seed", "host", "seconds", "date")
-_TARGET = {"prior": "prior", "temperature": "temperature", "margin": "margin", "potential": "potential.name"}
+_TARGET = ("prior", "temperature", "margin", "potential")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A result that is not what was written: its row's number and key, and what is wrong."""
+
+    number: int
+    key: str
+    reason: str
 
 
 class Store:
@@ -46,6 +70,11 @@ class Store:
         The file; made when it is not there and `write` is true.
     write
         Whether results may be added. One writer at a time; readers are never held up.
+
+    Attributes
+    ----------
+    mended
+        None; or, where the writer had to make the file's indexes anew, the damaged rows that it took out.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "runs.db"
@@ -62,9 +91,14 @@ class Store:
             self._lock = lock(self.path)
         try:
             with explaining(self.path):
-                self._db = open_writer(self.path) if write else open_reader(self.path)
+                self._db, self._verified, mended = _opened(self.path, write)
         except BaseException:
             self._unlock()
+            raise
+        try:
+            self.mended = self._withdraw_all() if mended else None
+        except BaseException:
+            self.close()
             raise
 
     def _unlock(self) -> None:
@@ -74,40 +108,37 @@ class Store:
 
     def add(self, result: Result) -> None:
         """Append one result, whole or not at all; a second 'done' row for a key is dropped, the first one stands."""
-        row = {name: getattr(result, name) for name in _COLUMNS}
-        row["task"], row["values"] = _json(result.task), _json(result.values)
-        with explaining(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                added = self._db.execute(
-                    f"INSERT OR IGNORE INTO results ({_names()}) VALUES ({', '.join('?' * len(_COLUMNS))})",
-                    tuple(row.values()),
-                ).rowcount
-                if added and result.status == "done":
-                    self._db.executemany(
-                        "INSERT INTO arrays (key, name, data) VALUES (?, ?, ?)",
-                        [(result.key, name, _pack(array)) for name, array in result.arrays.items()],
-                    )
-                self._db.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-                raise
+        row: dict[str, Any] = {name: str(getattr(result, name)) for name in COLUMNS}
+        row |= {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
+        columns = tuple(row.values())
+        packed = {name: _pack(array) for name, array in result.arrays.items()} if result.status == "done" else {}
+        with explaining(self.path), transaction(self._db):
+            added = self._db.execute(
+                f"INSERT OR IGNORE INTO results ({quoted(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})", columns
+            )
+            if added.rowcount:
+                self._db.executemany(
+                    "INSERT INTO arrays (key, name, data) VALUES (?, ?, ?)",
+                    [(result.key, name, data) for name, data in packed.items()],
+                )
+                add_digest(self._db, int(added.lastrowid or 0), columns, packed)
 
-    def statuses(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return 'done' or 'failed' for those of `keys` that have a row."""
-        return dict(self._by_keys("key, status", keys))
+    def statuses(self, keys: Iterable[str], arrays: bool = False) -> dict[str, str]:
+        """Return 'done', 'failed' or 'damaged' for those of `keys` that have a row; `arrays` are verified on request."""
+        found = {}
+        for chunk in _chunks(keys):
+            for row in self._by_keys(chunk):
+                found[row.key] = "damaged" if self._fault(row, arrays) else row.columns[1]
+        return found
 
     def get(self, keys: Iterable[str], arrays: bool = False) -> Iterator[Result]:
         """Yield the results of `keys`, in their order; keys without a row are passed over."""
         for chunk in _chunks(keys):
-            found = {row[0]: row for row in self._by_keys(_names(), chunk)}
+            found = {row.key: row for row in self._by_keys(chunk)}
             yield from (self._result(found[key], arrays) for key in chunk if key in found)
 
-    def _by_keys(self, columns: str, keys: Iterable[str]) -> Iterator[Any]:
-        for chunk in _chunks(keys):
-            marks = ", ".join("?" * len(chunk))
-            yield from self._select(f"SELECT {columns} FROM latest WHERE key IN ({marks})", chunk)
+    def _by_keys(self, keys: Sequence[str]) -> Iterator[_Row]:
+        return self._rows("latest", f"key IN ({', '.join('?' * len(keys))})", keys)
 
     def rows(self, arrays: bool = False, status: str | None = None, **where: Any) -> Iterator[Result]:
         """Yield results in the order they were added.
@@ -115,13 +146,22 @@ class Store:
         `where` filters by a task's parts or its numbers: `n=1001`, a list for any of several values, a pair `(low,
         high)` for a closed interval.
         """
-        conditions = [_condition(name, wanted) for name, wanted in where.items()]
-        if status is not None:
-            conditions.append(("status = ?", [status]))
-        clauses = " AND ".join(clause for clause, _ in conditions) or "1"
-        given = [value for _, values in conditions for value in values]
-        query = f"SELECT {_names()} FROM latest WHERE {clauses} ORDER BY id"
-        yield from (self._result(row, arrays) for row in self._select(query, given))
+        if strange := [name for name in where if not name.isidentifier()]:
+            raise ValueError(f"a filter must be a plain name; got {strange[0]!r}.")
+        for row in self._rows("latest"):
+            # Read and verified before it is filtered: a damaged number must not decide that its row is not asked for.
+            result = self._result(row)
+            if status in (None, result.status) and all(_matches(result, *item) for item in where.items()):
+                yield self._with_arrays(row, result) if arrays else result
+
+    def _rows(self, table: str, where: str = "1", given: Sequence[Any] = ()) -> Iterator[_Row]:
+        digest, join = (
+            ("d.arrays, d.digest", "LEFT JOIN digests d ON d.id = r.id") if self._verified else ("'', ''", "")
+        )
+        columns = ", ".join(f"r.{quoted([name])}" for name in COLUMNS)
+        query = f"SELECT r.id, {columns}, {digest} FROM {table} r {join} WHERE {where} ORDER BY r.id"
+        for number, *values, listed, digest in self._select(query, given):
+            yield _Row(number, str(values[0]), tuple(values), listed, digest)
 
     def _select(self, query: str, given: Iterable[Any]) -> Iterator[Any]:
         with explaining(self.path):
@@ -129,24 +169,75 @@ class Store:
             while rows := cursor.fetchmany(_CHUNK):
                 yield from rows
 
-    def _result(self, row: Any, arrays: bool) -> Result:
-        values = dict(zip(_COLUMNS, row))
-        values["task"], values["values"] = json.loads(values["task"]), json.loads(values["values"])
-        return Result(**values, arrays=self.arrays(values["key"]) if arrays else {})
+    def _fault(self, row: _Row, arrays: bool) -> str:
+        """Return what is wrong with a row, "" when nothing is; also with its arrays, if these are asked for."""
+        if not self._verified:
+            return ""
+        reason = digests.fault(row.columns, row.listed, row.digest)
+        return reason or (digests.fault_of_arrays(self._packed(row.key), row.listed) if arrays else "")
+
+    def _result(self, row: _Row, arrays: bool = False) -> Result:
+        if reason := self._fault(row, arrays=False):
+            raise DamagedResult(self.path, row.key, reason)
+        values = dict(zip(COLUMNS, row.columns))
+        try:
+            values["task"], values["values"] = json.loads(values["task"]), json.loads(values["values"])
+        except (ValueError, TypeError, RecursionError) as error:  # a store of version 0.1, without digests
+            raise DamagedResult(self.path, row.key, f"{type(error).__name__}: {error}") from error
+        result = Result(**values)
+        return self._with_arrays(row, result) if arrays else result
+
+    def _with_arrays(self, row: _Row, result: Result) -> Result:
+        packed = self._packed(row.key) if result.status == "done" else {}
+        if self._verified and (reason := digests.fault_of_arrays(packed, row.listed)):
+            raise DamagedResult(self.path, row.key, reason)
+        try:
+            result.arrays = {name: _unpack(data) for name, data in packed.items()}
+        except Exception as error:  # a store of version 0.1: damaged bytes make `np.load` raise anything
+            raise DamagedResult(self.path, row.key, f"{type(error).__name__}: {error}") from error
+        return result
+
+    def _packed(self, key: str) -> dict[str, bytes]:
+        return dict(self._select("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (key,)))
 
     def arrays(self, key: str) -> dict[str, Array]:
         """Return the arrays of one result by name."""
-        with explaining(self.path):
-            found = list(self._select("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (key,)))
-            return {name: _unpack(data) for name, data in found}
+        return next((result.arrays for result in self.get([key], arrays=True)), {})
 
     def count(self) -> dict[str, int]:
         """Return the number of tasks done and failed."""
         found = dict(self._select("SELECT status, COUNT(*) FROM latest GROUP BY status", ()))
         return {status: found.get(status, 0) for status in ("done", "failed")}
 
+    def damaged(self, arrays: bool = True) -> Iterator[Damage]:
+        """Yield what is damaged among all rows of the file and, unless `arrays` is false, their arrays."""
+        for row in self._rows("results"):
+            if reason := self._fault(row, arrays):
+                yield Damage(row.number, row.key, reason)
+
+    def withdraw(self, keys: Iterable[str]) -> None:
+        """Remove results that were found damaged, so that they can be added again."""
+        with explaining(self.path):
+            remove(self._db, [], list(keys))
+
+    def _withdraw_all(self) -> list[Damage]:
+        """Withdraw all damaged rows: their keys may be damaged too, and then nobody would ask for them."""
+        found = list(self.damaged(arrays=False))
+        with explaining(self.path):
+            remove(self._db, [damage.number for damage in found], [])
+        return found
+
+    @property
+    def verified(self) -> bool:
+        """Whether rows have digests; those of version 0.1 get them when the store is next written to."""
+        return self._verified
+
     def close(self) -> None:
-        """Close the file; what was added stays."""
+        """Close the file; what was added stays, in this one file."""
+        if self.write:
+            with suppress(sqlite3.Error):  # where a reader holds it up, what was added stays in the log beside the file
+                self._db.execute("PRAGMA busy_timeout = 2000")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
         self._unlock()
 
@@ -159,30 +250,44 @@ class Store:
         self.close()
 
 
-def _names() -> str:
-    return ", ".join(f'"{name}"' for name in _COLUMNS)
+@dataclass(frozen=True)
+class _Row:
+    """A row as the file has it: its number, key and columns, the digests of its arrays and its own."""
+
+    number: int
+    key: str
+    columns: tuple[Any, ...]
+    listed: Any
+    digest: Any
+
+
+def _opened(path: Path, write: bool) -> tuple[sqlite3.Connection, bool, bool]:
+    """Return the connection, whether rows have digests, and whether indexes had to be mended."""
+    if write:
+        db, mended = open_writer(path)
+        return db, True, mended
+    return *open_reader(path), False
 
 
 def _json(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _condition(name: str, wanted: Any) -> tuple[str, list[Any]]:
-    if not name.isidentifier():
-        raise ValueError(f"a filter must be a plain name; got {name!r}.")
-    places = [f"json_extract(task, '$.target.{_TARGET[name]}')"] if name in _TARGET else []
-    places += [
-        f"json_extract(task, '$.{name}')",
-        f"json_extract(task, '$.options.{name}')",
-        f"json_extract(\"values\", '$.{name}')",
-    ]
-    place = f"COALESCE({', '.join(places)})"
+def _matches(result: Result, name: str, wanted: Any) -> bool:
+    found = _part(result, name)
     if isinstance(wanted, tuple) and len(wanted) == 2:
-        return f"{place} BETWEEN ? AND ?", list(wanted)
+        return isinstance(found, (int, float)) and wanted[0] <= found <= wanted[1]
     if isinstance(wanted, (list, set, tuple, np.ndarray)):
-        wanted = list(wanted)
-        return f"{place} IN ({', '.join('?' * len(wanted))})", wanted
-    return f"{place} = ?", [wanted]
+        return found in list(wanted)
+    return found == wanted
+
+
+def _part(result: Result, name: str) -> Any:
+    """Return what a result says about `name`: its target, its task, the options of its sampler, its numbers."""
+    target, options = result.task.get("target", {}), result.task.get("options", {})
+    places = [target] if name in _TARGET else []
+    found = next((p[name] for p in (*places, result.task, options, result.values) if p.get(name) is not None), None)
+    return found["name"] if name == "potential" and isinstance(found, dict) else found
 
 
 def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:

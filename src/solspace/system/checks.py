@@ -11,6 +11,9 @@ import numbers
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solspace.system.names import unknown
 
 Check = Callable[[str, Any], Any]
@@ -33,8 +36,10 @@ def whole(least: int) -> Check:
     return check
 
 
-def number(positive: bool = False, infinite: bool = False) -> Check:
-    """Return a check for numbers, finite ones unless they may be `infinite`.
+def number(
+    positive: bool = False, infinite: bool = False, least: float | None = None, most: float | None = None
+) -> Check:
+    """Return a check for numbers, finite ones unless they may be `infinite`, and from `least` to `most`.
 
     >>> number(positive=True)("alpha", 0.3)
     0.3
@@ -42,12 +47,68 @@ def number(positive: bool = False, infinite: bool = False) -> Check:
 
     def check(name: str, value: Any) -> float:
         value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
-        fine = isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
-        if not fine or (positive and value <= 0) or (math.isinf(value) and not infinite):
+        real = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+        if math.isnan(real) or (positive and real <= 0) or (math.isinf(real) and not infinite):
             raise ValueError(f"{name} must be a {'positive ' if positive else ''}number; got {value!r}.")
-        return float(value)
+        if least is not None and real < least:
+            raise ValueError(f"{name} must be at least {least:g}; got {value!r}.")
+        if most is not None and real > most:
+            raise ValueError(f"{name} must be at most {most:g}; got {value!r}.")
+        return real
 
     return check
+
+
+def as_float(value: Any) -> float:
+    """Return `value` as a float; an integer too large for one is infinite.
+
+    >>> as_float(-(10**400))
+    -inf
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def reals(name: str, value: Any) -> NDArray[np.float64]:
+    """Return an array of real numbers.
+
+    >>> reals("field", [1, 2])
+    array([1., 2.])
+    """
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO" or np.ma.is_masked(value):
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of real numbers; got {shown(value)}.") from None
+
+
+def instance(kind: type) -> Check:
+    """Return a check for objects of a class.
+
+    >>> instance(dict)("options", {})
+    {}
+    """
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} must be a solspace {kind.__name__}; got {shown(value)}.")
+        return value
+
+    return check
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: on one line and not too long.
+
+    >>> shown(3)
+    '3'
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) < 80 else f"{text[:60]}... ({type(value).__name__})"
 
 
 def one_of(allowed: Iterable[str], kind: str = "") -> Check:
@@ -79,7 +140,7 @@ def damping(name: str, value: Any) -> float | str:
     """
     if isinstance(value, str) and value == "auto":
         return "auto"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= as_float(value) < 1:
         raise ValueError(f'{name} must be "auto" or a number from 0 to below 1; got {value!r}.')
     return float(value)
 

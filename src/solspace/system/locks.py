@@ -1,18 +1,23 @@
-"""A lock that the operating system lets go when its holder dies, however it dies.
+"""A lock that the operating system lets go when its holder dies, however it dies (`filelock`), and who holds it.
 
 The lock sits on a file of its own beside the thing it protects, never on the thing itself: SQLite keeps locks on its
-file, and POSIX drops them all when anybody in the process closes it. The file says who holds the lock, for the
-message to the other one.
+file, and POSIX drops them all when anybody in the process closes it. Who holds it is written into a second file, since
+releases of filelock differ in whether a contender empties the first. Both may lie there without being held: after a
+kill, and the lock's own file always, since to remove it lets two processes lock two files of one name.
+
+`try_lock` locks a file that is open already, for a writer's temporary file: there is no path to agree on beforehand.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 
 class Locked(RuntimeError):
@@ -35,44 +40,35 @@ class Lock:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        while True:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-            if not _try(self._file):
-                holder = _holder(self._file)
-                os.close(self._file)
-                raise Locked(holder)
-            if self._is_current():
-                break
-            os.close(self._file)
+        self._holder = Path(f"{os.fspath(path)}.holder")
+        self._lock = FileLock(path, timeout=0)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise Locked(self._named()) from None
         since = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode())
+        with suppress(OSError):  # it serves a message only
+            self._holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}", encoding="utf-8")
 
-    def _is_current(self) -> bool:
-        """Whether the locked file is still the one at `path`: its last holder may have removed it in between."""
-        if sys.platform == "win32":
-            return True
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(self._file), os.stat(self.path))
-        return False
+    def _named(self) -> str:
+        with suppress(OSError):
+            return self._holder.read_text(encoding="utf-8", errors="replace")[:500] or "another process"
+        return "another process"
 
     def release(self) -> None:
-        """Let go, and remove the file where the system allows it."""
-        if self._file < 0:
-            return
-        if sys.platform != "win32":
-            self.path.unlink(missing_ok=True)
-        os.close(self._file)
-        self._file = -1
+        """Let go; a second time does nothing."""
+        if self._lock.is_locked:
+            self._holder.unlink(missing_ok=True)
+            self._lock.release()
 
 
-def _try(file: int) -> bool:
+def try_lock(file: int) -> bool:
+    """Lock the open file `file` until it is closed; return False where another process holds it."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            os.lseek(file, 1 << 20, os.SEEK_SET)  # a byte past the text, which others must be able to read
+            os.lseek(file, 1 << 20, os.SEEK_SET)  # a byte past the content, which others must be able to read
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
             os.lseek(file, 0, os.SEEK_SET)
         else:
@@ -84,6 +80,10 @@ def _try(file: int) -> bool:
     return True
 
 
-def _holder(file: int) -> str:
-    os.lseek(file, 0, os.SEEK_SET)
-    return os.read(file, 500).decode(errors="replace") or "another process"
+def is_current(file: int, path: Path) -> bool:
+    """Return whether the open file `file` is still the one at `path`: its last holder may have removed it."""
+    if sys.platform == "win32":
+        return True
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    return False

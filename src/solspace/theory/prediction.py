@@ -276,7 +276,7 @@ def predict(target: Target, alpha: float) -> Prediction:
         raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     try:
         load = float(alpha)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"alpha must be a number; got {alpha!r}.") from None
     return Prediction(solve(target, load))
 

@@ -28,7 +28,7 @@ from solspace.samplers.annealing.run import Flips, carry
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.device import resolve
-from solspace.samplers.options import DEVICE, Option, checked, count, named
+from solspace.samplers.options import DEVICE, Option, checked, count, named, problems_in
 from solspace.samples import Samples
 from solspace.system import progress as bars
 from solspace.system.checks import optional, whole
@@ -125,7 +125,7 @@ def anneal(  # type: ignore[misc]
         return _one(problem, name, plan, key, asked, where, store, progress, callback)
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
-    problems = list(problem)
+    problems = problems_in(problem)
     seeds = seeds_for(rng, len(problems))
     if where == "gpu":
         return _many(problems, seeds, asked, progress)

@@ -47,16 +47,20 @@ from solspace.samplers.options import (
     count,
     named,
     positive_or_none,
+    problems_in,
 )  # fmt: skip
 from solspace.samples import Samples
-from solspace.system.checks import number
+from solspace.system.checks import number, reals
+
+SHORTEST, LATEST = 1e-6, 1e6
+"""Bounds of steps and of the final time, past which a run would not end."""
 
 
 def _step(name: str, value: Any) -> Any:
     """Return a relative step or a grid of times."""
-    if value is None or np.ndim(value) == 0:
-        return None if value is None else number(positive=True)(name, value)
-    times = np.asarray(value, dtype=float)
+    if value is None or isinstance(value, str) or np.ndim(value) == 0:
+        return None if value is None else number(positive=True, least=SHORTEST)(name, value)
+    times = reals(name, value)
     if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
         raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
     return times
@@ -66,8 +70,8 @@ OPTIONS = {
     "method": named("auto", METHODS, "fast, careful, or auto: careful where it gets hard"),
     "integrator": named("auto", ("auto", *INTEGRATORS), "how the field is moved"),
     "step": Option(None, _step, "relative length of the steps"),
-    "longest_step": positive_or_none("longest step"),
-    "final_time": positive_or_none("where to stop and decode"),
+    "longest_step": positive_or_none("longest step", least=SHORTEST),
+    "final_time": positive_or_none("where to stop and decode", most=LATEST),
     "tolerance": positive_or_none("of message passing"),
     "max_iterations": count(None, "of message passing in one call"),
     "damping": DAMPING,
@@ -189,7 +193,7 @@ def localize(  # type: ignore[misc]
         return samples
     if checkpoint is not None or callback is not None or denoiser is not None:
         raise ValueError("checkpoint, callback and denoiser go with one problem, not with a list of them.")
-    problems = list(problem)
+    problems = problems_in(problem)
     seeds = seeds_for(rng, len(problems))
     results: dict[int, Samples] = {}
     for rows in _together(problems, asked):

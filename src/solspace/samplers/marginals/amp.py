@@ -19,7 +19,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.relaxation import Relaxation
 from solspace.samplers.options import DAMPING, PRECISIONS, VARIANCE, Option, checked, choose_variances, count, named
-from solspace.system.checks import number
+from solspace.system.checks import instance, number, reals, shown
 
 TRY = (
     "Try damping=0.9 or 0.98 with more max_iterations, centre and rescale the patterns' rows to norm √n, a lower load, "
@@ -112,11 +112,11 @@ def amp(
     ((501,), 'converged')
     """
     asked = checked(OPTIONS, locals())
-    rows, single = _rows(problem, field)
+    rows, single = _rows(instance(Perceptron)("problem", problem), field)
     k, automatic = len(rows), asked["damping"] == "auto"
     chosen = choose_variances(problem, asked["variances"])
     messages = Messages(problem, k, asked["precision"], full=chosen == "full", spreads=True)
-    messages.field[:, :k], messages.time[...] = rows.T, time
+    messages.field[:, :k], messages.time[...] = rows.T, _times(time, k)
     relaxation = Relaxation(messages, 0.0 if automatic else asked["damping"], automatic)
     with np.errstate(all="ignore"):
         effort = relaxation.run(np.full(k, asked["tolerance"]), np.full(k, asked["max_iterations"]), np.arange(k))
@@ -142,8 +142,17 @@ def ending(converged: bool, blown: bool) -> Status:
     return Status.CONVERGED if converged else Status.DIVERGED if blown else Status.SLOW
 
 
+def _times(time: ArrayLike, k: int) -> Array:
+    times = reals("time", time)
+    if times.shape not in ((), (k,)) or not (np.isfinite(times) & (times >= 0)).all():
+        raise ValueError(
+            f"time must be a finite number of at least 0, or one for each of {k} fields; got {shown(time)}."
+        )
+    return times
+
+
 def _rows(problem: Perceptron, field: ArrayLike | None) -> tuple[Array, bool]:
-    field = np.zeros(problem.n) if field is None else np.asarray(field, dtype=float)
+    field = np.zeros(problem.n) if field is None else reals("field", field)
     if field.ndim not in (1, 2) or field.shape[-1] != problem.n or field.size == 0:
         raise ValueError(f"field must have shape ({problem.n},) or (k, {problem.n}); got {field.shape}.")
     if not np.isfinite(field).all():

@@ -95,7 +95,7 @@ def _compile(modules: list[tuple[str, Sizes]]) -> None:
     """Let one process compile `modules`; say of each when it is done."""
     try:
         with subprocess.Popen(
-            [sys.executable, "-c", _COMPILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            [sys.executable, "-P", "-c", _COMPILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             text=True,
         ) as process:  # fmt: skip
             assert process.stdin is not None
