@@ -38,24 +38,16 @@ class Lock:
         self.path = Path(path)
         while True:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-            if not _try(self._file):
+            if not try_lock(self._file):
                 holder = _holder(self._file)
                 os.close(self._file)
                 raise Locked(holder)
-            if self._is_current():
+            if is_current(self._file, self.path):
                 break
             os.close(self._file)
         since = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
         os.ftruncate(self._file, 0)
         os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode())
-
-    def _is_current(self) -> bool:
-        """Whether the locked file is still the one at `path`: its last holder may have removed it in between."""
-        if sys.platform == "win32":
-            return True
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(self._file), os.stat(self.path))
-        return False
 
     def release(self) -> None:
         """Let go, and remove the file where the system allows it."""
@@ -67,7 +59,8 @@ class Lock:
         self._file = -1
 
 
-def _try(file: int) -> bool:
+def try_lock(file: int) -> bool:
+    """Lock the open file `file` until it is closed; return False where another process holds it."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -82,6 +75,15 @@ def _try(file: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_current(file: int, path: Path) -> bool:
+    """Return whether the open file `file` is still the one at `path`: its last holder may have removed it."""
+    if sys.platform == "win32":
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    return False
 
 
 def _holder(file: int) -> str:
