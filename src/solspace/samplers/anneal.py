@@ -58,6 +58,7 @@ def anneal(
     callback: Callable[[Chains], Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    keep_checkpoint: bool = False,
 ) -> Samples:
     """Return samples (k, n) of ±1 weights by annealed Metropolis.
 
@@ -86,8 +87,9 @@ def anneal(
         True, False, or None: a bar with the time left where somebody looks.
     callback
         Called with the `Chains` about twice a second.
-    checkpoint, resume
-        File to keep the state in, every few seconds and on Ctrl-C; go on from it. It is removed when the run is done.
+    checkpoint, resume, keep_checkpoint
+        File to keep the state in, every few seconds and on Ctrl-C; go on from it. It is removed when the run is done,
+        or left for whoever first writes the samples to the disk.
 
     Returns
     -------
@@ -116,7 +118,7 @@ def anneal(
         walker = walker_for(problem, plan, key)
         chains = Chains.start(_first_weights(key, n_chains, problem.n), plan)
     store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
-    stored = store.load()
+    stored = store.load(lambda: chains.entries(plan), lambda state: chains.sound(state, plan))
     if stored is not None:
         chains.restore(stored)
     begun = time.perf_counter()
@@ -132,7 +134,7 @@ def anneal(
             gpu_anneal.run(walker, chains, plan, store, report)
         else:
             _run(walker, chains, plan, _groups(n_chains, n_threads), store, report)
-    store.remove()
+    store.finish(lambda: {**chains.records(), **chains.snapshot()}, keep_checkpoint)
     info = {"sampler": name, "mode": mode, "path": walker.name, "device": where, "key": key}
     info["wall_time"] = time.perf_counter() - begun
     return samples_of(problem, plan, chains, info, walker.checked(drawn(plan, chains)) if where == "gpu" else None)
@@ -243,7 +245,7 @@ def check(problem: Perceptron, n_chains: int, n_sweeps: int | None, n_extra: int
         "thin": (thin, 1),
     }
     for name, (given, smallest) in least.items():
-        if not isinstance(given, (int, np.integer)) or given < smallest:
+        if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < smallest:
             raise ValueError(f"{name} must be an integer of at least {smallest}; got {given!r}.")
     if mode == "solve" and n_extra:
         raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")

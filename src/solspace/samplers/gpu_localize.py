@@ -251,8 +251,9 @@ class GpuWalk(Walk):
         weights = device.ascontiguousarray(signs.transpose(0, 2, 1)).get().reshape(self.denoiser.k, -1)
         return weights, None if stabilities is None else stabilities.reshape(self.denoiser.k, -1)
 
-    def _state(self) -> dict[str, Array]:
-        return {**super()._state(), "field": self.field.get()}
+    def state(self) -> dict[str, Array]:
+        """Return the arrays that the run's future depends on, on the host."""
+        return {**super().state(), "field": self.field.get()}
 
     def _load(self, state: dict[str, Array]) -> None:
         given = {**state, "field": self.denoiser.messages.cupy.asarray(state["field"])}

@@ -74,6 +74,7 @@ def localize(
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    keep_checkpoint: bool = False,
 ) -> Samples:
     """Return `n_samples` samples of `problem`'s target.
 
@@ -101,8 +102,9 @@ def localize(
         Called after every step with the `Path` so far.
     progress
         Whether to show a bar; None: where somebody looks.
-    checkpoint, resume
+    checkpoint, resume, keep_checkpoint
         A file that keeps the state of a long run, and whether to go on from it. A resumed run ends with the same bits.
+        The file is removed when the run is done, or left for whoever first writes the samples to the disk.
 
     Returns
     -------
@@ -169,7 +171,7 @@ def localize(
     samples = Samples.of(problem, weights, stabilities=stabilities)
     samples.info = _info(asked, seeds, where, samples, walk, slice(0, k)) | {"wall_time": clocks.perf_counter() - began}
     _warn(samples, walk)
-    store.remove()
+    store.finish(walk.state, keep_checkpoint)
     return samples
 
 
