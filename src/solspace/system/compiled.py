@@ -54,7 +54,7 @@ def _forgive(dispatcher: Any) -> None:
     """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
     its files may be empty, cut short or damaged.
     """
-    cache = getattr(dispatcher, "_cache", None)
+    cache: Any = getattr(dispatcher, "_cache", None)
     for name in ("save_overload", "load_overload"):
         if hasattr(cache, name):
             setattr(cache, name, _forgiving(getattr(cache, name), cache.flush))
