@@ -93,18 +93,8 @@ def read_cifar(paths: Iterable[Path], limit: int = LIMIT) -> tuple[Array, Array]
 
 def read_cifar_archive(path: Path, split: str, limit: int = LIMIT) -> tuple[Array, Array]:
     """Return images and labels of one split from `cifar-10-python.tar.gz` or `cifar-10-binary.tar.gz`."""
-    content, batches = contents(path, limit + (1 << 24)), {}
     try:
-        # As a stream, which goes forward only: a member whose size is negative would be met again and again.
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r|") as archive:
-            for member in archive:
-                name = PurePosixPath(member.name).name
-                number = batch_number(name, split)
-                if number is not None and member.isreg() and not member.issparse():
-                    inside = content[member.offset_data : member.offset_data + max(0, member.size)]
-                    if len(inside) != member.size:
-                        raise Damaged(path, f"it is truncated in {name}")
-                    batches[number] = _batch(inside, path, name)
+        batches = _members(contents(path, limit + (1 << 24)), path, split)
     except Damaged:
         raise
     except Exception as error:  # what tarfile raises for a damaged archive depends on its version
@@ -112,6 +102,22 @@ def read_cifar_archive(path: Path, split: str, limit: int = LIMIT) -> tuple[Arra
     if not batches:
         raise Damaged(path, "it has no batch of CIFAR-10 in it")
     return _joined([batches[number] for number in sorted(batches)])
+
+
+def _members(content: bytes, path: Path, split: str) -> dict[int, tuple[Array, Array]]:
+    """Return the batches of a tar archive by their numbers."""
+    batches = {}
+    # As a stream, which goes forward only: a member whose size is negative would be met again and again.
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r|") as archive:
+        for member in archive:
+            name = PurePosixPath(member.name).name
+            number = batch_number(name, split)
+            if number is not None and member.isreg() and not member.issparse():
+                inside = content[member.offset_data : member.offset_data + max(0, member.size)]
+                if len(inside) != member.size:
+                    raise Damaged(path, f"it is truncated in {name}")
+                batches[number] = _batch(inside, path, name)
+    return batches
 
 
 def _batch(content: bytes, path: Path, name: str) -> tuple[Array, Array]:
