@@ -137,7 +137,7 @@ def packed(method):
         (b"PK\x03\x04nothing", "not a zip file"),
         (npz(X=np.ones(100))[:-30], "damaged"),
         (packed(zipfile.ZIP_LZMA), "in a way that NumPy does not use"),
-        (two_alike(), "arrays of the same name"),
+        (two_alike(), "two of one name"),
         (b"1,2\n3\n", "number of columns changed"),
         (b"1,,2\n3,4,5\n", "could not convert string ''"),
         (b"1,2x,3\n3,4,5\n", "could not convert string '2x'"),

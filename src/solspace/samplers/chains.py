@@ -128,9 +128,10 @@ class Chains:
 
     @staticmethod
     def sound(stored: Mapping[str, Array], plan: Plan) -> bool:
-        """Return whether every draw of the sweeps done is one of ±1 weights."""
+        """Return whether every draw of the sweeps done is one of ±1 weights, and no chain stopped before its time."""
         drawn = plan.draw_at[: int(stored["sweep"])]
-        return bool((stored["draws"][:, : int(drawn.max(initial=-1)) + 1] != 0).all())
+        halted = stored["stopped"] & ((stored["solved_at"] < 0) | (not plan.solve))
+        return bool((stored["draws"][:, : int(drawn.max(initial=-1)) + 1] != 0).all() and not halted.any())
 
     def restore(self, stored: Mapping[str, Array]) -> None:
         """Take over what `snapshot` and `records` gave."""

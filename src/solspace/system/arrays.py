@@ -32,6 +32,8 @@ FOLD = 100
 """Factor by which a compressed file may expand beyond that."""
 _HEADER = 1 << 14
 _ENTRIES = 10_000
+_END = 22
+"""Bytes of the record with which a zip file ends, before its comment."""
 _CHUNK = 1 << 20
 _PLAIN = "biufUS"
 """Kinds of NumPy types that are plain numbers or words."""
@@ -62,7 +64,7 @@ def read_arrays(source: Source, limit: int | None = None) -> dict[str, Array]:
 def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | None = None) -> dict[str, Array]:
     """Return the arrays of a .npz file, or of them those called `names` that are there."""
     with _opened(source) as (stream, size), zipfile.ZipFile(stream) as archive:
-        entries = _entries(source, archive)
+        entries = _entries(source, stream, size, archive)
         wanted = [name for name in entries if names is None or name in set(names)]
         _check_size(source, sum(entries[name].file_size for name in wanted), size, limit)
         return {name: _unpacked(source, archive, entries[name]) for name in wanted}
@@ -200,12 +202,14 @@ def _header(source: Source, stream: BinaryIO) -> tuple[tuple[int, ...], bool, np
     return shape, fortran, dtype, len(magic) + len(length) + len(text)
 
 
-def _entries(source: Source, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Return the arrays of an archive by name, before anything is unpacked."""
-    listed = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-    entries = {info.filename.removesuffix(".npy"): info for info in listed}
-    if not len(entries) == len(listed) <= _ENTRIES:
-        raise Damaged(source, "it holds arrays of the same name, or too many")
+def _entries(source: Source, stream: BinaryIO, size: int, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Return the arrays of an archive by name, before anything is unpacked; none may be lost from its directory."""
+    listed = archive.infolist()
+    entries = {info.filename.removesuffix(".npy"): info for info in listed if info.filename.endswith(".npy")}
+    stream.seek(size - len(archive.comment) - _END + 10)
+    announced = int.from_bytes(stream.read(2), "little")  # zipfile does not look at it; 65535 stands for any number
+    if not 0 < len(entries) == len(listed) <= _ENTRIES or announced not in (len(listed), 0xFFFF):
+        raise Damaged(source, "it holds no arrays, something else beside them, or two of one name")
     for info in listed:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise Damaged(source, "it is compressed in a way that NumPy does not use")
@@ -249,13 +253,14 @@ def _cells(source: Source, text: io.TextIOBase) -> Array:
 
 
 def _words(text: io.TextIOBase, separator: str) -> Array | None:
-    """Return the lines of a table that has one column; None for any other."""
+    """Return the lines of a table that has one column of words; None for any other, and for what no one can read."""
     text.seek(0)
     words = []
     for line in text:
-        if separator in line:
+        word = line.strip().strip('"')
+        if separator in line or not word.isprintable():
             return None
-        words.append(line.strip().strip('"'))
+        words.append(word)
     return np.array([word for word in words if word])
 
 
