@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 import solspace as ss
 from solspace.cli import VERBS
 from solspace.cli.app import make_app
+from solspace.cli.sample import SIZES
 from solspace.experiments import executors
 
 JUNK = [
@@ -140,6 +141,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError("left out.")
 
     monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
+    for name in SIZES:
+        monkeypatch.setitem(SIZES, name, 11)
     for name in ("prediction.predict", "thresholds.thresholds", "phases.phase_diagram", "phases.sampling_map"):
         monkeypatch.setattr(f"solspace.theory.{name}", left_out)
     monkeypatch.setattr("solspace.cli.reproduce._one", left_out)

@@ -133,11 +133,11 @@ def sample(
     before = _written(checkpoint)
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
             outcome = draw.DRAW[sampler](problem, settings)
-        if taken:
-            outcome.report["labels"] = taken
-        _write(out, outcome)
+            outcome.report.update({"labels": taken} if taken else {})
+            _write(out, outcome)
     except (KeyboardInterrupt, OSError) as error:
         reason = "stopped" if isinstance(error, KeyboardInterrupt) else f"cannot write the results ({error})"
         kept = checkpoint.exists() and (resume or _written(checkpoint) != before)
