@@ -62,9 +62,7 @@ def _option(panel: str, text: str, *names: str) -> Any:
 def sample(
     sampler: Annotated[str, _option("Sampler", "How: asl, tau, sa or exact (see above).")] = "asl",
     samples: Annotated[int, _option("Sampler", "How many samples (chains for tau and sa).")] = 16,
-    seed: Annotated[
-        int, _option("Sampler", "Same seed, same result (asl on real-valued patterns: but for rounding).")
-    ] = 0,
+    seed: Annotated[int, _option("Sampler", "Same seed, same result; asl on real-valued patterns up to rounding.")] = 0,
     method: Annotated[str, _option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.")] = "auto",
     damping: Annotated[str, _option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
     precision: Annotated[str, _option("Sampler", "asl: float32 or float64.")] = "float32",

@@ -30,7 +30,9 @@ def instance(
 ) -> tuple[Array, Array]:
     """Return patterns (m, n) and labels ±1 (m,) of a random instance; see `Perceptron.from_data`."""
     labels = signs(y, len(X))
-    if features is not None and not (isinstance(features, (int, np.integer)) and features >= 1):
+    if features is not None and (
+        isinstance(features, bool) or not isinstance(features, (int, np.integer)) or features < 1
+    ):
         raise ValueError(f"features must be a positive integer or None; got {features!r}.")
     n = X.shape[1] if features is None else int(features)
     seeds = seed_sequence(rng)
@@ -102,7 +104,7 @@ def classes(y: ArrayLike, m: int) -> Array | None:
 def _count(alpha: float | None, n: int, available: int) -> int:
     if alpha is None:
         return available
-    if not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
+    if isinstance(alpha, bool) or not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number or None; got {alpha!r}.")
     m = max(1, round(alpha * n))
     if m > available:

@@ -81,7 +81,9 @@ def localize(
     Parameters
     ----------
     problem, n_samples, rng
-        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is.
+        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is; its
+        weights agree up to rounding, which depends on how many samples run side by side and, on real-valued patterns,
+        on the number of BLAS's threads.
     method
         "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`); see Notes.
     integrator
