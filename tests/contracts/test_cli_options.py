@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
-
-from solspace.cli import VERBS
-from solspace.cli.app import make_app
+from terminal import application, invoke
 
 RANDOM, OWN, IMAGES = [], ["--patterns", "X.npy"], ["--data", "digits"]
 TAU, SA, EXACT = (["--sampler", name] for name in ("tau", "sa", "exact"))
@@ -86,13 +81,6 @@ FIRST = {"sweep": ["exact.toml"]}
 """What a verb cannot do without: here a sweep whose one sampler has no choice of device."""
 
 
-def application():
-    app = make_app()
-    for verb in VERBS:
-        import_module(f"solspace.cli.{verb}").register(app)
-    return app
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     np.save(tmp_path / "X.npy", np.ones((3, 9)))
@@ -126,7 +114,7 @@ CASES = [(verb, option.split(" ", 1), setting) for (verb, option), settings in R
 )
 def test_an_option_that_cannot_apply_is_one_sentence(folder, verb, option, setting):
     order = [*option, *setting] if verb == "data" else [*setting, *option]
-    done = CliRunner().invoke(application(), [verb, *FIRST.get(verb, []), *order])
+    done = invoke(verb, *FIRST.get(verb, []), *order)
     assert done.exit_code == 2, done.output
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("solspace: ")
@@ -136,8 +124,7 @@ def test_an_option_that_cannot_apply_is_one_sentence(folder, verb, option, setti
 
 
 def test_defaults_break_no_rule_and_written_defaults_do(folder):
-    app = application()
-    fine = CliRunner().invoke(app, ["sample", *EXACT, "--n", "11", "--samples", "2", "--device", "auto"])
+    fine = invoke("sample", *EXACT, "--n", "11", "--samples", "2", "--device", "auto")
     assert fine.exit_code == 0, fine.stderr
-    same = CliRunner().invoke(app, ["sample", *EXACT, "--n", "5", "--method", "auto"])
+    same = invoke("sample", *EXACT, "--n", "5", "--method", "auto")
     assert same.exit_code == 2

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ import pytest
 import typer
 from matplotlib.figure import Figure
 from mutations import bounded
-from typer.testing import CliRunner
+from terminal import application, invoke
 
 import solspace as ss
-from solspace.cli import VERBS
-from solspace.cli.app import make_app
 from solspace.cli.sample import SIZES
 from solspace.experiments import executors
 
@@ -106,13 +103,6 @@ TRIED = ("sample", "sample", "sample", "predict", "phase", "reproduce", "sweep",
 """`explore` and `bench` start servers and minutes of work."""
 
 
-def application() -> typer.Typer:
-    app = make_app()
-    for verb in VERBS:
-        import_module(f"solspace.cli.{verb}").register(app)
-    return app
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -182,18 +172,19 @@ def listed() -> Iterator[tuple[str, list[tuple[str, bool]]]]:
 
 
 def test_arguments_at_random(folder: Path, budget: Callable[[int, int], int], tally: Counter[str]) -> None:
-    app, options = application(), dict(listed())
+    options = dict(listed())
     for number in range(budget(120, 4000)):
         words = arguments(np.random.default_rng(number), options)
         with bounded():
-            done = CliRunner().invoke(app, words)
-        told = f"try {number}: {words}\n{done.output}"
+            done = invoke(*words)
+        output = done.stdout + done.stderr
+        told = f"try {number}: {words}\n{output}"
         assert done.exception is None or isinstance(done.exception, SystemExit), told
         assert done.exit_code in (0, 1, 2), told
-        assert "Traceback" not in done.output, told
+        assert "Traceback" not in output, told
         if done.exit_code:
             said = [line for line in done.stderr.splitlines() if line.startswith("solspace: ")]
-            usage = "─ Error ─" in done.output  # an option or a value that the parser itself refuses
+            usage = "─ Error ─" in output  # an option or a value that the parser itself refuses
             assert usage or len(said) == 1, told
             assert "--debug" not in done.stderr, told  # nothing but what was foreseen
             assert "not enough memory" not in done.stderr, told

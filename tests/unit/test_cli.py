@@ -6,15 +6,12 @@ import json
 import pickle
 import subprocess
 import sys
-from importlib import import_module
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke
 
 import solspace as ss
-from solspace.cli import VERBS
-from solspace.cli.app import make_app
 from solspace.numerics.streams import generator
 from solspace.samplers import device
 from solspace.samplers.checkpoint import Checkpoint
@@ -23,14 +20,6 @@ from solspace.samplers.checkpoint import Checkpoint
 def run(*arguments, cwd):
     command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
-
-
-def invoke(*arguments):
-    """Run the command line in this process: quick, where no signal or pipe is needed."""
-    app = make_app()
-    for verb in VERBS:
-        import_module(f"solspace.cli.{verb}").register(app)
-    return CliRunner().invoke(app, list(arguments))
 
 
 def test_exact_samples_table_and_files(tmp_path):

@@ -6,26 +6,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke as run
 
-from solspace.cli import reproduce, sweep
-from solspace.cli.app import make_app
 from solspace.experiments import estimate, figures
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task, finished
 from solspace.store import Result
 
 SPEC = 'n = [7, 9]\nalpha = {start = 0.2, stop = 0.4, step = 0.1}\ninstances = 4\nsampler = "exact"\n'
-
-
-def run(*arguments: str) -> Any:
-    app = make_app()
-    sweep.register(app)
-    reproduce.register(app)
-    return CliRunner().invoke(app, list(arguments))
 
 
 @pytest.fixture

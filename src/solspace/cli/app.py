@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -88,23 +88,23 @@ def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
     return run
 
 
-def fail(sentence: str, code: int = 2) -> None:
+def fail(sentence: str, code: int = 2) -> NoReturn:
     """Say `sentence` on standard error and leave with `code`."""
-    print(f"solspace: {sentence}", file=sys.stderr)
+    print(f"solspace: {sentence}", file=sys.stderr, flush=True)
     raise typer.Exit(code)
 
 
 def _told(error: Exception) -> tuple[str, int]:
     """Return what to say of an error, and the exit code."""
-    words = " ".join(str(error).split())
+    words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if isinstance(error, INPUT):
         return words, 2
     if isinstance(error, OSError):
-        return words or type(error).__name__, 1
+        return words, 1
     if isinstance(error, MemoryError):
-        return f"there is not enough memory for this{f' ({words})' if words else ''}; ask for less.", 1
+        return f"there is not enough memory for this ({words}); ask for less.", 1
     what = "the numbers left the range of the computation" if isinstance(error, ArithmeticError) else "this failed"
     return f"{what} ({type(error).__name__}: {words}); `solspace --debug ...` shows where.", 1
 
@@ -117,7 +117,7 @@ def _leave_quietly() -> None:
 
 def say(text: str = "") -> None:
     """Print a line for the person who waits: on standard error, so that standard output stays the result's."""
-    print(text, file=sys.stderr)
+    print(text, file=sys.stderr, flush=True)
 
 
 def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]) -> None:

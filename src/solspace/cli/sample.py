@@ -26,8 +26,6 @@ from solspace.system.names import unknown
 
 SIZES = {"asl": 2001, "tau": 1001, "sa": 1001, "exact": 15}
 """The samplers, and the size of a random instance where none is given."""
-
-
 FILES = ("samples.npz", "report.json", "samples.png")
 RULES = (
     Rule("method damping precision", lambda o: o.sampler == "asl", "belongs to --sampler asl"),
@@ -128,19 +126,7 @@ def sample(
         samples=samples, seed=seed, method=method, damping=damping, precision=precision, sweeps=sweeps, solve=solve,
         device=device, checkpoint=checkpoint, resume=resume, quiet=as_json,
     )  # fmt: skip
-    before = _written(checkpoint)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
-            outcome = draw.DRAW[sampler](problem, settings)
-            outcome.report.update({"labels": taken} if taken else {})
-            _write(out, outcome)
-    except (KeyboardInterrupt, OSError) as error:
-        reason = "stopped" if isinstance(error, KeyboardInterrupt) else f"cannot write the results ({error})"
-        kept = checkpoint.exists() and (resume or _written(checkpoint) != before)
-        fail(f"{reason}; {_way_on() if kept else NOTHING}", code=130 if isinstance(error, KeyboardInterrupt) else 1)
-    checkpoint.unlink(missing_ok=True)
+    outcome = _finished(problem, sampler, settings, out, {"labels": taken} if taken else {})
     if as_json:
         show_json(outcome.report)
         return
@@ -148,9 +134,6 @@ def sample(
     if outcome.verdict:
         print(outcome.verdict)
     say(f"wrote samples.npz, report.json and samples.png to {out}")
-
-
-NOTHING = "nothing was kept: a run keeps its state from its first five seconds on."
 
 
 def _prepare(out: Path) -> None:
@@ -163,12 +146,36 @@ def _prepare(out: Path) -> None:
         raise PermissionError(f"the results go to {out}, which you may not write to: give another --out.")
 
 
+def _finished(
+    problem: Perceptron, sampler: str, settings: draw.Settings, out: Path, about: dict[str, Any]
+) -> draw.Outcome:
+    """Run the sampler and write its results; only then the checkpoint goes. Tell how to go on where this is stopped."""
+    before = _written(settings.checkpoint)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+            outcome = draw.DRAW[sampler](problem, settings)
+            outcome.report.update(about)
+            _write(out, outcome)
+    except KeyboardInterrupt:
+        fail(f"stopped; {_way_on(settings, before)}", code=130)
+    except OSError as error:
+        raise OSError(f"cannot write the results ({error}); {_way_on(settings, before)}") from error
+    settings.checkpoint.unlink(missing_ok=True)
+    return outcome
+
+
 def _written(checkpoint: Path) -> int | None:
     """Return when the checkpoint was written last."""
     return checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
 
 
-def _way_on() -> str:
+def _way_on(settings: draw.Settings, before: int | None) -> str:
+    """Return what is kept of a run whose checkpoint was last written at `before` when it began, and how to go on."""
+    last = _written(settings.checkpoint)
+    if last is None or (last == before and not settings.resume):
+        return "nothing was kept: a run keeps its state from its first five seconds on."
     again = [word for word in sys.argv[1:] if word != "--resume"]
     return f"the state of the run is kept. To go on: {shlex.join(['solspace', *again, '--resume'])}"
 
