@@ -15,8 +15,9 @@ from solspace.cli.app import make_app
 START = """# Command line
 
 `solspace --help` lists the verbs, `solspace VERB --help` teaches each. Every verb takes `--json`, which prints the result
-as JSON on standard output and nothing else. Bad input is one sentence on standard error and exit code 2; Ctrl-C keeps
-what is done and exits with 130.
+as JSON on standard output and nothing else. Bad input, and an option that cannot apply, is one sentence on
+standard error and exit code 2; what fails later is one and exit code 1, and `solspace --debug VERB` shows where. Ctrl-C
+exits with 130 and says what is kept and how to go on.
 
 """
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from solspace.info import Info
 from solspace.measure import Target
 from solspace.problem import Perceptron
-from solspace.system.files import read_npz, replacing
+from solspace.system.arrays import Damaged, read_npz
+from solspace.system.files import replacing
 
 Array = NDArray[Any]
 FORMAT = 2
@@ -100,18 +101,28 @@ class Samples:
     def load(cls, path: str | os.PathLike[str]) -> Samples:
         """Read what `save` wrote; nothing in the file is executed."""
         try:
-            arrays = read_npz(path)
-            meta = json.loads(str(arrays.pop("meta")))
-            main = {name: arrays.pop(name) for name in ("weights", "stabilities", "solved")}
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"{os.fspath(path)} is not a file of solspace samples.") from error
-        info = {name.removeprefix("info/"): value for name, value in arrays.items()}
+            return cls._loaded(read_npz(path))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            said = str(error).rstrip(".") if isinstance(error, ValueError) else "its description is damaged"
+            reason = error.reason if isinstance(error, Damaged) else said
+            raise ValueError(f"{os.fspath(path)} is not a file of solspace samples: {reason}.") from error
+
+    @classmethod
+    def _loaded(cls, arrays: dict[str, Array]) -> Samples:
+        meta = json.loads(str(arrays.pop("meta")))
         if meta["format"] > FORMAT:
-            raise ValueError(
-                f"{os.fspath(path)} was written by a newer solspace (format {meta['format']}); upgrade to read it."
-            )
-        told = Info.from_dict({**meta["info"], **info}, meta.get("kind"))
-        return cls(**main, target=Target.from_dict(meta["target"]), info=told)
+            raise ValueError(f"it was written by a newer solspace (format {meta['format']}); upgrade to read it")
+        weights, stabilities, solved = (arrays.pop(name) for name in ("weights", "stabilities", "solved"))
+        shapes = weights.shape, stabilities.shape, solved.shape
+        if (weights.ndim, stabilities.ndim, solved.ndim) != (2, 2, 1) or len({shape[0] for shape in shapes}) != 1:
+            raise ValueError(f"its weights, stabilities and solved have the shapes {shapes}")
+        if weights.dtype.kind not in "if" or stabilities.dtype.kind != "f" or solved.dtype != bool:
+            raise ValueError("its weights, stabilities or solved have another type")
+        if not np.isfinite(weights).all():
+            raise ValueError("its weights are not finite")
+        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
+        told = Info.from_dict(info, meta.get("kind"))
+        return cls(weights, stabilities, solved, Target.from_dict(meta["target"]), told)
 
     def to_arviz(self) -> Any:
         """Return `weights` and `overlap` for ArviZ, chains and draws as the sampler made them.

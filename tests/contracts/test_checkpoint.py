@@ -6,34 +6,159 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.checkpoint import Checkpoint, Entry, fingerprint, within
+
+STATE = {"state": np.arange(3)}
+
+
+def entries():
+    return {"state": Entry(int, (3,), within(0, 9))}
 
 
 def test_round_trip_and_removal(tmp_path):
     path = tmp_path / "run.ckpt"
-    Checkpoint(path, {"seed": 1}).save({"state": np.arange(3)})
-    assert Checkpoint(path, {"seed": 1}).load() is None  # not asked to resume
+    Checkpoint(path, {"seed": 1}).save(STATE)
+    assert Checkpoint(path, {"seed": 1}).load(entries) is None  # not asked to resume
     again = Checkpoint(path, {"seed": 1}, resume=True)
-    np.testing.assert_array_equal(again.load()["state"], np.arange(3))
-    again.remove()
-    assert again.load() is None
+    np.testing.assert_array_equal(again.load(entries)["state"], np.arange(3))
+    again.finish(lambda: {"state": np.arange(3, 6)}, keep=True)
+    np.testing.assert_array_equal(again.load(entries)["state"], np.arange(3, 6))
+    again.finish(lambda: pytest.fail("must not be asked"), keep=False)
+    assert again.load(entries) is None
+    again.finish(lambda: pytest.fail("must not be asked"), keep=True)  # a short run has nothing to keep
 
 
 def test_another_run_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
-    Checkpoint(path, {"seed": 1}).save({"state": np.arange(3)})
+    Checkpoint(path, {"seed": 1}).save(STATE)
     with pytest.raises(ValueError, match="belongs to another run"):
-        Checkpoint(path, {"seed": 2}, resume=True).load()
+        Checkpoint(path, {"seed": 2}, resume=True).load(entries)
     path.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="not a solspace checkpoint"):
-        Checkpoint(path, {"seed": 1}, resume=True).load()
+    with pytest.raises(ValueError, match="not an intact solspace checkpoint"):
+        Checkpoint(path, {"seed": 1}, resume=True).load(entries)
+
+
+def rewritten(path, **changes):
+    with np.load(path) as file:
+        np.savez(path.with_suffix(".npz"), **{**file, **changes})
+    path.with_suffix(".npz").replace(path)
+
+
+def test_a_changed_value_is_noticed_though_the_file_is_whole(tmp_path):
+    path = tmp_path / "run.ckpt"
+    store = Checkpoint(path, {"seed": 1}, resume=True)
+    store.save(STATE)
+    rewritten(path, state=np.array([0, 1, 3]))
+    with pytest.raises(ValueError, match="its content is damaged"):
+        store.load(entries)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"state": np.array([0, 1, 127])},
+        {"state": np.arange(4)},
+        {"state": np.arange(3.0)},
+        {"state": np.arange(3), "more": np.arange(3)},
+        {},
+    ],
+)
+def test_a_made_up_state_is_refused(tmp_path, state):
+    store = Checkpoint(tmp_path / "run.ckpt", {"seed": 1}, resume=True)
+    store.save(state)
+    with pytest.raises(ValueError, match="its arrays are not those of this run"):
+        store.load(entries)
+
+
+def test_a_state_that_contradicts_itself_is_refused(tmp_path):
+    store = Checkpoint(tmp_path / "run.ckpt", {"seed": 1}, resume=True)
+    store.save(STATE)
+    with pytest.raises(ValueError, match="contradict each other"):
+        store.load(entries, lambda state: state["state"].sum() > 10)
+
+
+def test_other_versions_are_told_what_to_do(tmp_path):
+    path = tmp_path / "run.npz"
+    store = Checkpoint(path, {"seed": 1}, resume=True)
+    np.savez(path, key=np.array(store.key), **STATE)  # what 0.1 wrote
+    with pytest.raises(ValueError, match=r"written by solspace 0.1.*finish the run with 0.1, or start it anew"):
+        store.load(entries)
+    store.save(STATE)
+    rewritten(path, format=np.array("3"))
+    with pytest.raises(ValueError, match="newer solspace; upgrade"):
+        store.load(entries)
+
+
+def test_a_checkpoint_that_cannot_be_written_warns_once_and_stops_nothing(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    store = Checkpoint(tmp_path / "file" / "run.ckpt", {})
+    with pytest.warns(UserWarning, match="cannot keep the state of the run") as seen:
+        store.save(STATE)
+    assert len(seen) == 1
+    store.save(STATE)  # without a word: pytest would make an error of a warning
 
 
 def test_without_a_path_nothing_happens():
     quiet = Checkpoint(None, {}, resume=True)
     quiet.save({"a": np.ones(1)})
     quiet.maybe_save(lambda: pytest.fail("must not be asked"))
-    assert quiet.load() is None
+    quiet.finish(lambda: pytest.fail("must not be asked"), keep=True)
+    assert quiet.load(entries) is None
+
+
+def anneal(problem, **options):
+    return ss.anneal(problem, 2, 20, rng=0, **options)
+
+
+def localize(problem, **options):
+    return ss.localize(problem, 2, rng=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "value"),
+    [
+        (anneal, "weights", 0),
+        (anneal, "weights", 127),
+        (anneal, "weights", -128),
+        (anneal, "draws", 0),
+        (anneal, "sweep", 10**9),
+        (anneal, "accepted", -1),
+        (localize, "taken", 10**15),
+        (localize, "step", 0),
+        (localize, "step", np.nan),
+        (localize, "damping", 1),
+        (localize, "time", 1e9),
+        (localize, "limit", 10**15),
+        (localize, "path_t", None),
+    ],
+)
+def test_no_run_goes_on_from_an_absurd_state(tmp_path, monkeypatch, run, name, value):
+    """Its digest is right: somebody wrote it so. Weights of 127 are no weights; steps of length 0 would never end."""
+    problem = ss.Perceptron.random(31, 0.3, rng=0)
+    path = tmp_path / "run.npz"
+    save = Checkpoint.save
+
+    def absurd(self, state):
+        made = np.zeros((9, 2)) if value is None else np.full_like(state[name], value)
+        save(self, {**state, name: made})
+
+    monkeypatch.setattr(Checkpoint, "maybe_save", lambda self, make: self.save(make()))
+    monkeypatch.setattr(Checkpoint, "save", absurd)
+    run(problem, checkpoint=path, keep_checkpoint=True)
+    with pytest.raises(ValueError, match="not an intact solspace checkpoint"):
+        run(problem, checkpoint=path, resume=True)
+
+
+@pytest.mark.parametrize("run", [localize, anneal])
+def test_a_kept_checkpoint_gives_the_finished_run_again(tmp_path, run, monkeypatch):
+    problem = ss.Perceptron.random(31, 0.3, rng=0)
+    path = tmp_path / "run.npz"
+    monkeypatch.setattr(Checkpoint, "maybe_save", lambda self, make: self.save(make()))
+    done = run(problem, checkpoint=path, keep_checkpoint=True)
+    assert path.exists()
+    again = run(problem, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(done.weights, again.weights)
+    assert not path.exists()
 
 
 def test_the_fingerprint_tells_problems_apart():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,24 +53,59 @@ def test_own_structured_data_gets_no_prediction(tmp_path):
     assert done.stdout
 
 
-@pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_samples(tmp_path):
-    arguments = ["sample", "--sampler", "tau", "--n", "1501", "--alpha", "0.4", "--samples", "8", "--sweeps", "8000"]
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    run(*arguments, "--out", str(whole), cwd=tmp_path)
-    process = subprocess.Popen([*COMMAND, *arguments, "--out", str(stopped)], cwd=tmp_path, stderr=subprocess.DEVNULL)
-    checkpoint = stopped / "tau.checkpoint.npz"
+OFTEN = (
+    "from solspace.samplers.checkpoint import Checkpoint as C; C.maybe_save = lambda self, make: self.save(make()); "
+)
+"""Checkpoints at every chance instead of every five seconds."""
+
+
+def interrupted(arguments, cwd, ready, first=""):
+    """Return what a command says when Ctrl-C is pressed as soon as `ready()`, and its exit code."""
+    process = subprocess.Popen(
+        [*COMMAND[:2], first + COMMAND[2], *arguments],
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + 120
-    while process.poll() is None and not checkpoint.exists() and time.monotonic() < deadline:
+    while process.poll() is None and not ready() and time.monotonic() < deadline:
         time.sleep(0.05)
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-    process.wait()
-    if process.returncode != 0:  # it was not done yet
-        assert checkpoint.exists()
-        run(*arguments, "--out", str(stopped), "--resume", cwd=tmp_path)
-    first, second = (ss.Samples.load(folder / "samples.npz") for folder in (whole, stopped))
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    return said, process.returncode
+
+
+@pytest.mark.slow
+def test_a_stopped_run_names_the_command_that_goes_on_to_the_same_samples(tmp_path):
+    arguments = ["sample", "--sampler", "tau", "--n", "1501", "--alpha", "0.4", "--samples", "8", "--sweeps", "3000"]
+    checkpoint = tmp_path / "a folder" / "tau.checkpoint.npz"
+    said, code = interrupted([*arguments, "--out", "a folder"], tmp_path, checkpoint.exists, OFTEN)
+    assert code == 130
+    assert checkpoint.exists()
+    command = said.strip().partition("To go on: ")[2]
+    assert command == f"solspace {' '.join(arguments)} --out 'a folder' --resume"
+    run(*shlex.split(command)[1:], cwd=tmp_path)
+    run(*arguments, "--out", "whole", cwd=tmp_path)
+    first, second = (ss.Samples.load(tmp_path / name / "samples.npz") for name in ("whole", "a folder"))
     np.testing.assert_array_equal(first.weights, second.weights)
+    assert not checkpoint.exists()
+
+
+def test_a_run_that_was_stopped_too_early_promises_nothing(tmp_path):
+    arguments = ["sample", "--n", "4001", "--alpha", "0.5", "--samples", "64", "--out", "o"]
+    said, code = interrupted(arguments, tmp_path, (tmp_path / "o").exists)
+    assert code == 130
+    assert "stopped; nothing was" in said
+    assert "--resume" not in said
+
+
+def test_ctrl_c_in_a_verb_that_keeps_nothing_says_so(tmp_path):
+    began = time.monotonic()
+    said, code = interrupted(["phase", "--alphas", "0.1:0.8:4000"], tmp_path, lambda: time.monotonic() > began + 4)
+    assert code == 130
+    assert said.strip().endswith("solspace: stopped; nothing was written.")
+    assert not list(tmp_path.iterdir())
 
 
 def test_predict(tmp_path):

@@ -114,6 +114,8 @@ def test_band_through_own_schedule():
         ({"mode": "both"}, "mode"),
         ({"n_chains": 0}, "n_chains must be an integer of at least 1"),
         ({"n_sweeps": 2.5}, "n_sweeps must be"),
+        ({"n_sweeps": True}, "n_sweeps must be"),
+        ({"n_chains": True}, "n_chains must be"),
         ({"thin": 0}, "thin must be"),
         ({"n_extra": 5, "thin": 10}, "give no draw"),
         ({"n_extra": 5, "mode": "solve"}, "Leave n_extra out"),

@@ -9,8 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+from terminal import invoke
 
 import solspace as ss
+from solspace.numerics.streams import generator
+from solspace.samplers import device
+from solspace.samplers.checkpoint import Checkpoint
 
 
 def run(*arguments, cwd):
@@ -66,26 +70,200 @@ def make_bad_files(folder):
         (["--potential", "lgo"], "did you mean 'log'"),
         (["--prior", "sphere"], "did you mean 'spherical'"),
         (["--patterns", "none.npy"], "there is no file"),
-        (["--patterns", "text.npy"], "cannot read text.npy"),
-        (["--patterns", "words.csv"], "cannot read words.csv"),
-        (["--patterns", "empty.csv"], "cannot read empty.csv"),
-        (["--patterns", "pickle.npy"], "cannot read pickle.npy"),
+        (["--patterns", "text.npy"], "text.npy cannot be read"),
+        (["--patterns", "words.csv"], "words.csv cannot be read"),
+        (["--patterns", "empty.csv"], "empty.csv cannot be read"),
+        (["--patterns", "pickle.npy"], "pickle.npy cannot be read"),
         (["--patterns", "object.npy"], "not pickled objects"),
         (["--patterns", "nan.npy"], "NaN or inf"),
         (["--patterns", "two.npz"], "several arrays"),
         (["--patterns", "ok.txt"], "known kinds are"),
         (["--labels", "ok.npy"], "needs --patterns"),
-        (["--patterns", "ok.npy", "--labels", "ok.npy"], "labels must have shape"),
+        (["--patterns", "ok.npy", "--labels", "ok.npy"], "one label for each row"),
     ],
 )
-def test_nonsense_is_one_sentence_and_exit_code_2(tmp_path, arguments, words):
+def test_nonsense_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
     make_bad_files(tmp_path)
-    done = run("sample", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
+    done = invoke("sample", *arguments)
+    assert done.exit_code == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "pwned").exists()
+
+
+def labelled(folder):
+    """Write the same patterns and labels in many ways; return the arguments for each."""
+    random = np.random.default_rng(0)
+    X, y = random.choice([-1, 1], size=(5, 11)), np.array([1, -1, 1, 1, -1])
+    np.save(folder / "X.npy", X)
+    np.savez(folder / "both.npz", X=X, y=y, more=np.arange(3))
+    np.savez(folder / "named.npz", patterns=X, labels=np.where(y > 0, 8, 3))
+    np.save(folder / "signs.npy", y)
+    np.save(folder / "bits.npy", (y > 0).astype(np.uint8))
+    np.save(folder / "booleans.npy", y > 0)
+    np.save(folder / "words.npy", np.where(y > 0, "dog", "cat"))
+    np.savez(folder / "labels.npz", y=y > 0)
+    (folder / "words.csv").write_text("species\n" + "\n".join(np.where(y > 0, "dog", "cat")) + "\n")
+    (folder / "bits.csv").write_text("\n".join(map(str, (y > 0).astype(int))))
+    apart = ("bits.npy", "booleans.npy", "words.npy", "labels.npz", "words.csv", "bits.csv")
+    return [["both.npz"], ["named.npz"], *(["X.npy", "--labels", name] for name in apart)]
+
+
+def sample(*arguments):
+    return invoke("sample", "--sampler", "exact", *arguments)
+
+
+def test_labels_of_two_classes_come_in_many_ways_and_mean_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ways = labelled(tmp_path)
+    sample("--patterns", "X.npy", "--labels", "signs.npy")
+    expected = ss.Samples.load("samples.npz").stabilities
+    sample("--patterns", "X.npy")
+    assert not np.array_equal(ss.Samples.load("samples.npz").stabilities, expected)
+    for way in ways:
+        done = sample("--patterns", *way)
+        assert done.exit_code == 0, done.stderr
+        np.testing.assert_array_equal(ss.Samples.load("samples.npz").stabilities, expected)
+        said = json.loads((tmp_path / "report.json").read_text()).get("labels")
+        assert (said is None) == (way == ["both.npz"])  # the only one whose labels are ±1 already
+        assert ("is taken for -1" in done.stderr) == (said is not None)
+    assert "labels: cat is taken for -1, dog for +1" in sample("--patterns", "X.npy", "--labels", "words.csv").stderr
+    assert said == {"-1": "0", "+1": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["both.npz", "--labels", "signs.npy"], "brings labels of its own"),
+        (["words.csv"], "holds words instead of numbers"),
+        (["X.npy", "--labels", "three.npy"], "two classes; got 3"),
+        (["X.npy", "--labels", "words.txt"], "known kinds are"),
+        (["X.npy", "--alpha", "1000"], "alpha can be at most"),
+        (["X.npy", "--features", "0"], "features must be a positive integer"),
+        (["X.npy", "--preprocess", "centre"], "did you mean 'centred'"),
+    ],
+)
+def test_data_that_cannot_be_meant(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    labelled(tmp_path)
+    np.save("three.npy", np.array([1, 2, 3, 1, 2]))
+    done = sample("--patterns", *arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_load_features_and_preprocessing_have_their_effect_on_your_patterns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(40, 15)) + 1
+    np.savez("both.npz", X=X, y=np.arange(40) % 2)
+    options = ["--alpha", "0.4", "--features", "13", "--preprocess", "centred", "--samples", "2", "--json"]
+    done = sample("--patterns", "both.npz", *options)
+    about = json.loads(done.stdout)["problem"]
+    assert (about["n"], about["m"]) == (13, 5)
+    expected = ss.Perceptron.from_data(X, np.arange(40) % 2, 0.4, 13, "centred", rng=generator(0, 0))
+    drawn = ss.Samples.load("samples.npz")
+    np.testing.assert_allclose(drawn.stabilities, expected.stabilities(drawn.weights), rtol=1e-6)
+
+
+def test_a_device_that_is_not_there_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(device, "missing", lambda: "needs CuPy: pip install 'solspace[gpu]'.")
+    done = invoke("sample", "--device", "gpu")
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert "needs CuPy" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (
+            MemoryError("Unable to allocate 8 TiB"),
+            1,
+            "not enough memory for this (Unable to allocate 8 TiB); ask for less",
+        ),
+        (ZeroDivisionError("division by zero"), 1, "(ZeroDivisionError: division by zero); `solspace --debug ...`"),
+        (OverflowError("too large"), 1, "left the range"),
+        (RecursionError("maximum depth"), 1, "(RecursionError: maximum depth)"),
+        (OSError(28, "No space left on device", "o/x"), 1, "No space left on device: o/x"),
+        (OSError("something"), 1, "something"),
+        (TypeError("a bug"), 1, "(TypeError: a bug)"),
+        (PermissionError(13, "Permission denied", "o"), 2, "Permission denied: o"),
+        (ImportError("needs Panel"), 2, "needs Panel"),
+        (ValueError("two\nlines"), 2, "two lines"),
+        (KeyboardInterrupt(), 130, "stopped; nothing was written"),
+    ],
+)
+def test_failures_are_one_sentence_and_debug_shows_the_trace(monkeypatch, tmp_path, error, code, words):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("solspace.theory.phases.sampling_map", fails)
+    done = invoke("phase", "--margins=-1:0:2")
+    assert done.exit_code == code
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+    if isinstance(error, Exception):
+        traced = invoke("--debug", "phase", "--margins=-1:0:2")
+        assert traced.exception is error
+
+
+def test_a_closed_pipe_ends_a_verb_quietly(tmp_path):
+    for arguments in (["sample", "--sampler", "exact", "--json"], ["reproduce", "--list"], ["--help"]):
+        command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process.stdout.close()  # as `head` does when it has seen enough
+        said = process.stderr.read()
+        process.stderr.close()
+        process.wait()
+        assert "roken" not in said
+        assert "Traceback" not in said
+        assert "Exception" not in said
+
+
+def test_what_is_in_the_way_of_the_results_is_noticed_before_the_run(tmp_path):
+    (tmp_path / "o" / "samples.npz").mkdir(parents=True)
+    done = run("sample", "--out", "o", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "o/samples.npz, but that is a folder" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_results_that_cannot_be_written_leave_the_checkpoint(tmp_path, monkeypatch):
+    """The disk fills up while the results are written: the run is not lost."""
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "samples.npz")
+
+    monkeypatch.chdir(tmp_path)
+    arguments = ["sample", "--sampler", "tau", "--n", "101", "--samples", "2", "--sweeps", "50"]
+    with monkeypatch.context() as broken:
+        broken.setattr(ss.Samples, "save", full)
+        broken.setattr(Checkpoint, "maybe_save", lambda self, make: self.save(make()))
+        broken.setattr(sys, "argv", ["solspace", *arguments])
+        done = invoke(*arguments)
+    assert done.exit_code == 1
+    assert f"To go on: solspace {' '.join(arguments)} --resume" in done.stderr
+    assert (tmp_path / "tau.checkpoint.npz").exists()
+    again = invoke(*arguments, "--resume")
+    assert again.exit_code == 0, again.stderr
+    assert not (tmp_path / "tau.checkpoint.npz").exists()
+    weights = ss.Samples.load("samples.npz").weights
+    invoke(*arguments)
+    np.testing.assert_array_equal(ss.Samples.load("samples.npz").weights, weights)
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1" + "0" * 18, "-1" + "0" * 18])
+@pytest.mark.parametrize("option", ["--n", "--samples", "--sweeps"])
+def test_numbers_of_many_digits(tmp_path, monkeypatch, option, number):
+    monkeypatch.chdir(tmp_path)
+    done = invoke("sample", "--sampler", "tau", option, number)
+    assert done.exit_code == 2
+    assert f"{option} must be smaller than 2^31" in done.stderr
 
 
 def test_unknown_option_and_help(tmp_path):

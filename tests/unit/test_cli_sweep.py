@@ -7,22 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from terminal import invoke as run
 
-from solspace.cli import reproduce, sweep
-from solspace.cli.app import make_app
+from solspace.experiments import estimate, figures
+from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import Task, finished
+from solspace.store import Result
 
 SPEC = 'n = [7, 9]\nalpha = {start = 0.2, stop = 0.4, step = 0.1}\ninstances = 4\nsampler = "exact"\n'
-
-
-def run(*arguments: str) -> Any:
-    app = make_app()
-    sweep.register(app)
-    reproduce.register(app)
-    return CliRunner().invoke(app, list(arguments))
 
 
 @pytest.fixture
@@ -90,6 +84,93 @@ def test_dry_run_counts_estimates_and_writes_nothing(folder: Path) -> None:
     report = json.loads(run("sweep", "small.toml", "--dry-run", "--json").stdout)
     assert report["tasks"] == 24
     assert report["axes"]["alpha"] == [0.2, 0.3, 0.4]
+
+
+def test_a_dry_run_counts_what_the_store_holds(folder: Path) -> None:
+    assert run("sweep", "small.toml", "--executor", "serial").exit_code == 0
+    report = json.loads(run("sweep", "small.toml", "--dry-run", "--json").stdout)
+    assert (report["tasks"], report["done"]) == (0, 24)
+    other = json.loads(run("sweep", "small.toml", "--dry-run", "--store", "other.db", "--json").stdout)
+    assert (other["tasks"], other["done"]) == (24, 0)
+
+
+GRID = """
+n = [7, 9]
+alpha = 0.3
+instances = 2
+temperature = [0.5, 1.0]
+[[sampler]]
+name = "tau"
+n_sweeps = [5, "n"]
+[[sampler]]
+name = "exact"
+"""
+
+
+def test_the_summary_averages_nothing_but_instances(folder: Path) -> None:
+    (folder / "grid.toml").write_text(GRID)
+    done = json.loads(run("sweep", "grid.toml", "--executor", "serial", "--json").stdout)
+    points = done["solved_fraction"]
+    assert all(point["instances"] <= 2 for point in points)
+    told = {(p["sampler"], p["n"], p["temperature"], p["n_sweeps"]) for p in points}
+    assert len(told) == len(points) >= 10
+    assert {t[3] for t in told if t[0] == "tau"} == {5, 7, 9}
+    table = run("sweep", "grid.toml", "--executor", "serial").stdout
+    assert "n_sweeps" in table
+    assert "temperature" in table
+    assert "margin" not in table
+
+
+def test_an_estimate_does_not_depend_on_what_had_to_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run of a task compiles for minutes, once; every further one takes 1 ms and what its work asks for."""
+    seen = set()
+
+    def timed(task: Task) -> Result:
+        cold = task.text not in seen
+        seen.add(task.text)
+        return finished(task, {}, {}, seconds=200.0 if cold else 1e-3 + 1e-9 * task.values["n"] ** 2)
+
+    monkeypatch.setattr(estimate, "run_on_one_thread", timed)
+    spec = Spec(n=[11, 101, 1001, 10001], alpha=0.5, sampler={"name": "tau", "n_sweeps": 100}, instances=100)
+    first, second = estimate.estimate([spec]), estimate.estimate([spec])
+    assert first == second
+    assert first.seconds == pytest.approx(100 * sum(1e-3 + 1e-9 * n**2 for n in spec.n), rel=0.5)
+
+
+def test_a_task_that_fails_is_no_measure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "run_on_one_thread", lambda task: finished(task, {}, {}, "OSError: no disk\n\ntrace"))
+    done = run("sweep", "small.toml", "--dry-run")
+    assert done.exit_code == 2
+    assert "OSError: no disk" in done.stderr
+
+
+def test_a_dry_run_names_the_data_that_are_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOLSPACE_DATA", str(folder))
+    monkeypatch.setenv("HOME", str(folder))
+    done = run("reproduce", "mnist", "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    assert "mnist: needs mnist, which is not on this machine: `solspace data prepare mnist` fetches it." in done.stdout
+    report = json.loads(run("reproduce", "mnist", "--dry-run", "--json").stdout)
+    assert report["figures"][0]["core_seconds"] is None
+
+
+@pytest.mark.parametrize("columns", ["20", "80"])
+def test_names_are_never_cut(folder: Path, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = run("reproduce", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(figures.FIGURES)
+    monkeypatch.setattr(estimate, "run_on_one_thread", lambda task: finished(task, {}, {}, seconds=0.01))
+    monkeypatch.setattr(figures.Figure, "missing", lambda self, size: [])
+    table = run("reproduce", "all", "--dry-run").stdout
+    assert all(f"{name} │" in table or f"{name}  " in table for name in figures.FIGURES)
+
+
+@pytest.mark.parametrize("depth", ["n = " + "[" * 100_000, "n = " + "{a = " * 400 + "1" + "}" * 400])
+def test_toml_nested_deeply_is_one_sentence(folder: Path, depth: str) -> None:
+    (folder / "deep.toml").write_text(depth)
+    done = run("sweep", "deep.toml")
+    assert done.exit_code == 2
+    assert "nested too deeply" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Compiled code must run where its cache cannot be kept, and elsewhere be read back."""
 
+import runpy
 import subprocess
 import sys
 
+import numba
 import numba.core.caching as caching
 import numpy as np
 import pytest
@@ -29,6 +31,36 @@ def test_runs_where_the_cache_cannot_be_used(monkeypatch, method):
 
     monkeypatch.setattr(caching.IndexDataCacheFile, method, refuse)
     assert njit()(triple)(2.5) == 7.5
+
+
+MODULE = """
+from solspace.system.compiled import njit
+
+@njit()
+def triple(x):
+    return 3 * x
+"""
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda b: b"", lambda b: b[:20], lambda b: b[:-5], lambda b: b"\xff" + b, lambda b: b"cnowhere\nnothing\n."],
+)
+def test_a_damaged_cache_file_counts_as_none_and_is_made_anew(tmp_path, monkeypatch, kind, damage):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "module.py").write_text(MODULE)
+
+    def hits():
+        """Return how often a fresh import finds its compiled code in the cache."""
+        triple = runpy.run_path(str(tmp_path / "module.py"))["triple"]
+        assert triple(2.5) == 7.5
+        return sum(triple.stats.cache_hits.values())
+
+    assert [hits(), hits()] == [0, 1]
+    for path in (tmp_path / "cache").rglob(f"*.{kind}"):
+        path.write_bytes(damage(path.read_bytes()))
+    assert [hits(), hits()] == [0, 1]
 
 
 def test_package_imports_no_numba():

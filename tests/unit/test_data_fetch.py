@@ -16,14 +16,15 @@ import pytest
 
 import solspace as ss
 from solspace.data import catalogue, fetch
-from solspace.data.formats.idx import header
+from solspace.data.formats import idx_header
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(2000, dtype=np.uint8) % 10
 PICTURES = RANDOM.integers(0, 256, (2000, 28, 28), dtype=np.uint8)
 NAMES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz")
 FILES = {
-    f"/{name}": gzip.compress(header(array.shape) + array.tobytes()) for name, array in zip(NAMES, (PICTURES, LABELS))
+    f"/{name}": gzip.compress(idx_header(array.shape) + array.tobytes())
+    for name, array in zip(NAMES, (PICTURES, LABELS))
 }
 
 

@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 import solspace as ss
-from solspace.data.formats.idx import header
+from solspace.data.formats import idx_header
 
 RANDOM = np.random.default_rng(0)
 PICTURES = RANDOM.integers(0, 256, (60, 28, 28), dtype=np.uint8)
@@ -39,7 +39,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def idx(folder: Path, split: str = "train", packed: bool = False, dots: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, array in (("images-idx3-ubyte", PICTURES), ("labels-idx1-ubyte", LABELS)):
-        content = header(array.shape) + array.tobytes()
+        content = idx_header(array.shape) + array.tobytes()
         name = f"{split}-{name}".replace("-idx", ".idx") if dots else f"{split}-{name}"
         (folder / (name + ".gz" * packed)).write_bytes(gzip.compress(content) if packed else content)
 

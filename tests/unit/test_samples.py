@@ -95,6 +95,40 @@ def test_foreign_and_broken_files_are_refused(samples, tmp_path):
         ss.Samples.load(path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"weights": np.ones((5, 9))}, "have the shapes"),
+        ({"weights": np.ones(9)}, "have the shapes"),
+        ({"weights": np.array([["a"] * 9] * 6)}, "another type"),
+        ({"weights": np.full((6, 9), np.nan)}, "not finite"),
+        ({"solved": np.full(6, 7)}, "another type"),
+        ({"meta": np.array("[" * 100_000)}, "description is damaged"),
+        ({"meta": np.array("[]")}, "description is damaged"),
+        ({"meta": np.array("{}")}, "description is damaged"),
+        ({"meta": np.array('{"format": 1}')}, "description is damaged"),
+        ({"meta": np.array('{"format": 2}')}, "newer solspace"),
+        (
+            {"meta": np.array('{"format": 1, "info": {}, "target": {"potential": {"name": "lgo"}}}')},
+            "did you mean 'log'",
+        ),
+    ],
+)
+def test_made_up_files_are_refused_in_a_sentence(samples, tmp_path, changes, words):
+    path = tmp_path / "s.npz"
+    samples.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path, **{**arrays, **changes})
+    with pytest.raises(ValueError, match=rf"s.npz is not a file of solspace samples: .*{words}.*\.$"):
+        ss.Samples.load(path)
+
+
+def test_a_missing_file_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        ss.Samples.load(tmp_path / "none.npz")
+
+
 def test_solved_is_recomputed_from_the_patterns():
     problem = ss.Perceptron([[1, 1, 1], [1, -1, 1]])
     samples = ss.Samples.of(problem, np.array([[1, 1, 1], [1, -1, -1]], np.int8))

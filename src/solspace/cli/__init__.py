@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 VERBS = ("sample", "predict", "phase", "reproduce", "sweep", "data", "explore", "bench")
@@ -9,9 +10,12 @@ VERBS = ("sample", "predict", "phase", "reproduce", "sweep", "data", "explore", 
 
 def main() -> None:
     """Run `solspace`."""
-    from solspace.cli.app import make_app
+    try:
+        from solspace.cli.app import make_app
 
-    app = make_app()
-    for verb in VERBS:
-        import_module(f"solspace.cli.{verb}").register(app)
+        app = make_app()
+        for verb in VERBS:
+            import_module(f"solspace.cli.{verb}").register(app)
+    except KeyboardInterrupt:
+        sys.exit(130)
     app(prog_name="solspace")

@@ -1,22 +1,33 @@
 """What all verbs share: the application, how an error is told, how a table and JSON are printed.
 
-Bad input is one clear sentence on standard error and exit code 2; Ctrl-C is exit code 130, after what is done was kept.
+Bad input is one clear sentence on standard error and exit code 2, anything that fails later one and exit code 1;
+`--debug` shows where it came from. Ctrl-C is exit code 130, with what was kept; a reader that has seen enough (`| head`)
+ends a verb without a word, with the code of every other tool whose pipe is closed.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
 
 from solspace._version import __version__
+from solspace.cli.rules import Rule, check
+from solspace.samplers.device import NoDevice
 
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
+INPUT = (
+    ValueError, ImportError, NoDevice, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError,
+    PermissionError,
+)  # fmt: skip
+"""What a user can mend by writing another command."""
 
 
 def make_app() -> typer.Typer:
@@ -35,6 +46,7 @@ def make_app() -> typer.Typer:
         version: Annotated[
             bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
         ] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
     ) -> None:
         pass
 
@@ -47,51 +59,83 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def verb(function: Callable[..., None]) -> Callable[..., None]:
-    """Tell a user's mistakes in one sentence: `ValueError` and the like end with exit code 2 and no traceback."""
+def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
+    """Return the command `function` with its options held to `rules` and its errors told in a sentence."""
+    signature = inspect.signature(function, eval_str=True)
+    own = "context" in signature.parameters
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(*args: Any, context: typer.Context, **values: Any) -> None:
         try:
-            function(*args, **kwargs)
-        except (ValueError, ImportError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
-            fail(_sentence(error))
-        except OSError as error:
-            fail(_sentence(error), code=1)
+            check(context, values, rules)
+            function(*args, **values, **({"context": context} if own else {}))
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            _leave_quietly()
         except KeyboardInterrupt:
-            fail("stopped; what was done so far is kept.", code=130)
+            fail("stopped; nothing was written.", code=130)
+        except Exception as error:
+            if context.find_root().params.get("debug"):
+                raise
+            fail(*_told(error))
 
+    if not own:
+        ours = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), ours])  # type: ignore[attr-defined]
+        run.__annotations__ = {**inspect.get_annotations(function, eval_str=True), "context": typer.Context}
     return run
 
 
-def fail(sentence: str, code: int = 2) -> None:
+def fail(sentence: str, code: int = 2) -> NoReturn:
     """Say `sentence` on standard error and leave with `code`."""
-    print(f"solspace: {sentence}", file=sys.stderr)
+    print(f"solspace: {sentence}", file=sys.stderr, flush=True)
     raise typer.Exit(code)
 
 
-def _sentence(error: BaseException) -> str:
+def _told(error: Exception) -> tuple[str, int]:
+    """Return what to say of an error, and the exit code."""
+    words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return " ".join(str(error).split())
+        words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if isinstance(error, INPUT):
+        return words, 2
+    if isinstance(error, OSError):
+        return words, 1
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this ({words}); ask for less.", 1
+    what = "the numbers left the range of the computation" if isinstance(error, ArithmeticError) else "this failed"
+    return f"{what} ({type(error).__name__}: {words}); `solspace --debug ...` shows where.", 1
+
+
+def _leave_quietly() -> None:
+    """End as a tool does whose output nobody reads any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+    raise typer.Exit(128 + 13)
 
 
 def say(text: str = "") -> None:
     """Print a line for the person who waits: on standard error, so that standard output stays the result's."""
-    print(text, file=sys.stderr)
+    print(text, file=sys.stderr, flush=True)
 
 
 def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]) -> None:
-    """Print a table on standard output."""
+    """Print a table on standard output: names in its first column are never cut, and nothing is outside a terminal."""
     from rich.console import Console
     from rich.table import Table
 
+    rows = list(rows)
+    names = max((len(row[0]) for row in rows), default=0)
     table = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
     for k, column in enumerate(columns):
-        table.add_column(column, justify="left" if k == 0 else "right")
+        table.add_column(column, justify="right" if k else "left", min_width=None if k else names, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=Console(width=10_000).measure(table).maximum)
+    console.print(table, crop=False)
 
 
 def show_json(values: Any) -> None:

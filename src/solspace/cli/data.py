@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, fail, show_json, verb
+from solspace.cli.rules import Rule
 from solspace.measure import Target
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
@@ -18,7 +19,8 @@ Folder = Annotated[Path | None, typer.Option(help="Look in this folder instead o
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
     group = typer.Typer(help="Show which image data sets are found and where; `prepare` fetches them.")
-    group.callback(invoke_without_command=True)(verb(show))
+    behind = Rule("folder as_json", lambda o: o.subcommand is None, "goes behind the word prepare")
+    group.callback(invoke_without_command=True)(verb(show, behind))
     group.command("prepare")(verb(prepare))
     app.add_typer(group, name="data")
 
@@ -51,12 +53,16 @@ def prepare(
 
     report: list[dict[str, Any]] = []
     for data in [data_set(name) for name in names] if names else CATALOGUE.values():
-        here = find(data.name, folder, split)
         try:
+            here = find(data.name, folder, split)
+            if not data.downloads and split == "test":
+                raise FileNotFoundError(f"{data.name} has no test split.")
             files = here[0].files if here else fetch(data.name, folder, split)
             report.append({"name": data.name, "files": [str(path) for path in files], "downloaded": not here})
         except FileNotFoundError as error:
             report.append({"name": data.name, "problem": str(error)})
+        except KeyboardInterrupt:
+            fail("stopped; what has arrived is kept. The same command goes on.", code=130)
     if as_json:
         show_json(report)
     else:

@@ -104,6 +104,7 @@ def _asl(problem: Perceptron, settings: Settings) -> Outcome:
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
+        keep_checkpoint=True,
     )
     return _judged(problem, drawn, "asl", prediction)
 
@@ -123,6 +124,7 @@ def _annealed(name: str, schedule: str) -> Callable[[Perceptron, Settings], Outc
             progress=settings.progress,
             checkpoint=settings.checkpoint,
             resume=settings.resume,
+            keep_checkpoint=True,
         )
         final = problem.with_target(drawn.target)
         prediction = None if settings.solve else _expectation(final, settings, asl=False)

@@ -1,83 +1,81 @@
-"""Read the user's patterns and labels: .npy, .npz, .csv, .parquet. Nothing in a file is ever executed."""
+"""The user's own patterns and labels, from files to a problem."""
 
 from __future__ import annotations
 
-import warnings
-import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.data.instances import classes, signs
+from solspace.measure import Target
+from solspace.numerics.streams import RNG
+from solspace.problem import Perceptron
+from solspace.system.arrays import Damaged, read_arrays
+
 Array = NDArray[Any]
-KINDS = (".npy", ".npz", ".csv", ".parquet")
+PATTERNS = ("patterns", "X")
+LABELS = ("labels", "y")
 
 
-def read_array(path: Path) -> Array:
-    """Return the array in `path`; a .npz must hold one array, or one named `patterns`, `X`, `labels` or `y`."""
-    kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ValueError(f"cannot read {path}: known kinds are {', '.join(KINDS)}.")
-    if not path.exists():
-        raise ValueError(f"there is no file {path}.")
-    try:
-        return _READERS[kind](path)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = "its arrays must be plain numbers, not pickled objects" if "pickle" in str(error) else str(error)
-        raise ValueError(f"cannot read {path}: {reason}") from error
+def read_data(patterns: Path, labels: Path | None = None) -> tuple[Array, Array | None]:
+    """Return patterns (m, n) and labels (m,), None where there are none.
+
+    A .npz of patterns may bring its labels along; in it an array is told by its name, one of `PATTERNS` or `LABELS`,
+    unless it is the only one. Labels in a column of words may have a title above them.
+    """
+    arrays = read_arrays(patterns)
+    X = _one(patterns, arrays, PATTERNS)
+    if X.dtype.kind in "US":
+        raise Damaged(patterns, "it holds words instead of numbers")
+    inside = set(LABELS) & set(arrays) and len(arrays) > 1
+    if labels is None:
+        return X, _titled(_one(patterns, arrays, LABELS), len(X)) if inside else None
+    if inside:
+        raise ValueError(f"{patterns} brings labels of its own: leave --labels out, or the labels out of the file.")
+    return X, _titled(_one(labels, read_arrays(labels), LABELS), len(X))
 
 
-def _npy(path: Path) -> Array:
-    with path.open("rb") as file:
-        if file.read(6) != b"\x93NUMPY":
-            raise ValueError("it is not a NumPy .npy file.")
-    return np.load(path, allow_pickle=False)
+def own_problem(
+    X: Array,
+    y: Array | None,
+    target: Target,
+    *,
+    alpha: float | None = None,
+    features: int | None = None,
+    preprocess: str | None = None,
+    rng: RNG = None,
+) -> Perceptron:
+    """Return the problem of patterns (m, n) with labels of two classes, as they are or as a pool to draw from."""
+    folded = None if y is None else signs(y, len(X))
+    if (alpha, features, preprocess) == (None, None, None):
+        return Perceptron(X, folded, target=target)
+    pool = np.ones(len(X), np.int8) if folded is None else folded
+    return Perceptron.from_data(X, pool, alpha, features, preprocess, target, rng)
 
 
-def _npz(path: Path) -> Array:
-    with np.load(path, allow_pickle=False) as file:
-        names = list(file.files)
-        for name in ("patterns", "X", "labels", "y"):
-            if name in names:
-                return file[name]
-        if len(names) == 1:
-            return file[names[0]]
-    raise ValueError(f"it holds several arrays ({', '.join(names[:6])}); name one of them 'patterns' or 'labels'.")
+def meaning(y: Array | None) -> dict[str, str]:
+    """Return which label is taken for -1 and which for +1; nothing where they are ±1 already.
+
+    >>> meaning(np.array(["dog", "cat"]))
+    {'-1': 'cat', '+1': 'dog'}
+    """
+    found = None if y is None else classes(y, len(y))
+    if found is None:
+        return {}
+    return {sign: f"{value:g}" if value.dtype.kind == "f" else str(value) for sign, value in zip(("-1", "+1"), found)}
 
 
-def _csv(path: Path) -> Array:
-    """Numbers separated by commas; a first line of words is skipped."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        first = file.readline()
-    header = int(any(not _is_number(word) for word in first.split(",")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=1)
-        except UserWarning:
-            raise ValueError("it holds no numbers.") from None
+def _one(path: Path, arrays: Mapping[str, Array], names: tuple[str, str]) -> Array:
+    there = [name for name in names if name in arrays] or (list(arrays) if len(arrays) == 1 else [])
+    if len(there) != 1:
+        held = ", ".join(list(arrays)[:6]) or "nothing"
+        raise Damaged(path, f"it holds several arrays or none ({held}); name one of them {names[0]!r} or {names[1]!r}")
+    return arrays[there[0]]
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _parquet(path: Path) -> Array:
-    try:
-        import pandas
-    except ImportError:
-        raise ValueError("reading .parquet needs pandas: pip install 'solspace[pandas]'.") from None
-    try:
-        frame = pandas.read_parquet(path)
-    except ImportError:
-        raise ValueError("reading .parquet needs pyarrow: pip install 'solspace[pandas]'.") from None
-    values = frame.to_numpy()
-    return values[:, 0] if values.shape[1] == 1 else values
-
-
-_READERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+def _titled(labels: Array, m: int) -> Array:
+    """Return the labels without the title of their column."""
+    return labels[1:] if labels.dtype.kind == "U" and labels.shape == (m + 1,) else labels

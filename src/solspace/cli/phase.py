@@ -11,13 +11,19 @@ import numpy as np
 import typer
 
 from solspace.cli.app import JSON, say, show_json, verb
+from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.system.files import replacing
+
+RULES = (
+    Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
+    TEMPERATURE,
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
-    app.command("phase")(verb(phase))
+    app.command("phase")(verb(phase, *RULES))
 
 
 def phase(
@@ -44,6 +50,9 @@ def phase(
     - the paper's Fig. 2, left: `solspace phase`
     """
     target = Target(prior, potential, temperature, margin)
+    for name, text in (("alphas", alphas), ("times", times), ("margins", margins)):
+        if text is not None:
+            _grid(name, text)  # nonsense is refused before theory is asked
     if margins is not None:
         result, table, draw = _map(target, _grid("margins", margins))
     else:
@@ -117,13 +126,13 @@ def _map(target: Target, margins: Any) -> tuple[Any, dict[str, Any], Any]:
 
 def _grid(name: str, text: str) -> Any:
     try:
-        first, last, count = text.split(":")
-        grid = np.linspace(float(first), float(last), int(count))
-    except ValueError:
+        words = text.split(":")
+        first, last, count = float(words[0]), float(words[1]), int(words[2])
+    except (ValueError, IndexError):
         raise ValueError(f"--{name} must be FIRST:LAST:COUNT, as in 0.1:0.8:50; got {text!r}.") from None
-    if not 1 <= len(grid) <= 10_000:
-        raise ValueError(f"--{name} must ask for 1 to 10000 values; got {len(grid)}.")
-    return grid
+    if len(words) != 3 or not 1 <= count <= 10_000:
+        raise ValueError(f"--{name} must be FIRST:LAST:COUNT with 1 to 10000 values; got {text!r}.")
+    return np.linspace(first, last, count)
 
 
 def _csv(table: dict[str, Any]) -> str:

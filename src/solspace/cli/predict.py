@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from solspace.cli.app import JSON, say, show_json, show_table, verb
+from solspace.cli.rules import TEMPERATURE
 from solspace.measure import Target
 
 TIMES = (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -16,7 +17,7 @@ TIMES = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
-    app.command("predict")(verb(predict))
+    app.command("predict")(verb(predict, TEMPERATURE))
 
 
 def predict(

@@ -9,12 +9,25 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
-from solspace.cli.sweep import Device, Executor, Scheduler, Workers
+from solspace.cli.rules import Rule
+from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, places, takes_device
+from solspace.system.names import unknown
+
+RULES = (
+    Rule("figure", lambda o: not o.listed, "cannot stand beside --list, which lists all"),
+    Rule(
+        "size dry_run store out retry executor scheduler workers device",
+        lambda o: o.figure is not None,
+        "needs a figure: give an ID or all",
+    ),
+    Rule("device", lambda o: not o.dry_run, "cannot stand beside --dry-run, which times tasks on the processor"),
+    *RUNNING,
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
-    app.command("reproduce")(verb(reproduce))
+    app.command("reproduce")(verb(reproduce, *RULES))
 
 
 def reproduce(
@@ -38,11 +51,21 @@ def reproduce(
         _list(as_json)
         return
     names = figures.FIGURES if figure == "all" else (figures.find(figure).name,)
+    if size not in figures.SIZES:
+        raise unknown("size", size, figures.SIZES)
     if dry_run:
-        _estimate(names, size, workers, as_json)
+        count = places(executor, scheduler, workers)
+        _estimate(names, size, store, retry, count, as_json)
+        if not as_json:
+            print(f"Results would go to {store}, pictures to {out}.")
         return
-    _make(names, size, as_json, store=store, out=out, retry=retry, executor=executor, scheduler=scheduler,
-          n_workers=workers, device=device)  # fmt: skip
+    if device is not None:
+        takes_device([spec for name in names for spec in figures.find(name).specs(size)], figure)
+    try:
+        _make(names, size, as_json, store=store, out=out, retry=retry, executor=executor, scheduler=scheduler,
+              n_workers=workers, device=device)  # fmt: skip
+    except KeyboardInterrupt:
+        fail(f"stopped; what was computed so far is in {store}. The same command goes on.", code=130)
 
 
 def _list(as_json: bool) -> None:
@@ -55,8 +78,11 @@ def _list(as_json: bool) -> None:
     if as_json:
         show_json(rows)
     else:
-        table = [(r["id"], r["place"], r["shows"], f"{r['quick']:,}", f"{r['paper']:,}") for r in rows]
-        show_table("figures", table, ("ID", "in the paper", "shows", "tasks, quick", "tasks, paper"))
+        # A line each, not a table: names are copied and searched for, and must not be cut or broken on any screen.
+        width = max(len(row["id"]) for row in rows)
+        print(f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows")
+        for row in rows:
+            print(f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}")
 
 
 def _make(names: tuple[str, ...], size: str, as_json: bool, **options: Any) -> None:
@@ -93,35 +119,64 @@ def _one(name: str, size: str, options: dict[str, Any]) -> dict[str, Any]:
     return {"id": name, "files": files, "computed": done.outcome.computed, "failed": done.outcome.failed}
 
 
-def _estimate(names: tuple[str, ...], size: str, workers: int | None, as_json: bool) -> None:
-    from solspace.experiments import figures
-    from solspace.experiments.estimate import estimate, spoken
-    from solspace.experiments.executors import cores
-
-    count = workers or cores()
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        figure = figures.find(name)
-        cost = estimate(figure.sweeps(size), allowed=5.0)
-        rows.append(
-            {"id": name, "theory_tasks": len(figure.theory(size)), "tasks": cost.tasks, "core_seconds": cost.seconds}
-        )
-    total = sum(row["core_seconds"] for row in rows)
+def _estimate(names: tuple[str, ...], size: str, store: Path, retry: bool, count: int | None, as_json: bool) -> None:
+    rows = [_costs(name, size, store, retry) for name in names]
+    total = sum(row["core_seconds"] or 0.0 for row in rows)
+    seconds = total / count if count else None
     if as_json:
-        show_json({"size": size, "figures": rows, "seconds": total / count, "workers": count})
+        show_json({"size": size, "figures": rows, "core_seconds": total, "seconds": seconds, "workers": count})
         return
+    from solspace.experiments.estimate import spoken
+
+    def spoken_or_not(value: float | None, share: int | None) -> str:
+        return "?" if value is None or not share else spoken(value / share) if value else "-"
+
+    costs = [*rows, {"id": "all", "core_seconds": total}] if len(rows) > 1 else rows
     table = [
         (
-            r["id"],
-            str(r["theory_tasks"]),
-            f"{r['tasks']:,}",
-            spoken(r["core_seconds"]),
-            spoken(r["core_seconds"] / count),
+            row["id"],
+            str(row.get("theory_tasks", "")),
+            f"{row['tasks']:,}" if "tasks" in row else "",
+            spoken_or_not(row["core_seconds"], 1),
+            spoken_or_not(row["core_seconds"], count),
         )
-        for r in rows
+        for row in costs
     ]
-    columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {count}")
-    show_table(
-        f"estimated cost at size {size}", [*table, ("all", "", "", spoken(total), spoken(total / count))], columns
-    )
-    print("Theory takes seconds a task and is not in the estimate.")
+    columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {count or 'the cluster'}")
+    show_table(f"to compute at size {size}", table, columns)
+    done = sum(row["done"] for row in rows)
+    print(f"{done:,} further tasks are in {store} already." if done else f"Nothing of it is in {store} yet.")
+    if timed := sum(row["timed"] for row in rows):
+        print(
+            f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
+            "proportion to their work; expect them right within a factor of two."
+        )
+    if sum(row["theory_tasks"] for row in rows):
+        print("Theory takes seconds a task and is not in the times.")
+    for row in rows:
+        if "problem" in row:
+            print(f"{row['id']}: {row['problem']}")
+
+
+def _costs(name: str, size: str, store: Path, retry: bool) -> dict[str, Any]:
+    """Return what is still to be computed for a figure, and what that costs or why nobody knows."""
+    from solspace.experiments import figures
+    from solspace.experiments.estimate import CannotEstimate, estimate, finished
+
+    figure = figures.find(name)
+    about: dict[str, Any] = {"id": name, "core_seconds": None, "timed": 0, "done": 0}
+    if missing := figure.missing(size):
+        sets = " ".join(missing)
+        about["problem"] = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
+        return {**about, "theory_tasks": len(figure.theory(size)), "tasks": sum(map(len, figure.specs(size)))}
+    done = finished(figure.tasks(size), store, retry)
+    about |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in figure.theory(size))}
+    try:
+        cost = estimate(figure.sweeps(size), allowed=5.0, done=done)
+    except CannotEstimate as error:
+        return {
+            **about,
+            "tasks": sum(map(len, figure.specs(size))),
+            "problem": f"a task that was timed failed: {error}",
+        }
+    return {**about, "tasks": cost.tasks, "core_seconds": cost.seconds, "timed": len(cost.timed)}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,22 +13,44 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli import draw
-from solspace.cli.app import JSON, plain, say, show_json, show_table, verb
+from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
 from solspace.cli.data import image_problem
-from solspace.cli.inputs import read_array
+from solspace.cli.inputs import meaning, own_problem, read_data
+from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
+from solspace.samplers.device import resolve
 from solspace.system.files import replacing
 from solspace.system.names import unknown
 
 SIZES = {"asl": 2001, "tau": 1001, "sa": 1001, "exact": 15}
 """The samplers, and the size of a random instance where none is given."""
+FILES = ("samples.npz", "report.json", "samples.png")
+RULES = (
+    Rule("method damping precision", lambda o: o.sampler == "asl", "belongs to --sampler asl"),
+    Rule("sweeps solve", lambda o: o.sampler in ("tau", "sa"), "belongs to --sampler tau and --sampler sa"),
+    Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
+    Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
+    Rule("data", lambda o: o.patterns is None, "cannot stand beside --patterns: give one of them"),
+    Rule("labels", lambda o: o.patterns is not None, "needs --patterns"),
+    Rule("classes", lambda o: o.data is not None, "needs --data"),
+    Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
+    Rule("n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances, not to --data or --patterns"),
+    Rule("potential", lambda o: o.sampler != "tau" or o.potential == "log", "must be log with --sampler tau, which ends there"),
+    Rule(
+        "potential",
+        lambda o: o.sampler != "sa" or o.potential in ("hinge", "errors"),
+        "must be hinge or errors with --sampler sa, which anneals on one of them",
+    ),
+    Rule("temperature", lambda o: o.sampler != "sa", "has no effect with --sampler sa, which goes from 1 to 0"),
+    TEMPERATURE,
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
-    app.command("sample")(verb(sample))
+    app.command("sample")(verb(sample, *RULES))
 
 
 def _option(panel: str, text: str, *names: str) -> Any:
@@ -35,7 +60,7 @@ def _option(panel: str, text: str, *names: str) -> Any:
 def sample(
     sampler: Annotated[str, _option("Sampler", "How: asl, tau, sa or exact (see above).")] = "asl",
     samples: Annotated[int, _option("Sampler", "How many samples (chains for tau and sa).")] = 16,
-    seed: Annotated[int, _option("Sampler", "Same seed, same result.")] = 0,
+    seed: Annotated[int, _option("Sampler", "Same seed, same result; asl on real-valued patterns up to rounding.")] = 0,
     method: Annotated[str, _option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.")] = "auto",
     damping: Annotated[str, _option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
     precision: Annotated[str, _option("Sampler", "asl: float32 or float64.")] = "float32",
@@ -44,15 +69,20 @@ def sample(
     device: Annotated[str, _option("Sampler", "cpu, gpu, or auto.")] = "cpu",
     n: Annotated[int | None, _option("Random instance", "Number of weights.")] = None,
     alpha: Annotated[
-        float | None, _option("Random instance", "Load: constraints per weight; 0.3 unless given.")
+        float | None,
+        _option("Random instance", "Load: constraints per weight; 0.3 (images: 0.4, your patterns: all) unless given."),
     ] = None,
     ensemble: Annotated[str, _option("Random instance", "Entries of the patterns: binary or gaussian.")] = "binary",
-    patterns: Annotated[Path | None, _option("Your data", "Patterns (m, n): .npy .npz .csv .parquet")] = None,
-    labels: Annotated[Path | None, _option("Your data", "Labels (m,) of +1 and -1.")] = None,
+    patterns: Annotated[Path | None, _option("Your data", "Patterns (m, n): .npy .npz .csv .tsv .parquet")] = None,
+    labels: Annotated[
+        Path | None, _option("Your data", "Labels (m,) of two classes; y of the .npz unless given.")
+    ] = None,
     data: Annotated[str | None, _option("Your data", "An image set: mnist, fashion, cifar10 or digits.")] = None,
     classes: Annotated[str | None, _option("Your data", "Two classes of it, as in 3,8.")] = None,
-    features: Annotated[int | None, _option("Your data", "Random linear features of the images.")] = None,
-    preprocess: Annotated[str, _option("Your data", "Images: centred, raw or binarised.")] = "centred",
+    features: Annotated[int | None, _option("Your data", "How many random linear features to take of them.")] = None,
+    preprocess: Annotated[
+        str | None, _option("Your data", "centred, raw or binarised; images are centred unless given.")
+    ] = None,
     prior: Annotated[str, _option("Target", "binary or spherical.")] = "binary",
     potential: Annotated[str, _option("Target", "uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
     temperature: Annotated[float, _option("Target", "T; inf is the uniform measure.")] = 0.5,
@@ -75,27 +105,28 @@ def sample(
     """
     if sampler not in SIZES:
         raise unknown("sampler", sampler, SIZES)
-    out.mkdir(parents=True, exist_ok=True)
-    target = Target(prior, potential, temperature, margin)
+    resolve(device)
+    _prepare(out)
+    target, rng = Target(prior, potential, temperature, margin), generator(seed, 0)
+    taken: dict[str, str] = {}
     if data is not None:
-        load = 0.4 if alpha is None else alpha
-        rng = generator(seed, 0)
-        problem = image_problem(data, classes, load, target, features=features, preprocess=preprocess, rng=rng)
+        load, how = 0.4 if alpha is None else alpha, preprocess or "centred"
+        problem = image_problem(data, classes, load, target, features=features, preprocess=how, rng=rng)
     elif patterns is not None:
-        problem = Perceptron(read_array(patterns), None if labels is None else read_array(labels), target=target)
-    elif labels is not None:
-        raise ValueError("--labels needs --patterns.")
+        X, y = read_data(patterns, labels)
+        problem = own_problem(X, y, target, alpha=alpha, features=features, preprocess=preprocess, rng=rng)
+        taken = meaning(y)
     else:
         size = SIZES[sampler] if n is None else n
-        problem = Perceptron.random(size, 0.3 if alpha is None else alpha, target, ensemble, rng=generator(seed, 0))
+        problem = Perceptron.random(size, 0.3 if alpha is None else alpha, target, ensemble, rng=rng)
+    if taken and not as_json:
+        say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
+    checkpoint = out / f"{sampler}.checkpoint.npz"
     settings = draw.Settings(
         samples=samples, seed=seed, method=method, damping=damping, precision=precision, sweeps=sweeps, solve=solve,
-        device=device, checkpoint=out / f"{sampler}.checkpoint.npz", resume=resume, quiet=as_json,
+        device=device, checkpoint=checkpoint, resume=resume, quiet=as_json,
     )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
-        outcome = draw.DRAW[sampler](problem, settings)
-    _write(out, outcome)
+    outcome = _finished(problem, sampler, settings, out, {"labels": taken} if taken else {})
     if as_json:
         show_json(outcome.report)
         return
@@ -103,6 +134,50 @@ def sample(
     if outcome.verdict:
         print(outcome.verdict)
     say(f"wrote samples.npz, report.json and samples.png to {out}")
+
+
+def _prepare(out: Path) -> None:
+    """Make the folder, and look for what would be in the way of the results before any work is done."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if (out / name).is_dir():
+            raise IsADirectoryError(f"the results go to {out / name}, but that is a folder: give another --out.")
+    if not os.access(out, os.W_OK):
+        raise PermissionError(f"the results go to {out}, which you may not write to: give another --out.")
+
+
+def _finished(
+    problem: Perceptron, sampler: str, settings: draw.Settings, out: Path, about: dict[str, Any]
+) -> draw.Outcome:
+    """Run the sampler and write its results; only then the checkpoint goes. Tell how to go on where this is stopped."""
+    before = _written(settings.checkpoint)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+            outcome = draw.DRAW[sampler](problem, settings)
+            outcome.report.update(about)
+            _write(out, outcome)
+    except KeyboardInterrupt:
+        fail(f"stopped; {_way_on(settings, before)}", code=130)
+    except OSError as error:
+        raise OSError(f"cannot write the results ({error}); {_way_on(settings, before)}") from error
+    settings.checkpoint.unlink(missing_ok=True)
+    return outcome
+
+
+def _written(checkpoint: Path) -> int | None:
+    """Return when the checkpoint was written last."""
+    return checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+
+
+def _way_on(settings: draw.Settings, before: int | None) -> str:
+    """Return what is kept of a run whose checkpoint was last written at `before` when it began, and how to go on."""
+    last = _written(settings.checkpoint)
+    if last is None or (last == before and not settings.resume):
+        return "nothing was kept: a run keeps its state from its first five seconds on."
+    again = [word for word in sys.argv[1:] if word != "--resume"]
+    return f"the state of the run is kept. To go on: {shlex.join(['solspace', *again, '--resume'])}"
 
 
 def _write(out: Path, outcome: draw.Outcome) -> None:

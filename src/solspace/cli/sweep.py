@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    app.command("sweep")(verb(sweep))
-
+from solspace.cli.rules import Rule
 
 Store = Annotated[Path, typer.Option(help="The SQLite file of results; made when it is not there.")]
 Executor = Annotated[str, typer.Option(help="serial, processes or dask.", rich_help_panel="Where it runs")]
@@ -30,6 +26,30 @@ Device = Annotated[
     str | None,
     typer.Option(help="cpu, gpu or auto, for samplers that have a choice.", rich_help_panel="Where it runs"),
 ]
+
+
+RUNNING = (
+    Rule("scheduler", lambda o: o.executor == "dask", "needs --executor dask"),
+    Rule("workers", lambda o: o.executor != "serial", "has no effect with --executor serial, which is one process"),
+    Rule("workers", lambda o: o.scheduler is None, "has no effect with --scheduler, whose cluster has its own"),
+)
+"""For every verb that runs tasks."""
+RULES = (
+    Rule("status", lambda o: not o.dry_run and o.export is None, "cannot stand beside --dry-run or --export"),
+    Rule("export", lambda o: not o.dry_run, "cannot stand beside --dry-run"),
+    Rule(
+        "executor scheduler workers retry",
+        lambda o: not o.status and o.export is None,
+        "has no effect with --status or --export, which run nothing",
+    ),
+    Rule("device", lambda o: not o.dry_run, "cannot stand beside --dry-run, which times tasks on the processor"),
+    *RUNNING,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `app`."""
+    app.command("sweep")(verb(sweep, *RULES))
 
 
 def sweep(
@@ -58,10 +78,13 @@ def sweep(
     from solspace.experiments.spec import Spec
 
     given = Spec.from_toml(spec)
-    specs = [given if device is None else given.with_options(device=device)]
+    if device is not None:
+        takes_device([given], str(spec))
+        given = given.with_options(device=device)
+    specs = [given]
     results = Results(lambda: runner.tasks_of(specs), store)
     if dry_run:
-        _show_plan(specs, workers, as_json)
+        _show_plan(specs, store, retry, places(executor, scheduler, workers), as_json)
     elif export is not None:
         _export(results, export, as_json)
     elif verify:
@@ -80,26 +103,49 @@ def _counts(results: Any) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in results.status().items() if count or name == "done")
 
 
-def _show_plan(specs: list[Any], workers: int | None, as_json: bool) -> None:
-    from solspace.experiments.estimate import estimate, spoken
-    from solspace.experiments.executors import cores
+def takes_device(specs: Sequence[Any], name: str) -> None:
+    """Raise a sentence where no sampler of `specs` has a choice of device."""
+    from solspace.experiments.samplers import find
 
-    cost = estimate(specs)
-    count = workers or cores()
+    if not any("device" in find(point["sampler"]).options for spec in specs for point in spec.points()):
+        raise ValueError(f"--device has no effect on {name}: no sampler in it has a choice.")
+
+
+def places(executor: str, scheduler: str | None, workers: int | None) -> int | None:
+    """Return how many tasks would run side by side; None where only the cluster knows."""
+    from solspace.experiments import executors
+
+    executors.find(executor)
+    if executor == "serial":
+        return 1
+    return None if scheduler else workers or executors.cores()
+
+
+def _show_plan(specs: list[Any], store: Path, retry: bool, count: int | None, as_json: bool) -> None:
+    from solspace.experiments.estimate import estimate, finished, spoken
+    from solspace.experiments.runner import tasks_of
+
+    done = finished(tasks_of(specs), store, retry)
+    cost = estimate(specs, done=done)
     timed = [
         {"n": point["n"], "alpha": point["alpha"], "sampler": point["sampler"], **point["options"], "seconds": seconds}
         for point, seconds in cost.timed
     ]
-    axes = specs[0].axes
+    axes, points = specs[0].axes, sum(1 for _ in specs[0].points())
     if as_json:
-        report = {"name": specs[0].name, "axes": axes, "points": cost.tasks // specs[0].instances, "tasks": cost.tasks}
-        show_json({**report, "core_seconds": cost.seconds, "seconds": cost.seconds / count, "timed": timed})
+        report = {"name": specs[0].name, "axes": axes, "points": points, "tasks": cost.tasks, "done": len(done)}
+        seconds = cost.seconds / count if count else None
+        show_json({**report, "core_seconds": cost.seconds, "seconds": seconds, "timed": timed})
         return
     rows = [(name, str(len(values)), _listed(values)) for name, values in axes.items()]
     show_table(specs[0].name, [*rows, ("instances", str(specs[0].instances), "")], ("axis", "", "values"))
-    print(
-        f"\n{cost.tasks:,} tasks, about {spoken(cost.seconds)} on one core, {spoken(cost.seconds / count)} on {count}."
+    there = (
+        f"{cost.tasks:,} of {cost.tasks + len(done):,} tasks, the others are in {store}"
+        if done
+        else f"{cost.tasks:,} tasks"
     )
+    many = f", {spoken(cost.seconds / count)} on {count}" if count else ""
+    print(f"\n{there}, about {spoken(cost.seconds)} on one core{many}.")
     for row in timed:
         about = ", ".join(f"{name} {value}" for name, value in row.items() if name != "seconds")
         print(f"  timed: {about}: {spoken(row['seconds'])}")
@@ -160,24 +206,22 @@ def _verify(path: Path, as_json: bool) -> None:
 
 def _finish(results: Any, as_json: bool) -> None:
     counts = results.status()
-    by = ["sampler", "n", "alpha"]
+    by = list(dict.fromkeys(["sampler", "n", "alpha", *results.varying()]))
     points = results.mean("solved_fraction", by=by)
     if as_json:
         show_json({**counts, "store": str(results.path), "solved_fraction": points})
     else:
         rows = [
             (
-                p["sampler"],
-                str(p["n"]),
-                f"{p['alpha']:g}",
-                str(p["instances"]),
-                f"{p['mean']:.3f}",
-                f"{p['low']:.3f} – {p['high']:.3f}",
+                *(_listed((point[name],)) if point[name] is not None else "-" for name in by),
+                str(point["instances"]),
+                f"{point['mean']:.3f}",
+                f"{point['low']:.3f} – {point['high']:.3f}",
             )
-            for p in points
+            for point in points
         ]
         if rows:
-            show_table("fraction solved", rows, ("sampler", "n", "alpha", "instances", "solved", "one sigma"))
+            show_table("fraction solved", rows, (*by, "instances", "solved", "one sigma"))
         say(f"{_counts(results)}, in {results.path}")
     if counts["failed"]:
         fail(f"{counts['failed']} tasks failed; --status shows why, --retry tries them again.", code=1)

@@ -30,7 +30,9 @@ def instance(
 ) -> tuple[Array, Array]:
     """Return patterns (m, n) and labels ±1 (m,) of a random instance; see `Perceptron.from_data`."""
     labels = signs(y, len(X))
-    if features is not None and not (isinstance(features, (int, np.integer)) and features >= 1):
+    if features is not None and (
+        isinstance(features, bool) or not isinstance(features, (int, np.integer)) or features < 1
+    ):
         raise ValueError(f"features must be a positive integer or None; got {features!r}.")
     n = X.shape[1] if features is None else int(features)
     seeds = seed_sequence(rng)
@@ -72,25 +74,37 @@ def signs(y: ArrayLike, m: int) -> Array:
     >>> signs([3, 8, 3], 3)
     array([-1,  1, -1], dtype=int8)
     """
+    found = classes(y, m)
+    labels = np.asarray(y).reshape(m)
+    return labels.astype(np.int8) if found is None else np.where(labels == found[1], np.int8(1), np.int8(-1))
+
+
+def classes(y: ArrayLike, m: int) -> Array | None:
+    """Return the two classes among `m` labels, the smaller one first; None where all are ±1 already.
+
+    >>> classes(["dog", "cat", "dog"], 3)
+    array(['cat', 'dog'], dtype='<U3')
+    """
     labels = np.asarray(y)
-    if labels.shape == (m, 1):
-        labels = labels[:, 0]
-    if labels.shape != (m,):
+    if labels.shape not in ((m,), (m, 1)):
         raise ValueError(f"y must have shape ({m},), one label for each row of X; got {labels.shape}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y must not contain NaN or inf.")
-    values = np.unique(labels)
+    try:
+        values = np.unique(labels)
+    except TypeError:  # None among words, or words among numbers
+        raise ValueError("y must hold labels of one kind, all numbers or all words; got a mixture.") from None
     if labels.dtype.kind in "if" and np.isin(values, (-1, 1)).all():
-        return labels.astype(np.int8)
+        return None
     if len(values) != 2:
         raise ValueError(f"y must hold two classes; got {len(values)}. Choose two of them.")
-    return np.where(labels == values[1], np.int8(1), np.int8(-1))
+    return values
 
 
 def _count(alpha: float | None, n: int, available: int) -> int:
     if alpha is None:
         return available
-    if not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
+    if isinstance(alpha, bool) or not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number or None; got {alpha!r}.")
     m = max(1, round(alpha * n))
     if m > available:

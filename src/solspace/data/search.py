@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.data.catalogue import CATALOGUE, FASHION, DataSet, data_set
-from solspace.data.formats.cifar import batch_number, read_cifar, read_cifar_archive
-from solspace.data.formats.idx import idx_sha256, read_idx
-from solspace.data.formats.npz import read_npz
-from solspace.data.formats.stream import damaged
+from solspace.data.formats import batch_number, idx_sha256, read_cifar, read_cifar_archive, read_idx
+from solspace.system.arrays import Damaged, read_npz
 from solspace.system.names import unknown
 
 Array = NDArray[Any]
@@ -188,17 +186,17 @@ def _from_npz(path: Path, split: str, limit: int) -> tuple[Array, Array]:
     for images, labels in (ours, keras):
         if images in arrays and labels in arrays:
             return arrays[images], arrays[labels]
-    raise damaged(path, f"it has neither {' and '.join(ours)} nor {' and '.join(keras)} in it")
+    raise Damaged(path, f"it has neither {' and '.join(ours)} nor {' and '.join(keras)} in it")
 
 
 def _checked(images: Array, labels: Array, files: tuple[Path, ...]) -> tuple[Array, Array]:
     where = files[0]
     if images.dtype != np.uint8 or images.ndim < 2 or images.size == 0:
-        raise damaged(where, f"its images are {images.dtype} of shape {images.shape} instead of unsigned bytes")
+        raise Damaged(where, f"its images are {images.dtype} of shape {images.shape} instead of unsigned bytes")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (len(images),):
-        raise damaged(where, f"it has {len(images)} images but labels of shape {labels.shape} come with them")
+        raise Damaged(where, f"it has {len(images)} images but labels of shape {labels.shape} come with them")
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() > 255:
-        raise damaged(files[-1], f"its labels are {labels.dtype} instead of numbers from 0 to 255")
+        raise Damaged(files[-1], f"its labels are {labels.dtype} instead of numbers from 0 to 255")
     return images.reshape(len(images), -1), labels.astype(np.uint8)

@@ -69,6 +69,16 @@ class Results:
                 groups.setdefault(tuple(row.get(name) for name in by), []).append(row[value])
         return [dict(zip(by, point)) | _statistics(value, np.array(found)) for point, found in groups.items()]
 
+    def varying(self) -> list[str]:
+        """Return the names of what differs between the tasks, but for the instance: what averages must tell apart."""
+        about = set(Result("", {}).flat())
+        points: list[dict[str, Any]] = []
+        for task in self._tasks():
+            row = Result("", dict(task.values)).flat()
+            points.append({name: value for name, value in row.items() if name not in about and name != "instance"})
+        names = dict.fromkeys(name for point in points for name in point)
+        return [name for name in names if len({point.get(name) for point in points}) > 1]
+
     def to_pandas(self) -> Any:
         """Return a pandas frame, a row for each task done or failed."""
         return frame(self.rows(status=None))

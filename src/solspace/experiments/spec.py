@@ -132,6 +132,8 @@ class Spec:
             raise ValueError(f"there is no spec at {path}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not TOML: {error}.") from None
+        except RecursionError:
+            raise ValueError(f"{path} is no spec: its lists or tables are nested too deeply.") from None
         try:
             return cls.from_dict({"name": path.stem, **values})
         except ValueError as error:

@@ -76,7 +76,8 @@ def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) 
     if overlap is not None:
         ax.axvline(overlap, color=RED, lw=2, label=f"theory r = {overlap:.3f}")
     ax.set(xlabel="overlap of two samples", ylabel="pairs", title="overlaps")
-    ax.legend(frameon=False)
+    if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
+        ax.legend(frameon=False)
     return ax
 
 

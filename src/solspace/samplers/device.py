@@ -16,6 +16,10 @@ from solspace.system.names import unknown
 DEVICES = ("cpu", "gpu", "auto")
 
 
+class NoDevice(RuntimeError):
+    """A device was asked for that is not there; the message says what is missing."""
+
+
 def resolve(device: str) -> str:
     """Return `"cpu"` or `"gpu"`, whichever `device` stands for on this machine.
 
@@ -27,7 +31,7 @@ def resolve(device: str) -> str:
     if device == "auto":
         return "cpu" if missing() else "gpu"
     if device == "gpu" and missing():
-        raise RuntimeError(f"device='gpu' {missing()} device='auto' falls back to the CPU.")
+        raise NoDevice(f"device='gpu' {missing()} device='auto' falls back to the CPU.")
     return device
 
 

@@ -2,12 +2,13 @@
 
 Modules with compiled code are imported at first use, never by ``import solspace``, and Numba with them. Compiled code
 is kept next to the source where that can be written, in the user's cache folder where it cannot (a read-only install),
-and not at all where neither can or where the disk is full.
+and not at all where neither can or where the disk is full. A damaged file of the cache counts as none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -50,18 +51,24 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _forgive(dispatcher: Any) -> None:
-    """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up."""
-    cache = getattr(dispatcher, "_cache", None)
+    """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
+    its files may be empty, cut short or damaged.
+    """
+    cache: Any = getattr(dispatcher, "_cache", None)
     for name in ("save_overload", "load_overload"):
         if hasattr(cache, name):
-            setattr(cache, name, _forgiving(getattr(cache, name)))
+            setattr(cache, name, _forgiving(getattr(cache, name), cache.flush))
 
 
-def _forgiving(method: Callable[..., Any]) -> Callable[..., Any]:
+def _forgiving(method: Callable[..., Any], flush: Callable[[], None]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         try:
             return method(*arguments)
         except OSError:
+            return None
+        except Exception:  # the files are pickles: a damaged one can raise anything
+            with suppress(Exception):
+                flush()  # an empty index in place of the damaged one, so that the next process finds a whole cache
             return None
 
     return call

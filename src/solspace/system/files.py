@@ -2,21 +2,25 @@
 
 The new content goes to a temporary file in the same folder, is flushed to the disk and then takes the old one's place
 in one step. A crash, a kill or a full disk at any moment leaves either the old file or the new one, never half of one.
+What a killed writer left behind is removed by the next one: a writer holds a lock on its temporary file, which the
+operating system lets go when the writer dies.
 """
 
 from __future__ import annotations
 
+import glob
 import os
-import tempfile
-import zipfile
-import zlib
+import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
+from solspace.system.locks import is_current, try_lock
+
+_TRIES = 3
+"""Temporary files to try a lock on; some network drives have none, and then no writer removes another's file."""
 
 
 @contextmanager
@@ -24,31 +28,43 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that becomes `path` when the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    _remove_stale(path)
+    handle, name = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+            if sys.platform != "win32":  # while the lock is held; Windows moves closed files only
+                os.replace(name, path)
+        if sys.platform == "win32":
+            os.replace(name, path)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a `.npz` file; `ValueError` where it is none. Nothing in the file is executed."""
-    with open(path, "rb") as handle:
-        try:
-            with np.load(handle, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except (AttributeError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-            raise ValueError(f"{os.fspath(path)} is not an intact .npz file.") from error
+def _temporary(path: Path) -> tuple[int, Path]:
+    """Return a new locked file beside `path`, open for writing, and its name."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    for _ in range(_TRIES):
+        name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        handle = os.open(name, flags, 0o666)  # from which the system takes the user's umask
+        if try_lock(handle) and is_current(handle, name):
+            return handle, name
+        os.close(handle)  # another writer took it for a dead one's before it was locked, or there are no locks here
+        name.unlink(missing_ok=True)
+    return os.open(name, flags, 0o666), name
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _remove_stale(path: Path) -> None:
+    """Remove the temporary files for `path` whose writers are dead."""
+    for name in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            handle = os.open(name, os.O_WRONLY)
+            try:
+                if try_lock(handle):
+                    os.unlink(name)
+            finally:
+                os.close(handle)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
@@ -50,7 +51,7 @@ class Figure:
     title: str
     place: str
     draw: Callable[[Results, str], Picture]
-    specs: Callable[[str], Sequence[Spec]] = nothing
+    specs: Callable[[str], Sequence[Spec | ImageSpec]] = nothing
     theory: Callable[[str], Sequence[Task]] = nothing
 
     def tasks(self, size: str, device: str | None = None) -> Iterator[Task]:
@@ -59,9 +60,16 @@ class Figure:
         for spec in self.sweeps(size, device):
             yield from spec.tasks()
 
-    def sweeps(self, size: str, device: str | None = None) -> list[Spec]:
+    def sweeps(self, size: str, device: str | None = None) -> list[Spec | ImageSpec]:
         """Return the sweeps at `size`, on `device` where the sampler has a choice."""
         return [spec if device is None else spec.with_options(device=device) for spec in self.specs(size)]
+
+    def missing(self, size: str) -> list[str]:
+        """Return the data sets that the figure needs and this machine does not have."""
+        from solspace.data import find
+
+        wanted = dict.fromkeys(spec.data for spec in self.specs(size) if isinstance(spec, ImageSpec))
+        return [name for name in wanted if not find(name)]
 
     def count(self, size: str) -> int:
         """Return the number of tasks at `size`."""

@@ -70,6 +70,7 @@ def anneal(  # type: ignore[misc]
     callback: Callable[[Chains], Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    keep_checkpoint: bool = False,
 ) -> Samples | list[Samples]:
     """Return samples (k, n) of ±1 weights by annealed Metropolis, or a list of such where `problem` is a list.
 
@@ -100,8 +101,9 @@ def anneal(  # type: ignore[misc]
         True, False, or None: a bar with the time left where somebody looks.
     callback
         Called with the `Chains` about twice a second.
-    checkpoint, resume
-        File to keep the state in, every few seconds and on Ctrl-C; go on from it. It is removed when the run is done.
+    checkpoint, resume, keep_checkpoint
+        File to keep the state in, every few seconds and on Ctrl-C; go on from it. It is removed when the run is done,
+        or left for whoever first writes the samples to the disk.
 
     Returns
     -------
@@ -122,7 +124,9 @@ def anneal(  # type: ignore[misc]
         key = lots.key_of(rng)
         name, plan = _plan(problem, asked)
         store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
-        return _one(problem, name, plan, key, asked, where, store, progress, callback)
+        samples, chains = _one(problem, name, plan, key, asked, where, store, progress, callback)
+        store.finish(lambda: {**chains.records(), **chains.snapshot()}, keep_checkpoint)
+        return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     problems = problems_in(problem)
@@ -134,7 +138,7 @@ def anneal(  # type: ignore[misc]
         for own, seed in zip(problems, seeds):
             name, plan = _plan(own, asked)
             key = lots.key_of(seed)
-            results.append(_one(own, name, plan, key, asked, where, Checkpoint(None, {}), False, None))
+            results.append(_one(own, name, plan, key, asked, where, Checkpoint(None, {}), False, None)[0])
             bar.advance(1)
     return results
 
@@ -163,15 +167,15 @@ def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
 def _one(
     problem: Perceptron, name: str, plan: Plan, key: int, asked: dict[str, Any], where: str, store: Checkpoint,
     progress: bool | None, callback: Callable[[Chains], Any] | None,
-) -> Samples:  # fmt: skip
-    """Return the samples of one problem."""
+) -> tuple[Samples, Chains]:  # fmt: skip
+    """Return the samples of one problem, and the chains that drew them."""
     flips: Flips
     if where == "gpu":
         flips = lots.gpu_flips([problem], plan, [key], asked["n_chains"])
     else:
         flips = cpu.flips_for(problem)(problem, plan, key, asked["n_chains"], asked["n_threads"])
     chains = Chains.start(flips.first_weights(), plan)
-    stored = store.load()
+    stored = store.load(lambda: chains.entries(plan), lambda state: chains.sound(state, plan))
     if stored is not None:
         chains.restore(stored)
     begun = time.perf_counter()
@@ -186,9 +190,7 @@ def _one(
         carry(flips, chains, plan, store, report)
     told = {"sampler": name, "kernel": flips.kernel, "device": where, "key": key}
     told["wall_time"] = time.perf_counter() - begun
-    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told)
-    store.remove()
-    return samples
+    return chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told), chains
 
 
 def _many(

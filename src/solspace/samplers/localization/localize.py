@@ -120,13 +120,16 @@ def localize(  # type: ignore[misc]
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    keep_checkpoint: bool = False,
 ) -> Samples | list[Samples]:
     """Return `n_samples` samples of `problem`'s target, or a list of such where `problem` is a list.
 
     Parameters
     ----------
     problem, n_samples, rng
-        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is. For a
+        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is; its
+        weights agree up to rounding, which depends on how many samples run side by side and, on real-valued patterns,
+        on the number of BLAS's threads. For a
         list of problems `rng` may be a list of seeds; those of one shape and target run together on a device.
     method
         "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`); see Notes.
@@ -148,8 +151,9 @@ def localize(  # type: ignore[misc]
         Called after every step with the `Record` so far.
     progress
         Whether to show a bar; None: where somebody looks.
-    checkpoint, resume
+    checkpoint, resume, keep_checkpoint
         A file that keeps the state of a long run, and whether to go on from it. A resumed run ends with the same bits.
+        The file is removed when the run is done, or left for whoever first writes the samples to the disk.
 
     Returns
     -------
@@ -189,7 +193,7 @@ def localize(  # type: ignore[misc]
         store = Checkpoint(checkpoint, run.key() if checkpoint else {}, resume)
         (samples,) = run.go(store, callback, progress)
         _warn(samples, run.loop)
-        store.remove()
+        store.finish(run.loop.state, keep_checkpoint)
         return samples
     if checkpoint is not None or callback is not None or denoiser is not None:
         raise ValueError("checkpoint, callback and denoiser go with one problem, not with a list of them.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,17 @@ import numpy as np
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
-from solspace.samplers.checkpoint import Checkpoint
+from solspace.samplers.checkpoint import Checkpoint, Entry, among, anything, within
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.localization.integrators import Integrator
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.localization.pace import Clock
 from solspace.samplers.localization.record import Record
-from solspace.samplers.marginals.relaxation import Effort
+from solspace.samplers.marginals.relaxation import LADDER, Effort
 from solspace.system.progress import progress as progress_bar
+
+PACED = ("step", "longest", "tolerance", "limit")
+"""What of a sample's state its pace says."""
 
 
 class Loop:
@@ -45,7 +48,7 @@ class Loop:
 
     def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, show: bool | None) -> None:
         """Go to the end, from the checkpoint where there is one."""
-        state = store.load()
+        state = store.load(self._entries, self._sound)
         if state is not None:
             self._load(state)
         with progress_bar(1.0, "localizing", show) as bar:
@@ -55,7 +58,7 @@ class Loop:
                 else:
                     self._note(self.denoiser.start(), np.ones(self.denoiser.k, bool))
                 bar.advance(self._progress() - bar.done, f"|m|²/n = {np.nanmean(self.record.overlap[-1]):.4f}")
-                store.maybe_save(self._state)
+                store.maybe_save(self.state)
                 if callback is not None:
                     callback(self.record)
 
@@ -94,9 +97,26 @@ class Loop:
         gone = np.log1p(self.clock.time) / np.log1p(self.clock.final)
         return float(np.mean(np.where(self.diverged, 1.0, gone)))
 
-    def _state(self) -> dict[str, Array]:
+    def state(self) -> dict[str, Array]:
+        """Return the arrays that the run's future depends on, on the host."""
         record = {f"path_{name}": values for name, values in self.record.arrays().items()}
         return {"diverged": self.diverged, **self.clock.state(), **self.denoiser.state(), **record}
+
+    def _entries(self) -> dict[str, Entry]:
+        """Return what the arrays of `state` may be."""
+        paces = [pace for pace in (self.clock.pace, self.clock.slower) if pace is not None]
+        allowed = {name: among([getattr(pace, name) for pace in paces]) for name in PACED}
+        allowed |= {"time": within(0, self.clock.final), "taken": within(0, np.inf), "patience": within(0, 1)}
+        allowed["damping"] = within(0, max(LADDER[-1], *(pace.damping for pace in paces)))
+        own = {name: array for name, array in self.state().items() if not name.startswith("path_")}
+        entries = {name: Entry.like(array, allowed.get(name, anything)) for name, array in own.items()}
+        rows = {f"path_{name}": Entry(dtype, (None, self.denoiser.k)) for name, dtype in Record.TYPES.items()}
+        return {**entries, **rows}
+
+    def _sound(self, state: Mapping[str, Array]) -> bool:
+        """Return whether the record has as many rows for everything, and no sample took more steps than it has."""
+        rows = {len(state[f"path_{name}"]) for name in Record.TYPES}
+        return len(rows) == 1 and bool((state["taken"] < rows.pop()).all())
 
     def _load(self, state: dict[str, Array]) -> None:
         self.diverged[...] = state["diverged"]

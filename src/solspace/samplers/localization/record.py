@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
-
-NAMES = ("t", "overlap", "iterations", "converged", "instability")
 
 
 class Record:
@@ -24,27 +23,30 @@ class Record:
     (1, (1, 2))
     """
 
+    TYPES: ClassVar = {"t": float, "overlap": float, "iterations": int, "converged": bool, "instability": float}
+    """What is recorded, and the types of its values."""
+
     def __init__(self, means: Callable[[], Array]) -> None:
-        self._rows: dict[str, list[Array]] = {name: [] for name in NAMES}
+        self._rows: dict[str, list[Array]] = {name: [] for name in self.TYPES}
         self.means = means
 
     def add(self, **values: Array) -> None:
         """Append a row."""
-        for name in NAMES:
-            self._rows[name].append(np.array(values[name]))
+        for name in self.TYPES:
+            self._rows[name].append(np.array(values[name], self.TYPES[name]))
 
     def __len__(self) -> int:
         return len(self._rows["t"])
 
     def __getattr__(self, name: str) -> Array:
-        if name in NAMES:
+        if name in self.TYPES:
             return np.array(self._rows[name])
         raise AttributeError(name)
 
     def arrays(self) -> dict[str, Array]:
         """Return the record as arrays (steps, k) by name."""
-        return {name: getattr(self, name) for name in NAMES}
+        return {name: getattr(self, name) for name in self.TYPES}
 
     def load(self, arrays: dict[str, Array]) -> None:
         """Take up what `arrays` returned."""
-        self._rows = {name: list(arrays[name]) for name in NAMES}
+        self._rows = {name: list(arrays[name]) for name in self.TYPES}

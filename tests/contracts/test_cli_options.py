@@ -1,0 +1,130 @@
+"""An option that cannot apply is refused in one sentence: every option of every verb, beside every setting of that kind.
+
+`ANYWHERE` and `REFUSED` name every option of every verb; an option that is added must be put into one of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import typer
+from terminal import application, invoke
+
+RANDOM, OWN, IMAGES = [], ["--patterns", "X.npy"], ["--data", "digits"]
+TAU, SA, EXACT = (["--sampler", name] for name in ("tau", "sa", "exact"))
+UNIFORM, BAND = ["--potential", "uniform"], ["--potential", "band(1.5)"]
+MARGINS = ["--margins=-1:0:3"]
+STATUS, EXPORT, DRY = ["--status"], ["--export", "rows.csv"], ["--dry-run"]
+SERIAL = ["--executor", "serial"]
+CLUSTER = ["--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"]
+
+ANYWHERE = {
+    "sample": "--sampler --samples --seed --solve --alpha --ensemble --patterns --prior --margin --out --json",
+    "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json",
+    "phase": "--prior --potential --margins --out --json",
+    "reproduce": "--list --json",
+    "sweep": "SPEC.toml --store --dry-run --json",
+    "data": "",
+    "data prepare": "NAMES --folder --split --json",
+    "explore": "--port --browser --host",
+    "bench": "[PART]... --quick --out --json",
+}
+"""Options that apply beside any other, or whose refusals are in `REFUSED` below."""
+
+REFUSED = {
+    ("sample", "--method fast"): [TAU, SA, EXACT],
+    ("sample", "--damping 0.3"): [TAU, SA, EXACT],
+    ("sample", "--precision float64"): [TAU, SA, EXACT],
+    ("sample", "--sweeps 10"): [[], EXACT],
+    ("sample", "--solve"): [[], EXACT],
+    ("sample", "--resume"): [EXACT],
+    ("sample", "--device gpu"): [EXACT],
+    ("sample", "--data digits"): [OWN],
+    ("sample", "--labels y.npy"): [RANDOM, IMAGES],
+    ("sample", "--classes 3,8"): [RANDOM, OWN],
+    ("sample", "--features 9"): [RANDOM],
+    ("sample", "--preprocess raw"): [RANDOM],
+    ("sample", "--n 11"): [OWN, IMAGES],
+    ("sample", "--ensemble gaussian"): [OWN, IMAGES],
+    ("sample", "--potential hinge"): [TAU],
+    ("sample", "--potential tau(0.2)"): [TAU, SA],
+    ("sample", "--potential log"): [SA],
+    ("sample", "--temperature 0.7"): [SA, UNIFORM, BAND],
+    ("predict", "--temperature 0.7"): [UNIFORM, BAND],
+    ("phase", "--temperature 0.7"): [UNIFORM, BAND],
+    ("phase", "--alphas 0.1:0.2:2"): [MARGINS],
+    ("phase", "--times 0:1:2"): [MARGINS],
+    ("phase", "--margin 0.1"): [MARGINS],
+    ("reproduce", "edge"): [["--list"]],
+    ("reproduce", "--size paper"): [[], ["--list"]],
+    ("reproduce", "--dry-run"): [[], ["--list"]],
+    ("reproduce", "--store f.db"): [[], ["--list"]],
+    ("reproduce", "--out figures"): [[], ["--list"]],
+    ("reproduce", "--retry"): [[], ["--list"]],
+    ("reproduce", "--executor serial"): [[], ["--list"]],
+    ("reproduce", "--scheduler tcp://127.0.0.1:1"): [[], ["--list"], ["mnist"], ["mnist", *SERIAL]],
+    ("reproduce", "--workers 2"): [[], ["--list"], ["mnist", *SERIAL], ["mnist", *CLUSTER]],
+    ("reproduce", "--device cpu"): [[], ["--list"], ["mnist", *DRY], ["edge"]],
+    ("sweep", "--status"): [DRY, EXPORT],
+    ("sweep", "--export rows.csv"): [DRY],
+    ("sweep", "--executor serial"): [STATUS, EXPORT],
+    ("sweep", "--scheduler tcp://127.0.0.1:1"): [[], SERIAL, STATUS, EXPORT],
+    ("sweep", "--workers 2"): [SERIAL, CLUSTER, STATUS, EXPORT],
+    ("sweep", "--retry"): [STATUS, EXPORT],
+    ("sweep", "--device cpu"): [[], DRY],
+    ("data", "--folder ."): [["prepare", "digits"]],
+    ("data", "--json"): [["prepare", "digits"]],
+}
+"""(Verb, option and value) -> the settings beside which it cannot apply."""
+
+FIRST = {"sweep": ["exact.toml"]}
+"""What a verb cannot do without: here a sweep whose one sampler has no choice of device."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    np.save(tmp_path / "X.npy", np.ones((3, 9)))
+    np.save(tmp_path / "y.npy", np.ones(3))
+    (tmp_path / "exact.toml").write_text('n = 7\nalpha = 0.3\nsampler = "exact"\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def commands():
+    for name, command in typer.main.get_command(application()).commands.items():
+        yield name, command
+        for inside, other in getattr(command, "commands", {}).items():
+            yield f"{name} {inside}", other
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_option_is_in_the_table(name, command):
+    spelled = [p.opts[0] if p.opts[0].startswith("-") else p.metavar or p.name.upper() for p in command.params]
+    refused = {option.split()[0] for verb, option in REFUSED if verb == name} | {"ID|all"}
+    assert {one for one in spelled if one != "--help"} <= set(ANYWHERE[name].split()) | refused
+
+
+CASES = [(verb, option.split(" ", 1), setting) for (verb, option), settings in REFUSED.items() for setting in settings]
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "setting"), CASES, ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
+def test_an_option_that_cannot_apply_is_one_sentence(folder, verb, option, setting):
+    order = [*option, *setting] if verb == "data" else [*setting, *option]
+    done = invoke(verb, *FIRST.get(verb, []), *order)
+    assert done.exit_code == 2, done.output
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("solspace: ")
+    assert option[0].removeprefix("edge") in done.stderr
+    assert not done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == ["X.npy", "exact.toml", "y.npy"]
+
+
+def test_defaults_break_no_rule_and_written_defaults_do(folder):
+    fine = invoke("sample", *EXACT, "--n", "11", "--samples", "2", "--device", "auto")
+    assert fine.exit_code == 0, fine.stderr
+    same = invoke("sample", *EXACT, "--n", "5", "--method", "auto")
+    assert same.exit_code == 2
