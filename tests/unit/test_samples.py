@@ -107,7 +107,7 @@ def test_foreign_and_broken_files_are_refused(samples, tmp_path):
         ({"meta": np.array("[]")}, "description is damaged"),
         ({"meta": np.array("{}")}, "description is damaged"),
         ({"meta": np.array('{"format": 1}')}, "description is damaged"),
-        ({"meta": np.array('{"format": 2}')}, "newer solspace"),
+        ({"meta": np.array('{"format": 3}')}, "newer solspace"),
         (
             {"meta": np.array('{"format": 1, "info": {}, "target": {"potential": {"name": "lgo"}}}')},
             "did you mean 'log'",

@@ -105,7 +105,7 @@ def _counts(results: Any) -> str:
 
 def takes_device(specs: Sequence[Any], name: str) -> None:
     """Raise a sentence where no sampler of `specs` has a choice of device."""
-    from solspace.experiments.samplers import find
+    from solspace.samplers.registry import find
 
     if not any("device" in find(point["sampler"]).options for spec in specs for point in spec.points()):
         raise ValueError(f"--device has no effect on {name}: no sampler in it has a choice.")
