@@ -40,6 +40,7 @@ _TITLES = {
     "path": "Overlap q(t) along localization",
     "stabilities": "Stabilities P(s) of fair samples",
     "diagram": "One maximum (green), a second one (yellow), a higher one (red), replica symmetry broken (grey)",
+    "overlaps": "Overlaps of pairs of samples, and theory's r",
     "annealing": "Annealing: energy and violated constraints, mean over chains",
 }
 _FLAT = ("uniform", "band")

@@ -47,7 +47,7 @@ class Running:
         self.forget = pn.widgets.Button(name="Back to random patterns", visible=False, **look)
         self.forget.on_click(lambda event: page.turns.soon(self.use_random))
         self.controls = pn.Column(
-            *(field.layout for field in self.fields.values()), pn.Row(self.start, self.stop, self.forget, margin=0),
+            *(field.layout for field in self.fields.values()), pn.Row(self.start, self.stop, margin=0), self.forget,
             self.refused, margin=0, sizing_mode="stretch_width",
         )  # fmt: skip
         self.settings_changed()
@@ -62,17 +62,20 @@ class Running:
         for name in ("n", "patterns"):
             self.fields[name].layout.visible = not own
         self.forget.visible = own
-        why = self._refusal()
-        self.refused.object = f'<div class="refused" role="alert">{escape(why)}</div>' if why else ""
+        why, warning = self._refusal(), self._warning()
+        kind = 'class="refused" role="alert"' if why else 'class="warned" role="status"'
+        self.refused.object = f"<div {kind}>{escape(why or warning)}</div>" if why or warning else ""
         self.start.disabled = bool(why) or self.busy
         self.stop.disabled = not self.busy
 
     def _refusal(self) -> str:
+        return refusal(self.page.settings, None if self.patterns is None else self.patterns.shape)
+
+    def _warning(self) -> str:
         s, facts = self.page.settings, self.page.facts
-        shape = None if self.patterns is None else self.patterns.shape
-        if shape is None and facts is not None and facts["alpha"] == s.alpha and not facts["satisfiable"]:
-            return f"α = {s.alpha:g} is past capacity: there is nothing to sample."
-        return refusal(s, shape)
+        if self.patterns is None and facts is not None and facts["alpha"] == s.alpha and not facts["satisfiable"]:
+            return f"Theory's typical samples end before α = {s.alpha:g}: a run may find none, or untypical ones."
+        return ""
 
     @property
     def busy(self) -> bool:
