@@ -7,6 +7,7 @@ with it. Downloads and uploads are plain HTTP under a secret token of the page. 
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -162,6 +163,7 @@ def make_server(service: Service, host: str, port: int) -> Any:
     from solspace.explorer.page import make_page
 
     pn.extension(inline=True)
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # a tab that closes is nothing to warn of
     server = pn.serve(
         {"/": make_page(service)},
         port=port,
