@@ -63,7 +63,7 @@ class Explorer:
         _, _, page = self.request()
         return re.search(rb'data-href="upload/([0-9a-f]{32})"', page)[1].decode()
 
-    def websocket(self, token="", **headers) -> tuple[int, socket.socket]:
+    def websocket(self, token="", patience=PATIENCE, **headers) -> tuple[int, socket.socket]:
         """Return the status of a handshake and the open socket; headers such as `Origin` may be forged."""
         key = base64.b64encode(os.urandom(16)).decode()
         lines = {
@@ -71,10 +71,14 @@ class Explorer:
             "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": f"bokeh, {token}", "Origin": f"http://{self.name}",
             **headers,
         }  # fmt: skip
-        link = socket.create_connection((self.host, self.port), timeout=PATIENCE)
+        link = socket.create_connection((self.host, self.port), timeout=patience)
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value is not None)
-        link.sendall(f"GET /ws HTTP/1.1\r\n{head}\r\n".encode())
-        answer = link.recv(65536)
+        try:
+            link.sendall(f"GET /ws HTTP/1.1\r\n{head}\r\n".encode())
+            answer = link.recv(65536)
+        except OSError:
+            link.close()
+            raise
         return int(answer.split()[1]) if answer else 0, link
 
 
