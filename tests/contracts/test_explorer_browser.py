@@ -165,8 +165,8 @@ def move_and_refuse(visit):
     give(page, "temperature", "0")
     page.locator(".refused", has_text="T must lie between 0.05 and 20; got 0.").wait_for()
     give(page, "alpha", "0.7")
-    page.locator(".warned", has_text="typical samples end before α = 0.7").wait_for()
-    assert page.locator(".start button").is_enabled()
+    number(page, "overlap", ss.predict(ss.Target(), alpha=0.7).overlap)
+    assert page.locator(".start button").is_enabled()  # whatever theory thinks of it
     give(page, "n", "1e9")
     page.locator(".refused", has_text="N must lie between").wait_for()
     page.locator("[role=slider][aria-label='load α = M/N'][aria-valuetext='0.7']").wait_for(state="attached")

@@ -13,12 +13,9 @@ import re
 import socket
 import string
 from collections import Counter
-from importlib.util import find_spec
 
 import pytest
 from explorer_server import serving
-
-pytestmark = pytest.mark.skipif(find_spec("panel") is None, reason="the explorer's page needs panel")
 
 TRIES, LONG = 200, 5_000
 MOMENT = 0.2

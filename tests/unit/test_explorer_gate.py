@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 
 import pytest
 from explorer_server import serving
-
-pytestmark = pytest.mark.skipif(find_spec("panel") is None, reason="the explorer's page needs panel")
 
 FOREIGN = ["evil.test", "evil.test:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.evil.test:{port}", "localhost.:{port}",
            "evil@127.0.0.1:{port}", "127.0.0.1:{port},evil.test", "0.0.0.0:{port}", "192.168.1.5:{port}", "", "[::1",

@@ -117,12 +117,13 @@ class Page:
 @pytest.fixture
 def sending():
     """Return a page, what workers were asked to read, an allowance, and a function that sends bytes to the page."""
-    server = pytest.importorskip("solspace.explorer.server", reason="the explorer's page needs panel")
     from tornado.httpclient import AsyncHTTPClient
     from tornado.httpserver import HTTPServer
     from tornado.ioloop import IOLoop
     from tornado.testing import bind_unused_port
     from tornado.web import Application
+
+    from solspace.explorer import server
 
     page, asked, token = Page(), [], "0" * 32
     service = SimpleNamespace(

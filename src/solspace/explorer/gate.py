@@ -40,6 +40,10 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_WORDS = {
+    403: "The explorer answers to its own page, under this machine's addresses and what --host was given.\n",
+    404: "There is nothing here.\n",
+}
 
 
 def install(application: BokehTornado, host: str, port: int) -> None:
@@ -123,7 +127,7 @@ class _Refusal(RequestHandler):
     def prepare(self) -> None:
         self.set_status(self.status)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish("This is not an address of the explorer.\n" if self.status == 403 else "There is nothing here.\n")
+        self.finish(_WORDS[self.status])
 
 
 class _Careful(OutputTransform):

@@ -62,20 +62,14 @@ class Running:
         for name in ("n", "patterns"):
             self.fields[name].layout.visible = not own
         self.forget.visible = own
-        why, warning = self._refusal(), self._warning()
-        kind = 'class="refused" role="alert"' if why else 'class="warned" role="status"'
-        self.refused.object = f"<div {kind}>{escape(why or warning)}</div>" if why or warning else ""
+        why = self._refusal()
+        self.refused.object = f'<div class="refused" role="alert">{escape(why)}</div>' if why else ""
         self.start.disabled = bool(why) or self.busy
         self.stop.disabled = not self.busy
 
     def _refusal(self) -> str:
+        # what theory thinks of the load is said on top of the page and keeps nobody from trying
         return refusal(self.page.settings, None if self.patterns is None else self.patterns.shape)
-
-    def _warning(self) -> str:
-        s, facts = self.page.settings, self.page.facts
-        if self.patterns is None and facts is not None and facts["alpha"] == s.alpha and not facts["satisfiable"]:
-            return f"Theory's typical samples end before α = {s.alpha:g}: a run may find none, or untypical ones."
-        return ""
 
     @property
     def busy(self) -> bool:
