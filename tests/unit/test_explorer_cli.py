@@ -5,9 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from importlib.util import find_spec
-
-import pytest
 
 
 def explore(*arguments, before=""):
@@ -22,7 +19,6 @@ def test_without_panel_it_says_what_to_install():
     assert "pip install 'solspace[explorer]'" in done.stderr
 
 
-@pytest.mark.skipif(find_spec("panel") is None, reason="the explorer's page needs panel")
 def test_a_taken_port_and_an_open_host():
     with socket.create_server(("0.0.0.0", 0)) as taken:
         done = explore("--host", "0.0.0.0", "--port", str(taken.getsockname()[1]))

@@ -112,6 +112,6 @@ def test_a_run_on_own_patterns_needs_no_theory_and_stops_when_told(rng):
 
 def test_bars_never_straddle_the_margin(rng):
     values = rng.integers(0, 60, size=2000) * 2 / np.sqrt(101) + 1 / np.sqrt(101)
-    bars = histogram(values, ss.Target(), 101)
+    bars = histogram(values, 0.0, 2 / np.sqrt(101), least=0.08)
     assert np.abs(bars["left"]).min() < 1e-12
     assert (bars["top"][bars["right"] <= 1e-12] == 0).all()

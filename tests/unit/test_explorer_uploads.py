@@ -6,12 +6,13 @@ import io
 import pickle
 import resource
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from solspace.explorer import uploads
-from solspace.explorer.uploads import read_upload
+from solspace.explorer.uploads import Allowance, read_upload
 
 
 def npy(array, **options):
@@ -81,3 +82,95 @@ def test_the_size_limit_is_stated(monkeypatch):
     monkeypatch.setattr(uploads, "MAX_BYTES", 2**20)
     with pytest.raises(ValueError, match="has 2 MiB; the limit is 1 MiB"):
         read_upload(b"1" * 2**21)
+
+
+def test_patterns_larger_in_memory_than_in_their_file_are_refused(monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_PATTERNS", 2**20)
+    table = b"\n".join([b"1,2,3,4"] * 2**16)
+    with pytest.raises(ValueError, match="take 2 MiB of memory; the limit is 1 MiB"):
+        read_upload(table)
+
+
+def test_all_pages_share_one_allowance():
+    allowance = Allowance(limit=100)
+    allowance.take("a", "file", 60)
+    allowance.take("a", "patterns", 30)
+    allowance.take("a", "file", 70)  # instead of the other file
+    with pytest.raises(ValueError, match="close a tab"):
+        allowance.take("b", "file", 1)
+    allowance.free("a", "file")
+    allowance.take("b", "file", 70)
+    allowance.free("a")
+    allowance.take("b", "patterns", 30)
+
+
+class Page:
+    """A page that keeps what it is told."""
+
+    def __init__(self):
+        self.running, self.told = self, []
+
+    def uploaded(self, kind, value):
+        self.told.append((kind, value))
+
+
+@pytest.fixture
+def sending():
+    """Return a page, what workers were asked to read, an allowance, and a function that sends bytes to the page."""
+    from tornado.httpclient import AsyncHTTPClient
+    from tornado.httpserver import HTTPServer
+    from tornado.ioloop import IOLoop
+    from tornado.testing import bind_unused_port
+    from tornado.web import Application
+
+    from solspace.explorer import server
+
+    page, asked, token = Page(), [], "0" * 32
+    service = SimpleNamespace(
+        pages={token: page},
+        allowance=Allowance(limit=1000),
+        background=SimpleNamespace(ask=lambda asker, job, args, answer, remember: asked.append(args[0])),
+    )
+    loop = IOLoop(make_current=False)
+    listener, port = bind_unused_port()
+
+    async def post(content, headers):
+        application = Application([(r"/upload/([0-9a-f]{32})", server.Upload, {"service": service})])
+        web = HTTPServer(application, max_body_size=100)
+        web.add_socket(listener)
+        try:
+            answer = await AsyncHTTPClient().fetch(
+                f"http://127.0.0.1:{port}/upload/{token}",
+                method="POST",
+                body=content,
+                headers=headers,
+                raise_error=False,
+            )
+        finally:
+            web.stop()
+        return answer.code
+
+    def send(content, **headers):
+        return loop.run_sync(lambda: post(content, headers))
+
+    yield page, asked, service.allowance, send
+    listener.close()
+    loop.close(all_fds=True)
+
+
+def test_a_file_within_the_allowance_is_read(sending):
+    page, asked, _, send = sending
+    assert send(b"1" * 900) == 200
+    assert asked == [b"1" * 900]
+    assert page.told == []
+
+
+def test_a_file_beyond_it_is_heard_out_and_refused_in_a_sentence(sending):
+    page, asked, allowance, send = sending
+    allowance.take("another page", "patterns", 200)
+    assert send(b"1" * 900) == 200
+    assert asked == []
+    ((kind, words),) = page.told
+    assert kind == "failed"
+    assert "the limit is" in words
+    assert words.endswith("close a tab.")

@@ -8,8 +8,6 @@ import typer
 
 from solspace.cli.app import say, verb
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
@@ -25,13 +23,15 @@ def explore(
 ) -> None:
     """Open a page on which α, κ, T, t are moved and the solution space is seen: theory at once, samplers live.
 
-    Runs until Ctrl-C. Needs Panel and Bokeh: pip install 'solspace[explorer]'.
+    Runs until Ctrl-C. Requests under other names than this machine's and that of --host are refused. Needs Panel and
+    Bokeh: pip install 'solspace[explorer]'.
     """
     try:
         import bokeh  # noqa: F401
         import panel  # noqa: F401
     except ImportError:
         raise ImportError("the explorer needs Panel and Bokeh: pip install 'solspace[explorer]'.") from None
+    from solspace.explorer.gate import LOOPBACK
     from solspace.explorer.server import serve
 
     if host not in LOOPBACK:

@@ -1,6 +1,6 @@
-"""The charts of the page, in Bokeh: φ_t(q), F(q), q(t), P(s), the t–α diagram, and what an annealed run does.
+"""The charts of the page, in Bokeh: φ_t(q), F(q), q(t), P(s), the t–α diagram, overlaps, and what an annealed run does.
 
-A chart takes arrays that theory or a sampler made and shows them; both themes change colours only.
+A chart takes arrays that theory or a sampler made and shows them; a pointer on it reads them. Themes change colours only.
 """
 
 from __future__ import annotations
@@ -15,25 +15,30 @@ from bokeh.models import (
     ColumnDataSource,
     CustomJS,
     DataRange1d,
+    HoverTool,
     LinearAxis,
     Range1d,
     Span,
 )
 from bokeh.plotting import figure
 
+from solspace.explorer.themes import paint
+
 if TYPE_CHECKING:
     from solspace.explorer.diagram import Diagram
 
 REGIME = {"green": "#2f9e5f", "yellow": "#e0a800", "red": "#d63a32"}
 """Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
-_ROLES = ("panel", "ink", "soft", "line", "theory", "seen", "second")
-PALETTES = {
-    "light": dict(zip(_ROLES, ("#f5f7f9", "#1f2933", "#5b6673", "#d5dbe1", "#c8372d", "#3b6fb6", "#8a5a00"))),
-    "dark": dict(zip(_ROLES, ("#1c2229", "#e8ecf1", "#a3aebb", "#39424d", "#ff8a7a", "#7fb0f5", "#e3b04b"))),
-}
+RUN = ("bars", "pairs", "seen", "energy", "missed")
+"""What a run may tell, by the names of its data."""
 HEIGHT = 270
 T_RANGE = (1e-3, 30.0)
 """Times shown on logarithmic axes."""
+
+_LINES = {"first": "a second maximum at t", "maxwell": "takes over at t", "last": "is alone from t"}
+"""What happens at the lines of the t–α diagram, in the order of time."""
+_TEXTS = ("name", *(f"{line}_text" for line in _LINES))
+"""Columns that hold words."""
 
 Data = Mapping[str, Any]
 
@@ -47,8 +52,9 @@ class Charts:
             for name, columns in {
                 "phi": "q phi", "tops": "q phi colour name", "f": "q rising falling", "low": "t q", "high": "t q",
                 "here": "t q colour", "density": "s p", "bars": "left right top", "seen": "t q",
-                "lines": "alpha bottom top first maxwell last", "point": "alpha t colour", "energy": "sweep energy",
-                "missed": "sweep violations",
+                "lines": "alpha left right bottom top first maxwell last first_text maxwell_text last_text",
+                "point": "alpha t colour",
+                "energy": "sweep energy", "missed": "sweep violations", "pairs": "left right top", "typical": "q",
             }.items()
         }  # fmt: skip
         self.free_entropy = self._free_entropy()
@@ -56,10 +62,12 @@ class Charts:
         self.path = self._path()
         self.stabilities = self._stabilities()
         self.diagram = self._diagram()
+        self.overlaps = self._overlaps()
         self.annealing = self._annealing()
         self.figures = {
             "free_entropy": self.free_entropy, "localization": self.localization, "path": self.path,
-            "stabilities": self.stabilities, "diagram": self.diagram, "annealing": self.annealing,
+            "stabilities": self.stabilities, "diagram": self.diagram, "overlaps": self.overlaps,
+            "annealing": self.annealing,
         }  # fmt: skip
         self.clear_run()
         self.theme("light")
@@ -74,13 +82,24 @@ class Charts:
         plot.min_border_right = 12
         return plot
 
+    @staticmethod
+    def _read(plot: figure, renderer: Any, mode: str = "vline", /, **columns: str) -> None:
+        """Have a pointer read `columns`, each given with its words, off `renderer`: above it, or on it for "mouse"."""
+        tooltips = [(words, f"@{name}" if name in _TEXTS else f"@{name}{{%.4g}}") for name, words in columns.items()]
+        formatters = {f"@{name}": "printf" for name in columns if name not in _TEXTS}
+        reader = HoverTool(renderers=[renderer], mode=mode, tooltips=tooltips, formatters=formatters, visible=False)
+        reader.update(line_policy="nearest", point_policy="follow_mouse")
+        plot.add_tools(reader)
+
     def _free_entropy(self) -> figure:
         plot = self._figure("overlap q", "φₜ(q) − φₜ(r)")
-        plot.line("q", "phi", source=self.data["phi"], line_width=2, name="theory")
-        plot.scatter(
+        curve = plot.line("q", "phi", source=self.data["phi"], line_width=2, name="theory")
+        tops = plot.scatter(
             "q", "phi", source=self.data["tops"], size=13, fill_color="colour", line_width=1.5, name="mark",
             legend_group="name",
         )  # fmt: skip
+        self._read(plot, curve, q="overlap q", phi="φₜ(q) − φₜ(r)")
+        self._read(plot, tops, "mouse", name="", q="overlap q", phi="φₜ(q) − φₜ(r)")
         plot.y_range = Range1d(-1, 1)
         plot.yaxis.formatter = BasicTickFormatter(power_limit_low=-4)
         plot.legend.location = "bottom_left"
@@ -88,11 +107,15 @@ class Charts:
 
     def _localization(self) -> figure:
         plot = self._figure("overlap q", "time t")
-        plot.line("q", "rising", source=self.data["f"], line_width=2, name="theory", legend_label="maximum of φₜ")
-        plot.line(
+        rising = plot.line(
+            "q", "rising", source=self.data["f"], line_width=2, name="theory", legend_label="maximum of φₜ"
+        )
+        falling = plot.line(
             "q", "falling", source=self.data["f"], line_width=2, line_dash="dotted", name="theory",
             legend_label="minimum",
         )  # fmt: skip
+        self._read(plot, rising, q="overlap q", rising="maximum at t")
+        self._read(plot, falling, q="overlap q", falling="minimum at t")
         self.clock = Span(location=1.0, dimension="width", line_dash="dashed", line_width=1.5)
         plot.add_layout(self.clock)
         plot.y_range = Range1d(0, 1)
@@ -101,12 +124,17 @@ class Charts:
 
     def _path(self) -> figure:
         plot = self._figure("time t", "overlap q", x_axis_type="log")
-        plot.line("t", "q", source=self.data["low"], line_width=2, name="theory", legend_label="theory, low start")
-        plot.line(
+        low = plot.line(
+            "t", "q", source=self.data["low"], line_width=2, name="theory", legend_label="theory, low start"
+        )
+        high = plot.line(
             "t", "q", source=self.data["high"], line_width=2, line_dash="dotted", name="theory",
             legend_label="high start",
         )  # fmt: skip
-        plot.scatter("t", "q", source=self.data["seen"], size=6, name="seen", legend_label="this run")
+        seen = plot.scatter("t", "q", source=self.data["seen"], size=6, name="seen", legend_label="this run")
+        self._read(plot, low, t="time t", q="overlap q")
+        self._read(plot, high, t="time t", q="q, high start")
+        self._read(plot, seen, "mouse", t="time t", q="q of this run")
         plot.scatter("t", "q", source=self.data["here"], size=12, fill_color="colour", line_width=1.5, name="mark")
         plot.x_range = Range1d(*T_RANGE)
         plot.y_range = Range1d(0, 1.03)
@@ -115,11 +143,13 @@ class Charts:
 
     def _stabilities(self) -> figure:
         plot = self._figure("stability s", "density")
-        plot.quad(
+        bars = plot.quad(
             "left", "right", "top", 0, source=self.data["bars"], name="bars", fill_alpha=0.55, line_alpha=0.0,
             legend_label="this run",
         )  # fmt: skip
-        plot.line("s", "p", source=self.data["density"], line_width=2, name="theory", legend_label="theory")
+        curve = plot.line("s", "p", source=self.data["density"], line_width=2, name="theory", legend_label="theory")
+        self._read(plot, curve, s="stability s", p="theory P(s)")
+        self._read(plot, bars, left="from s", right="to s", top="this run")
         self.margin = Span(location=0.0, dimension="height", line_dash="dashed", line_width=1)
         plot.add_layout(self.margin)
         plot.y_range = DataRange1d(start=0)
@@ -132,26 +162,49 @@ class Charts:
         plot.varea("alpha", "bottom", "top", source=lines, fill_color=REGIME["green"], fill_alpha=0.15)
         for low, high, name in (("first", "maxwell", "yellow"), ("maxwell", "last", "red")):
             plot.varea("alpha", low, high, source=lines, fill_color=REGIME[name], fill_alpha=0.75)
+        # nothing is read off areas: columns that nobody sees lie over them
+        columns = plot.quad("left", "right", "top", "bottom", source=lines, fill_alpha=0.0, line_alpha=0.0)
+        self._read(plot, columns, "mouse", alpha="load α", **{f"{name}_text": words for name, words in _LINES.items()})
         self.unstable = BoxAnnotation(left=0, fill_color="#808080", fill_alpha=0.35, line_color=None, visible=False)
         plot.add_layout(self.unstable)
-        plot.scatter("alpha", "t", source=self.data["point"], size=13, fill_color="colour", line_width=2, name="mark")
+        point = plot.scatter(
+            "alpha", "t", source=self.data["point"], size=13, fill_color="colour", line_width=2, name="mark"
+        )
+        self._read(plot, point, "mouse", alpha="here: load α", t="time t")
         plot.y_range = Range1d(*T_RANGE)
         plot.x_range = Range1d(0, 1)
         self.frontier = Span(location=None, dimension="height", line_dash="dashed", line_width=1.5)
         plot.add_layout(self.frontier)
         return plot
 
+    def _overlaps(self) -> figure:
+        plot = self._figure("overlap of two samples", "density")
+        bars = plot.quad(
+            "left", "right", "top", 0, source=self.data["pairs"], name="bars", fill_alpha=0.55, line_alpha=0.0,
+            legend_label="this run",
+        )  # fmt: skip
+        typical = plot.vspan("q", source=self.data["typical"], line_width=2, name="theory", legend_label="theory: r")
+        self._read(plot, bars, left="from", right="to", top="this run")
+        self._read(plot, typical, "mouse", q="theory: r")
+        plot.x_range = Range1d(0, 1)
+        plot.y_range = Range1d(0, 1)
+        return plot
+
     def _annealing(self) -> figure:
         plot = self._figure("sweep", "energy per weight")
-        plot.line("sweep", "energy", source=self.data["energy"], line_width=2, name="seen", legend_label="energy")
+        energy = plot.line(
+            "sweep", "energy", source=self.data["energy"], line_width=2, name="seen", legend_label="energy"
+        )
         plot.extra_y_ranges = {"missed": DataRange1d(start=0)}
         plot.add_layout(LinearAxis(y_range_name="missed", axis_label="violated constraints"), "right")
-        plot.line(
+        missed = plot.line(
             "sweep", "violations", source=self.data["missed"], line_width=2, line_dash="dashed", name="second",
             y_range_name="missed", legend_label="violated",
         )  # fmt: skip
-        plot.extra_y_ranges["missed"].renderers = [plot.renderers[-1]]
-        plot.y_range.renderers = [plot.renderers[0]]
+        self._read(plot, energy, sweep="sweep", energy="energy per weight")
+        self._read(plot, missed, sweep="sweep", violations="violated constraints")
+        plot.extra_y_ranges["missed"].renderers = [missed]
+        plot.y_range.renderers = [energy]
         plot.legend.location = "top_right"
         show = CustomJS(code="document.getElementById('card-annealing').hidden = !cb_obj.visible")
         plot.js_on_change("visible", show)
@@ -185,6 +238,8 @@ class Charts:
         self.data["density"].data = {"s": curves["s"], "p": curves["p"]}
         self.margin.location = curves["margin"]
         self.data["point"].data = {"alpha": [curves["alpha"]], "t": [shown], "colour": [colour]}
+        self.data["typical"].data = {"q": [curves["overlap"]]}
+        self._fit_overlaps()
         self._tidy_legends()
 
     def show_diagram(self, diagram: Diagram) -> None:
@@ -195,8 +250,10 @@ class Charts:
         self.unstable.update(left=diagram.unstable_from, visible=diagram.unstable_from is not None)
         floor, count = T_RANGE[0] / 10, len(lines["alpha"])
         self.data["lines"].data = {
-            "alpha": lines["alpha"], "bottom": np.full(count, floor), "top": np.full(count, 10 * T_RANGE[1]),
-            **{name: np.clip(lines[name], floor, T_RANGE[1] * 10) for name in ("first", "maxwell", "last")},
+            "alpha": lines["alpha"], "left": _halfway(lines["alpha"], -1), "right": _halfway(lines["alpha"], 1),
+            "bottom": np.full(count, floor), "top": np.full(count, 10 * T_RANGE[1]),
+            **{name: np.clip(lines[name], floor, T_RANGE[1] * 10) for name in _LINES},
+            **{f"{name}_text": [_when(time) for time in lines[name]] for name in _LINES},
         }  # fmt: skip
         highest = max(np.nanmax(lines["last"], initial=0.0), *self.data["point"].data["t"], 0.1)
         self.diagram.y_range.update(start=min(highest / 300, *self.data["point"].data["t"], 1.0) / 2, end=2 * highest)
@@ -208,18 +265,32 @@ class Charts:
         self.unstable.visible = False
 
     def show_run(self, update: Data) -> None:
-        """Show how a run stands: any of `bars`, `seen`, `energy`, `missed`."""
-        for name in ("bars", "seen", "energy", "missed"):
+        """Show how a run stands: any of `RUN`."""
+        for name in RUN:
             if name in update:
                 self.data[name].data = dict(update[name])
+        self._fit_overlaps()
         self._tidy_legends()
 
     def clear_run(self) -> None:
         """Take the last run off the charts."""
-        for name in ("bars", "seen", "energy", "missed"):
+        for name in RUN:
             self.data[name].data = {column: [] for column in self.data[name].data}
         self.annealing.visible = False
+        self._fit_overlaps()
         self._tidy_legends()
+
+    def _fit_overlaps(self) -> None:
+        """Show overlaps of a run and r, large; all of [0, 1] as long as there is no run."""
+        bars, low, high, top = self.data["pairs"].data, 0.0, 1.0, 1.0
+        if len(bars["top"]):
+            ends = [*bars["left"], *bars["right"], *self.data["typical"].data["q"]]
+            room = 0.1 * (max(ends) - min(ends))
+            low, high, top = min(ends) - room, max(ends) + room, 1.1 * max(bars["top"])
+        self.overlaps.x_range.update(start=low, end=high)
+        self.overlaps.y_range.end = top
+        on_the_left = [q < (low + high) / 2 for q in self.data["typical"].data["q"]]
+        self.overlaps.legend.location = "top_right" if any(on_the_left) else "top_left"
 
     def _tidy_legends(self) -> None:
         """Name in a legend only what the chart shows."""
@@ -230,42 +301,25 @@ class Charts:
 
     def theme(self, name: str) -> None:
         """Colour everything for a light or a dark page."""
-        colours = PALETTES[name]
         for plot in self.figures.values():
-            plot.background_fill_color = plot.border_fill_color = colours["panel"]
-            plot.outline_line_color = colours["line"]
-            if "border_line_color" in plot.properties():  # newer Bokeh: else half a pixel of its white canvas shows
-                plot.border_line_color, plot.border_line_width = colours["panel"], 2
-            for axis in plot.axis:
-                axis.axis_label_text_color = axis.major_label_text_color = colours["soft"]
-                axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = colours["soft"]
-                axis.axis_label_text_font_style = "normal"
-            plot.grid.grid_line_color = colours["line"]
-            plot.grid.grid_line_alpha = 0.6
-            for legend in plot.legend:
-                legend.background_fill_alpha = 0.0
-                legend.border_line_color = None
-                legend.label_text_color = colours["ink"]
-                legend.label_text_font_size = "11px"
-                legend.padding, legend.margin, legend.spacing = 4, 4, 0
-            for renderer in plot.renderers:
-                self._paint(renderer, colours)
-        for span in (self.clock, self.margin, self.frontier):
-            span.line_color = colours["soft"]
-
-    @staticmethod
-    def _paint(renderer: Any, colours: Mapping[str, str]) -> None:
-        glyph, role = renderer.glyph, renderer.name
-        if role in ("theory", "seen", "second"):
-            glyph.line_color = colours[role]
-            if hasattr(glyph, "fill_color"):
-                glyph.fill_color = colours[role]
-        elif role == "bars":
-            glyph.fill_color = colours["seen"]
-        elif role == "mark":
-            glyph.line_color = colours["ink"]
+            paint(plot, name)
 
 
 def _has_points(renderer: Any) -> bool:
-    values = renderer.data_source.data.get(getattr(renderer.glyph, "y", None) or "top", ())
+    column = next(name for name in ("y", "top", "x") if hasattr(renderer.glyph, name))
+    values = renderer.data_source.data.get(getattr(renderer.glyph, column), ())
     return bool(np.isfinite(np.asarray(values, dtype=float)).any())
+
+
+def _halfway(x: Any, way: int) -> Any:
+    """Return the places half way from each of `x`, in rising order, to the next one (`way` 1) or the one before (-1).
+
+    >>> _halfway(np.array([1.0, 2.0, 4.0]), 1), _halfway(np.array([1.0, 2.0, 4.0]), -1)
+    (array([1.5, 3. , 4. ]), array([1. , 1.5, 3. ]))
+    """
+    middle = (x[1:] + x[:-1]) / 2
+    return np.concatenate([middle, x[-1:]] if way > 0 else [x[:1], middle])
+
+
+def _when(time: float) -> str:
+    return f"{time:.3g}" if np.isfinite(time) else "never"

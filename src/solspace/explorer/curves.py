@@ -19,6 +19,8 @@ from solspace.measure import Target
 Array = NDArray[Any]
 LATEST = 30.0
 """The last time shown."""
+FINE = 1e-3
+"""How far the chords of a drawn curve may lie beside it, in parts of its own height; half of that of its width."""
 FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "satisfiable")
 
 
@@ -32,8 +34,8 @@ def _still(target: str, alpha: float) -> dict[str, Any]:
     """Return what does not depend on t."""
     p = _prediction(target, alpha)
     jumps = _jumps(p)
-    q, s = overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]), stabilities(p.target)
-    f = np.asarray(p.localization_time(q), dtype=float)
+    q, f = _localization(p, overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]))
+    s = stabilities(p.target)
     return {
         **{name: _plain(getattr(p, name)) for name in FACTS},
         **window(p),
@@ -107,6 +109,38 @@ def overlaps(r: float, more: Sequence[float] = ()) -> Array:
     near, between, far = np.logspace(-6, -2, 16), np.linspace(0, 1, 46)[1:-1], np.logspace(-9, -2, 18)
     inside = [q for q in more if r < q < 1]
     return np.unique(np.concatenate([r + (1 - r) * np.concatenate([near, between, 1 - far]), inside]))
+
+
+def _localization(p: Any, q: Array) -> tuple[Array, Array]:
+    """Return overlaps, those given and some between, and F there: as many as make its chords a curve."""
+    f = np.asarray(p.localization_time(q), dtype=float)
+    more = between(q, f)
+    if len(more) == 0:
+        return q, f
+    q, f = np.concatenate([q, more]), np.concatenate([f, np.asarray(p.localization_time(more), dtype=float)])
+    order = np.argsort(q)
+    return q[order], f[order]
+
+
+def between(x: Array, y: Array) -> Array:
+    """Return points to add to `x` (k,) where the chords of `y` lie visibly beside a curve, as its bends let guess.
+
+    A chord of length h lies by |y''| h²/8 beside the curve. It may by `FINE` of the height, or, where the curve is
+    steep, by half of `FINE` of the whole width.
+
+    >>> x = np.linspace(0, 1, 11)
+    >>> len(between(x, 3 * x)), len(between(x, np.exp(3 * x))) > 10
+    (0, True)
+    """
+    h = np.diff(x)
+    slope = np.diff(y) / h
+    bend = np.abs(np.pad(2 * np.diff(slope) / (h[1:] + h[:-1]), 1, mode="edge"))
+    beside = np.maximum(bend[1:], bend[:-1]) * h**2 / 8
+    height = np.maximum(np.maximum(np.abs(y[1:]), np.abs(y[:-1])), 1e-3)
+    allowed = FINE * np.maximum(height, np.abs(slope) * (x[-1] - x[0]) / 2)
+    pieces = np.clip(np.nan_to_num(np.ceil(np.sqrt(beside / allowed)), nan=1, posinf=1), 1, 8).astype(int)
+    inside = [a + (b - a) * np.arange(1, k) / k for a, b, k in zip(x[:-1], x[1:], pieces)]
+    return np.concatenate(inside) if inside else np.array([])
 
 
 def stabilities(target: Target) -> Array:

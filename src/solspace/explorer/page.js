@@ -1,4 +1,4 @@
-// What HTML does better than widgets: send a file, tell the preferred theme, name the sliders for screen readers.
+// What HTML does better than widgets: send a file, tell the preferred theme, give the sliders words for screen readers.
 (function () {
   const input = document.getElementById("patterns");
   input.addEventListener("change", async () => {
@@ -13,11 +13,13 @@
     try { await fetch(input.dataset.href, head); } finally { input.value = ""; }
   });
 
+  const models = () => (window.Bokeh && Bokeh.documents.length ? [...Bokeh.documents[0].all_models] : []);
+  const known = (name) => models().find((model) => model.css_classes && [...model.css_classes].includes(name));
+
   // the browser's own preference, for the charts of the theme "auto"
   const dark = matchMedia("(prefers-color-scheme: dark)");
   function tellScheme() {
-    const model = window.Bokeh && Bokeh.documents.length && [...Bokeh.documents[0].all_models]
-      .find((m) => m.css_classes && [...m.css_classes].includes("scheme"));
+    const model = known("scheme");
     if (!model) { setTimeout(tellScheme, 100); return; }
     model.value = dark.matches ? "dark" : "light";
   }
@@ -27,21 +29,29 @@
     if (!document.documentElement.dataset.chosen) document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
   });
 
+  // A slider stands at a place between 0 and 1. A screen reader shall say what the field above it says.
+  function speak(handle, name) {
+    const field = known(`field-${name}`);
+    handle.setAttribute("aria-label", field.title ?? field.name);
+    const say = () => {
+      if (handle.getAttribute("aria-valuetext") !== field.value) handle.setAttribute("aria-valuetext", field.value);
+    };
+    field.properties.value.change.connect(say);
+    new MutationObserver(say).observe(handle, { attributes: true, attributeFilter: ["aria-valuetext"] });
+    say();
+  }
+
   function everyRoot(root, visit) {
     visit(root);
     for (const node of root.querySelectorAll("*")) if (node.shadowRoot) everyRoot(node.shadowRoot, visit);
   }
-  let attempts = 0;
-  const naming = setInterval(() => {
-    let unnamed = 0, named = 0;
-    everyRoot(document, (root) => {
-      for (const handle of root.querySelectorAll(".noUi-handle")) {
-        const title = root.querySelector(".bk-slider-title");
-        const words = title && title.textContent.replace(/[:\s]+$/, "");
-        if (words) { handle.setAttribute("aria-label", words); named += 1; } else unnamed += 1;
-      }
-    });
-    attempts += 1;
-    if ((named > 0 && unnamed === 0) || attempts > 60) clearInterval(naming);
-  }, 250);
+  const spoken = new WeakSet();
+  setInterval(() => everyRoot(document, (root) => {
+    for (const handle of root.querySelectorAll(".noUi-handle")) {
+      const slider = [...(root.host ? root.host.classList : [])].find((name) => name.startsWith("slider-"));
+      if (!slider || spoken.has(handle)) continue;
+      spoken.add(handle);
+      speak(handle, slider.slice("slider-".length));
+    }
+  }), 500);
 })();

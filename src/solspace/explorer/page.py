@@ -2,7 +2,7 @@
 
 The page holds a `Settings` value. A move makes a new one, puts it into the URL and asks the shared workers for the
 curves; the answer is drawn when it comes, unless the slider has moved on. Thresholds and the t–α diagram follow in the
-background, column by column.
+background, column by column. Moves and answers alike wait for a turn of the page (see `turns`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from solspace.explorer.controls import Choice, Field, Scale, scales
 from solspace.explorer.diagram import Diagram
 from solspace.explorer.running import Running
 from solspace.explorer.state import THEMES, Settings, parameter_names, parse
+from solspace.explorer.turns import Turns
 from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
 from solspace.measure import Target
@@ -39,6 +40,7 @@ _TITLES = {
     "path": "Overlap q(t) along localization",
     "stabilities": "Stabilities P(s) of fair samples",
     "diagram": "One maximum (green), a second one (yellow), a higher one (red), replica symmetry broken (grey)",
+    "overlaps": "Overlaps of pairs of samples, and theory's r",
     "annealing": "Annealing: energy and violated constraints, mean over chains",
 }
 _FLAT = ("uniform", "band")
@@ -56,6 +58,7 @@ class Page:
         self.service = service
         self.settings, self._refused = Settings.from_query(query)
         self.token = service.register(self)
+        self.turns = Turns(pn.state.curdoc)
         self.charts = Charts()
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
@@ -63,16 +66,15 @@ class Page:
         self.facts: dict[str, Any] | None = None
         self.thresholds: dict[str, Any] | None = None
         self._pending = 0
-        self.diagram = Diagram(service.background, self.token, self._later, self._diagram_grew)
+        self.diagram = Diagram(service.background, self.token, self.turns.soon, self._diagram_grew)
         self.running = Running(self, STYLES)
         self.address = pn.widgets.TextInput(value="", visible=False)
         self.address.jscallback(value="history.replaceState(null, '', cb_obj.value || location.pathname)")
         self.scheme = pn.widgets.TextInput(name="scheme", value="light", visible=False, css_classes=["scheme"])
-        self.scheme.param.watch(lambda event: self._set_theme(self.settings.theme), "value")
+        self.scheme.param.watch(lambda event: self.turns.soon(self._set_theme), "value")
         self.charts.diagram.on_event(Tap, self._tapped)
-        self.doc = pn.state.curdoc
         self._show_parameters()
-        self._set_theme(self.settings.theme)
+        self._set_theme()
         self._ask()
         self._new_target()
 
@@ -97,20 +99,11 @@ class Page:
 
     def close(self) -> None:
         """End everything this page started."""
+        self.turns.close()
         self.service.theory.drop(self.token)
         self.service.background.drop(self.token)
         self.running.close()
         self.service.forget(self.token)
-
-    def _later(self, action: Callable[[], None]) -> None:
-        """Run `action` with the page's lock; may be called from any thread."""
-
-        def at_once() -> None:
-            with pn.io.hold(self.doc):  # one message to the browser instead of one for each property
-                action()
-
-        if self.doc is not None:
-            self.doc.add_next_tick_callback(at_once)
 
     # ---- controls
 
@@ -154,7 +147,6 @@ class Page:
 
     def _potential_chosen(self, name: str, value: str) -> None:
         self.changed("potential", parse("potential", value))
-        self._show_parameters()
 
     def _parameter_typed(self, name: str, value: str) -> None:
         texts = [self.fields[f"parameter{k}"].text.value for k in range(2)]
@@ -180,14 +172,19 @@ class Page:
     # ---- what a change does
 
     def changed(self, name: str, value: Any) -> None:
-        """Take over a new value of one field."""
+        """Take over a new value of one field at the page's next turn."""
+        self.turns.soon(partial(self._change, name, value))
+
+    def _change(self, name: str, value: Any) -> None:
         before, self.settings = self.settings, replace(self.settings, **{name: value})
         if self.settings == before:
             return
         self._refused = []
         self.address.value = f"?{self.settings.query()}"
+        if name == "potential":
+            self._show_parameters()
         if name == "theme":
-            self._set_theme(value)
+            self._set_theme()
         elif name in ("alpha", "time", "prior", "potential", "temperature", "margin"):
             self._ask()
             if self.settings.target != before.target:
@@ -204,11 +201,10 @@ class Page:
         self._pending += 1
         question = (s.target.to_json(), s.alpha, s.time)
         self.service.theory.ask(self.token, "curves", question, partial(self._answered, self._pending))
-        if self.doc is not None:
-            self.doc.add_timeout_callback(partial(self._say_computing, self._pending), SLOW)
+        self.turns.after(SLOW, partial(self._say_computing, self._pending))
 
     def _answered(self, number: int, kind: str, value: Any) -> None:
-        self._later(partial(self._show_theory, number, kind, value))
+        self.turns.soon(partial(self._show_theory, number, kind, value))
 
     def _show_theory(self, number: int, kind: str, value: Any) -> None:
         if number != self._pending:
@@ -247,10 +243,8 @@ class Page:
         self.charts.clear_diagram()
         self._show_words()
         self.diagram.target = ""
-        if self.doc is None:
-            return
         # a slider under way asks for every target it passes; only where it rests is worth a diagram
-        self.doc.add_timeout_callback(partial(self._start_diagram, self.settings.target), RESTS)
+        self.turns.after(RESTS, partial(self._start_diagram, self.settings.target))
 
     def _start_diagram(self, target: Target) -> None:
         if target == self.settings.target and self.diagram.target == "":
@@ -267,7 +261,8 @@ class Page:
 
     # ---- appearance
 
-    def _set_theme(self, name: str) -> None:
+    def _set_theme(self) -> None:
+        name = self.settings.theme
         self.charts.theme(self.scheme.value if name == "auto" else name)
 
 

@@ -54,7 +54,7 @@ class Pool:
         self._running: dict[Hashable, _Question] = {}
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.RLock()
-        self._patience, self._memory = patience, memory
+        self.patience, self._memory = patience, memory
         self._closed = False
 
     def start(self, job: str, args: tuple[Any, ...]) -> None:
@@ -102,16 +102,16 @@ class Pool:
 
     def _advance(self) -> None:
         while self._free and self._waiting and not self._closed:
-            asker, (question, answer) = self._waiting.popitem(last=False)
-            question.askers[asker] = answer
-            if question.key in self._running:
-                self._running[question.key].askers[asker] = answer
-                continue
+            question, _ = next(iter(self._waiting.values()))
+            for asker, (equal, answer) in list(self._waiting.items()):  # all who wait for this are served at once
+                if equal.key == question.key:
+                    question.askers[asker] = answer
+                    del self._waiting[asker]
             self._running[question.key] = question
             self._work(self._free.pop(), question)
 
     def _work(self, worker: Worker, question: _Question) -> None:
-        timer = threading.Timer(self._patience, worker.stop)
+        timer = threading.Timer(self.patience, worker.stop)
         timer.daemon = True
         timer.start()
 
@@ -127,7 +127,7 @@ class Pool:
                         self._known.popitem(last=False)
                 self._advance()
             if kind == "stopped":
-                kind, value = "failed", f"no answer within {self._patience:g} seconds; try values nearer the ordinary."
+                kind, value = "failed", f"no answer within {self.patience:g} seconds; try values nearer the ordinary."
             for answer in answers:
                 with suppress(Exception):  # a page that has gone must not keep the others waiting
                     answer(kind, value)

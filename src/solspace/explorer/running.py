@@ -39,15 +39,15 @@ class Running:
         look = {"stylesheets": [styles], "margin": (8, 8, 4, 0)}
         self.start = pn.widgets.Button(name="Sample", button_type="primary", css_classes=["start"], **look)
         self.stop = pn.widgets.Button(name="Stop", disabled=True, css_classes=["stop"], **look)
-        self.start.on_click(lambda event: self.run())
-        self.stop.on_click(lambda event: self.halt())
+        self.start.on_click(lambda event: page.turns.soon(self.run))
+        self.stop.on_click(lambda event: page.turns.soon(self.halt))
         self.refused = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
         self.outcome = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
         self.upload = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[styles])
         self.forget = pn.widgets.Button(name="Back to random patterns", visible=False, **look)
-        self.forget.on_click(lambda event: self.use_random())
+        self.forget.on_click(lambda event: page.turns.soon(self.use_random))
         self.controls = pn.Column(
-            *(field.layout for field in self.fields.values()), pn.Row(self.start, self.stop, self.forget, margin=0),
+            *(field.layout for field in self.fields.values()), pn.Row(self.start, self.stop, margin=0), self.forget,
             self.refused, margin=0, sizing_mode="stretch_width",
         )  # fmt: skip
         self.settings_changed()
@@ -68,11 +68,8 @@ class Running:
         self.stop.disabled = not self.busy
 
     def _refusal(self) -> str:
-        s, facts = self.page.settings, self.page.facts
-        shape = None if self.patterns is None else self.patterns.shape
-        if shape is None and facts is not None and facts["alpha"] == s.alpha and not facts["satisfiable"]:
-            return f"α = {s.alpha:g} is past capacity: there is nothing to sample."
-        return refusal(s, shape)
+        # what theory thinks of the load is said on top of the page and keeps nobody from trying
+        return refusal(self.page.settings, None if self.patterns is None else self.patterns.shape)
 
     @property
     def busy(self) -> bool:
@@ -109,7 +106,7 @@ class Running:
             self.worker.close()
 
     def _heard(self, kind: str, value: Any) -> None:
-        self.page._later(partial(self._show, kind, value))
+        self.page.turns.soon(partial(self._show, kind, value))
 
     def _show(self, kind: str, value: Any) -> None:
         if kind == "update":
@@ -152,9 +149,10 @@ class Running:
 
     def uploaded(self, kind: str, value: Any) -> None:
         """Take over patterns (m, n) that a user sent, or say why not; called from any thread."""
-        self.page._later(partial(self._show_upload, kind, value))
+        self.page.turns.soon(partial(self._show_upload, kind, value))
 
     def _show_upload(self, kind: str, value: Any) -> None:
+        kind, value = self._count(kind, value)
         if kind == "done":
             self.patterns = value
             m, n = value.shape
@@ -171,8 +169,20 @@ class Running:
             self.upload.object = f'<div class="refused" role="alert">Refused: {escape(str(value))}</div>'
         self.settings_changed()
 
+    def _count(self, kind: str, value: Any) -> tuple[str, Any]:
+        """Count patterns instead of the file that they came in, or refuse them."""
+        allowance = self.page.service.allowance
+        allowance.free(self.page.token, "file")
+        try:
+            if kind == "done":
+                allowance.take(self.page.token, "patterns", value.nbytes)
+        except ValueError as error:
+            return "failed", str(error)
+        return kind, value
+
     def use_random(self) -> None:
         """Go back to a random instance."""
         self.patterns = None
+        self.page.service.allowance.free(self.page.token, "patterns")
         self.upload.object = ""
         self.settings_changed()

@@ -51,12 +51,13 @@ def sample(settings: Settings, patterns: Array | None, report: Callable[[Any], N
                 problem, n_chains=s.samples, n_sweeps=s.sweeps, schedule=SCHEDULES[s.sampler], rng=s.seed + 1,
                 n_threads=1, callback=watch.annealed, progress=False,
             )  # fmt: skip
-        report({"fraction": 1.0, "words": "comparing with theory", **watch.stabilities(samples.stabilities)})
+        seen = {**watch.stabilities(samples.stabilities), "pairs": overlap_bars(samples.overlaps(), samples.n)}
+        report({"fraction": 1.0, "words": "comparing with theory", **seen})
         prediction = _prediction(target, problem.alpha)
         judged = ss.diagnose(samples, prediction if patterns is None else None)
     return {
         "fraction": 1.0,
-        **watch.stabilities(samples.stabilities),
+        **seen,
         **_end(samples, watch),
         "verdict": " ".join([judged.verdict, *judged.notes, *_sentences(notes)]),
         "fair": judged.fair,
@@ -73,17 +74,24 @@ class Watch:
         self._last = -np.inf
         self._missed: list[tuple[int, float]] = []
 
-    def _due(self) -> bool:
+    @property
+    def due(self) -> bool:
+        """True where the page has not heard anything for a while."""
+        return time.monotonic() - self._last >= BEAT
+
+    def tell(self, update: dict[str, Any]) -> None:
+        """Send `update` to the page."""
+        self._last = time.monotonic()
+        self.report(update)
+
+    def stop_if_asked(self) -> None:
+        """Raise `Stopped` if the user asked for it."""
         self.report(None)
-        now = time.monotonic()
-        if now - self._last < BEAT:
-            return False
-        self._last = now
-        return True
 
     def localized(self, path: Any) -> None:
         """Tell of a step of localization."""
-        if not self._due():
+        self.stop_if_asked()
+        if not self.due:
             return
         t, q = (
             np.nanmean(values[-1]) if np.isfinite(values[-1]).any() else np.nan for values in (path.t, path.overlap)
@@ -92,9 +100,7 @@ class Watch:
         end = 20.0 if self.problem.target.prior.name == "binary" else 1e4
         words = f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}"
         bars = {} if path.means is None else self._decoded(path.means())
-        self.report(
-            {"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars}
-        )
+        self.tell({"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars})
 
     def _decoded(self, means: Array) -> dict[str, Any]:
         return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
@@ -104,11 +110,12 @@ class Watch:
         stabilities = self.problem.stabilities(chains.weights)
         violated = self.problem.target.violated(stabilities).sum(axis=1)
         self._missed.append((chains.sweep, float(violated.mean())))
-        if not self._due():
+        self.stop_if_asked()
+        if not self.due:
             return
         total = chains.energy.shape[1]
         words = f"sweep {chains.sweep} of {total}, {violated.mean():.3g} constraints violated on average"
-        self.report(
+        self.tell(
             {"fraction": chains.sweep / total, "words": words, "energy": energy(chains.energy, self.problem.n),
              "missed": self.missed, **self.stabilities(stabilities)}
         )  # fmt: skip
@@ -121,24 +128,36 @@ class Watch:
 
     def stabilities(self, values: Array) -> dict[str, Any]:
         """Return the histogram of stabilities, any shape, as bars."""
-        return {"bars": histogram(values, self.problem.target, self.problem.n)}
+        return {"bars": histogram(values, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)}
 
 
-def histogram(values: Array, target: Target, n: int) -> dict[str, Array]:
-    """Return bars (left, right, top): bins of whole lattice steps 2/√n from the margin on, at most about 60.
+def histogram(values: Array, edge: float, step: float, least: float = 0.0, most: int = 60) -> dict[str, Array]:
+    """Return bars (left, right, top): bins of whole lattice steps, one of them beginning at `edge`, about `most`.
 
-    >>> bars = histogram(np.array([0.1, 0.3, 2.9]), Target(), 100)
+    >>> bars = histogram(np.array([0.1, 0.3, 2.9]), edge=0.0, step=0.2, least=0.08)
     >>> float((bars["top"] * (bars["right"] - bars["left"])).sum().round(12))
     1.0
     """
-    step = 2 / np.sqrt(n)
     values = values[np.isfinite(values)]
     low, high = (float(x) for x in np.quantile(values, [0.001, 0.999]))
-    width = step * max(1, np.ceil(max((high - low) / 60, 0.08) / step))
-    first = target.margin + width * np.floor((values.min() - target.margin) / width)
+    width = step * max(1, np.ceil(max((high - low) / most, least) / step - 1e-9))
+    first = edge + width * np.floor((values.min() - edge) / width)
     edges = first + width * np.arange(np.ceil((values.max() - first) / width) + 1.5)
     counts, _ = np.histogram(values, edges)
     return {"left": edges[:-1], "right": edges[1:], "top": counts / (counts.sum() * width)}
+
+
+def overlap_bars(values: Array, n: int) -> dict[str, Array]:
+    """Return the histogram of overlaps of pairs of samples as bars; none without pairs.
+
+    Overlaps of ±1 weights lie on the lattice 1 - 2j/n: edges lie half a step beside it.
+
+    >>> overlap_bars(np.array([1 / 3]), n=3)["left"].round(6)
+    array([0.      , 0.666667])
+    """
+    if len(values) == 0:
+        return {"left": values, "right": values, "top": values}
+    return histogram(values, 1 + 1 / n, 2 / n, most=24)
 
 
 def overlap_path(t: Array, overlap: Array) -> dict[str, Array]:

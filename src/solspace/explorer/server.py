@@ -2,11 +2,12 @@
 
 Every visitor gets a `Page`. They share two pools of worker processes for theory, one that answers at once and one in
 the background; each run has a process of its own. When a tab closes, its page is closed within seconds and its run
-with it. Downloads and uploads are plain HTTP under a secret token of the page.
+with it. Downloads and uploads are plain HTTP under a secret token of the page. What may come in at all is up to `gate`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import panel as pn
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
+from solspace.explorer import gate
 from solspace.explorer.pool import Pool
 from solspace.explorer.state import Settings
-from solspace.explorer.uploads import MAX_BYTES
+from solspace.explorer.uploads import MAX_BYTES, Allowance, too_large
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
@@ -27,6 +29,8 @@ MAX_RUNS = 16
 """Runs under way at once, over all pages."""
 LIFETIME = 12_000
 """Milliseconds that a page outlives its connection: as long as a slow machine needs to load it."""
+MAX_MESSAGE = 2**20
+"""Bytes of the largest message that a page's websocket takes; moving a slider needs a thousand."""
 KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
          "py": "text/x-python"}  # fmt: skip
 
@@ -40,6 +44,7 @@ class Service:
         self.background = Pool(min(max(cores - 1, 1), 4), niceness=10, patience=120.0)
         self.pages: dict[str, Page] = {}
         self.files: dict[str, dict[str, bytes]] = {}
+        self.allowance = Allowance()
 
     def register(self, page: Page) -> str:
         """Return the secret token under which `page` is known."""
@@ -48,9 +53,10 @@ class Service:
         return token
 
     def forget(self, token: str) -> None:
-        """Drop a page and its files."""
+        """Drop a page, its files and its patterns."""
         self.pages.pop(token, None)
         self.files.pop(token, None)
+        self.allowance.free(token)
 
     def publish(self, token: str, files: dict[str, bytes]) -> None:
         """Offer `files` of a page's last run for download."""
@@ -95,25 +101,45 @@ class Upload(_Handler):
     """Patterns that a user sends to the page; kept in memory, never on the disk."""
 
     def prepare(self) -> None:
-        """Refuse what is too large before it comes."""
-        self.parts: list[bytes] = []
+        """Decide before the file comes whether it will be kept."""
+        token = self.path_args[0]
+        if token not in self.service.pages:
+            raise HTTPError(404)
         self.request.connection.set_max_body_size(MAX_BYTES)  # type: ignore[union-attr]
+        self.parts: list[bytes] = []
+        self.why_not = ""
+        try:
+            self.service.allowance.take(token, "file", self._announced())
+        except ValueError as error:
+            self.why_not = str(error)
+
+    def _announced(self) -> int:
+        length = self.request.headers.get("Content-Length", "")
+        return int(length) if length.isdecimal() and len(length) < 10 else MAX_BYTES
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep a part."""
-        self.parts.append(chunk)
+        """Keep a part; one that is refused is heard out, since a browser takes a broken connection for a fault."""
+        if not self.why_not:
+            self.parts.append(chunk)
+
+    def on_connection_close(self) -> None:
+        """Forget what came of a file that will not come whole."""
+        self.service.allowance.free(self.path_args[0], "file")
 
     def post(self, token: str) -> None:
         """Have the content read by a worker and hand it to the page."""
         page = self.service.pages.get(token)
         if page is None:
             raise HTTPError(404)
-        size = self.request.headers.get("X-Refused-Size", "")
-        if size:
-            mib = int(size) / 2**20 if size.isdecimal() else 0
-            page.running.uploaded("failed", f"the file has {mib:.0f} MiB; the limit is {MAX_BYTES // 2**20} MiB.")
+        refused = self.request.headers.get("X-Refused-Size", "")
+        if refused:
+            self.why_not = too_large(int(refused) if refused.isdecimal() else 0)
+        if self.why_not:
+            self.parts.clear()
+            page.running.uploaded("failed", self.why_not)
         else:
             content = b"".join(self.parts)
+            self.parts.clear()
             take = page.running.uploaded
             self.service.background.ask((token, "upload"), "upload", (content,), take, remember=False)
         self.finish()
@@ -137,8 +163,8 @@ def make_server(service: Service, host: str, port: int) -> Any:
     from solspace.explorer.page import make_page
 
     pn.extension(inline=True)
-    names = ["*"] if host in ("0.0.0.0", "::") else [f"{name}:{port}" for name in {host, "127.0.0.1", "localhost"}]
-    return pn.serve(
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # a tab that closes is nothing to warn of
+    server = pn.serve(
         {"/": make_page(service)},
         port=port,
         address=host,
@@ -146,7 +172,8 @@ def make_server(service: Service, host: str, port: int) -> Any:
         start=False,
         verbose=False,
         title="solspace explorer",
-        websocket_origin=names,
+        websocket_max_message_size=MAX_MESSAGE,
+        http_server_kwargs={"max_body_size": MAX_MESSAGE},
         check_unused_sessions_milliseconds=1000,
         unused_session_lifetime_milliseconds=LIFETIME,
         extra_patterns=[
@@ -154,6 +181,8 @@ def make_server(service: Service, host: str, port: int) -> Any:
             (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
         ],
     )
+    gate.install(server._tornado, host, port)
+    return server
 
 
 def serve(host: str, port: int, browser: bool, say: Any) -> None:
@@ -163,7 +192,7 @@ def serve(host: str, port: int, browser: bool, say: Any) -> None:
     first = Settings()
     service.theory.start("curves", (first.target.to_json(), first.alpha, first.time))
     server = make_server(service, host, port)
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    shown = "127.0.0.1" if host in gate.EVERYWHERE else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
     say(f"solspace explorer: {address}  (Ctrl-C ends it)")
     if browser:
