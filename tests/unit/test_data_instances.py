@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 
 import solspace as ss
@@ -92,7 +93,6 @@ def test_subsets_are_uniform_balanced_on_request_and_reproducible() -> None:
 
 
 def test_frames_stacks_targets_and_labels_of_any_kind() -> None:
-    pandas = pytest.importorskip("pandas")
     target = ss.Target(potential="hinge", temperature=1.0)
     reference = ss.Perceptron.from_data(PIXELS, LABELS, alpha=1.0, preprocess="raw", target=target, rng=0)
     assert reference.target == target
@@ -124,7 +124,16 @@ def test_the_mean_is_learned_once() -> None:
         ({"y": np.arange(200)}, "two classes; got 200"),
         ({"y": np.full(200, 3)}, "two classes; got 1"),
         ({"y": np.where(LABELS == 3, np.nan, 1.0)}, "NaN"),
+        ({"y": ["cat", None] * 100}, "some are missing"),
+        ({"y": ["cat", float("nan")] * 100}, "some are missing"),
+        ({"y": pandas.Series(["cat", pandas.NA] * 100)}, "some are missing"),
+        ({"y": np.ma.masked_equal(LABELS, 3)}, "some are missing"),
+        ({"y": np.array(["cat", 3] * 100, dtype=object)}, "labels of one kind; got int and str"),
+        ({"alpha": 10**400}, "alpha must be a positive number"),
+        ({"alpha": 1e100}, "but there are 200"),
+        ({"features": 10**400}, "features must be at most 1e.09"),
         ({"X": np.full(PIXELS.shape, np.inf)}, "finite"),
+        ({"X": PIXELS * 1j}, "must be real numbers"),
         ({"X": "nonsense"}, "array of numbers"),
     ],
 )
