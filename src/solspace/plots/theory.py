@@ -71,7 +71,9 @@ def overlap_path(prediction: Prediction, ax: Axes, times: Array | None = None) -
         windows = [w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0]
         times = np.linspace(0, 3 * max(windows) if windows else 8.0, 200)
     t = times
-    low, high = (np.asarray(prediction.overlap_at(t, start=start)) for start in ("low", "high"))
+    low = high = np.asarray(prediction.overlap_at(t))
+    if not prediction.samplable:
+        high = np.asarray(prediction.overlap_at(t, start="high"))
     ax.plot(t, low, color=RED, lw=2, label="theory")
     apart = np.abs(high - low) > 1e-6
     if apart.any():

@@ -17,7 +17,7 @@ from solspace.measure import Target
 from solspace.theory.cavity import reference_averages
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
-from solspace.theory.reference import Equilibrium, equilibrium, sufficient_level, symmetric
+from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level, symmetric
 from solspace.theory.stability import StabilityLaw
 
 Array = NDArray[np.floating[Any]]
@@ -27,6 +27,7 @@ class Branch:
     """The solutions of one target from α = 0 on, along a coordinate u: log r̂, or log α where r = 0 throughout."""
 
     def __init__(self, target: Target) -> None:
+        check(target)
         self.target = target
         self.even = symmetric(target)
         self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))

@@ -191,17 +191,30 @@ class Landscape:
     def _bracket(self, branch: Branch, time: float) -> tuple[float, float, float]:
         knots, values = self._knots(branch)
         if time > values[-1]:
-            low, stop = float(knots[-1]), float(knots[-1])
-            while stop < DEEPEST:
-                low, stop = stop, min(1.3 * stop + 2, stop + 40, DEEPEST)
-                if self.curve.at_depth([stop]).time[0] > time:
-                    return low, stop, (low + stop) / 2
-            return stop, stop, stop
+            return self._bracket_beyond(time)
         slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
         guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
         # the knots are interpolated: leave room for the root on either side
         first, last = max(slot - 1, 0), min(slot + 2, len(knots) - 1)
         return float(knots[first]), float(knots[last]), guess
+
+    def _bracket_beyond(self, time: float) -> tuple[float, float, float]:
+        # past the panels F only rises: depths are tried in strides, once for all the times that are asked for
+        steps = self._beyond
+        while steps[-1][1] <= time and steps[-1][0] < DEEPEST:
+            stop = steps[-1][0]
+            stop = min(1.3 * stop + 2, stop + 40, DEEPEST)
+            steps.append((stop, float(self.curve.at_depth([stop]).time[0])))
+        after = next((k for k, (_, value) in enumerate(steps) if value > time), None)
+        if after is None:
+            return DEEPEST, DEEPEST, DEEPEST
+        low, high = steps[max(after - 1, 0)][0], steps[after][0]
+        return low, high, (low + high) / 2
+
+    @cached_property
+    def _beyond(self) -> list[tuple[float, float]]:
+        depth, dense = self._dense
+        return [(float(depth[-1]), float(dense.time[-1]))]
 
     def maxima(self, time: float) -> tuple[Array, Array]:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""

@@ -199,9 +199,18 @@ class Prediction:
         result = np.full(flat.shape, at_one, dtype=float)
         below = flat < 1
         if below.any():
-            points: Points = self._curve.at_overlap(np.maximum(flat[below], self.overlap))
-            result[below] = column(points, flat[below])
+            result[below] = column(self._points_at(np.maximum(flat[below], self.overlap)), flat[below])
         return result.reshape(given.shape)[()]
+
+    def _points_at(self, q: Array) -> Points:
+        # F, λ and φ come together, and are often asked for at the same overlaps: the last ones are kept
+        kept, points = self.__dict__.get("_last_points", (None, None))
+        if kept is not None and np.array_equal(kept, q):
+            return points
+        points = self._curve.at_overlap(q)
+        if len(q) > 1:
+            self.__dict__["_last_points"] = q, points
+        return points
 
     def _depths(self, times: Array, start: str) -> Array:
         result = np.full(len(times), np.inf)

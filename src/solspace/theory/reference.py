@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target
+from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.roots import Index, bracketed_newton
 from solspace.numerics.status import Status
 from solspace.theory.cavity import reference_averages
@@ -28,6 +29,8 @@ STRIDE = 2.5
 """Factor between the conjugates tried on the way up; four of them are tried at a time."""
 ACCURACY = 1e-11
 LEVELS = 3
+COLDEST = 1e-4
+"""Lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def solve(target: Target, alpha: float) -> Equilibrium:
     """
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha must be a positive, finite number; got {alpha!r}.")
+    check(target)
     conjugate = 0.0 if symmetric(target) else _conjugate(target, alpha, 0)
     for level in range(LEVELS):
         error = _error(target, conjugate, level)
@@ -63,6 +67,16 @@ def solve(target: Target, alpha: float) -> Equilibrium:
         if conjugate > 0 and level + 1 < LEVELS:
             conjugate = _conjugate(target, alpha, level + 1)
     return equilibrium(target, conjugate, alpha, level, error)
+
+
+def check(target: Target) -> None:
+    """Raise ValueError where theory cannot follow: it stops at T = 1e-4, unless the potential does not feel T."""
+    flat = isinstance(target.potential, (Uniform, Band))
+    if target.temperature < COLDEST and not flat:
+        raise ValueError(
+            f"temperature must be at least {COLDEST:g} for replica theory; got {target.temperature:g}. Overlaps have "
+            "reached their limit T → 0 there, but for terms of the order of T."
+        )
 
 
 def equilibrium(
