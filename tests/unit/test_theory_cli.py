@@ -32,3 +32,11 @@ def test_cold_measures_are_predicted_and_colder_ones_refused(solspace):
     code, words = solspace("predict", "--temperature", "1e-6")
     assert code == 2
     assert "temperature must be at least 0.0001 for replica theory; got 1e-06" in words
+
+
+def test_a_band_beside_the_origin_is_predicted(solspace):
+    code, words = solspace(
+        "predict", "--prior", "spherical", "--potential", "band(1)", "--margin=-1", "--no-thresholds"
+    )
+    assert code == 0
+    assert "overlap r" in words

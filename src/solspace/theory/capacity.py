@@ -82,9 +82,7 @@ def one_step(target: Target) -> float | None:
     allowed = support(target)
     if allowed is None:
         return None
-    low, high = allowed
-    if np.isneginf(low):  # the mirror image
-        low, high = -high, np.inf
+    low, high = allowed if allowed[0] + allowed[1] >= 0 else (-allowed[1], -allowed[0])  # or its mirror image
     if np.isinf(high) and low >= 0:
         return gardner(target)
     return _one_step(low, high)
@@ -112,8 +110,9 @@ def _one_step(low: float, high: float) -> float:
     even = low == -high
 
     def load(x: Array) -> float:
-        q0 = 0.0 if even else float(1 / (1 + np.exp(-x[1])))
-        return float(np.log(_load(float(np.exp(x[0])), q0, low, high)))
+        # where one step breaks nothing, q₀ → 1 gives Gardner's value: the search stops short of it
+        rest = 1.0 if even else float(1 / (1 + np.exp(min(x[1], CLOSEST))))
+        return float(np.log(_load(float(np.exp(np.clip(x[0], *STRETCHES))), rest, low, high)))
 
     margin = float(np.clip(low, _START[0, 0], _START[-1, 0]))
     start = np.array([np.interp(margin, _START[:, 0], _START[:, k]) for k in (1, 2)])
@@ -127,15 +126,17 @@ def _one_step(low: float, high: float) -> float:
     return float(np.exp(best.fun))
 
 
+CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)
+"""Largest logit of q₀, and range of log m(1 - q₀), that are tried: S and E round to nothing beyond."""
 _SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
 
 
-def _load(stretch: float, q0: float, low: float, high: float) -> float:
-    # -S/E at m(1 - q₀) = stretch
-    m = stretch / (1 - q0)
-    d, width = 1 + stretch, np.sqrt(1 - q0)
+def _load(stretch: float, rest: float, low: float, high: float) -> float:
+    # -S/E at m(1 - q₀) = stretch and 1 - q₀ = rest
+    m, q0 = stretch / rest, 1 - rest
+    d, width = 1 + stretch, np.sqrt(rest)
     entropy = np.log(d) / 2 + m * q0 / (2 * d)
-    z, weight = _gaussian(q0, low, high)
+    z, weight = _gaussian(rest, low, high)
     field = np.sqrt(q0) * z
     terms = [_log_interval((low - field) / width, (high - field) / width)]
     for distance in (low - field, field - high):
@@ -150,12 +151,13 @@ def _load(stretch: float, q0: float, low: float, high: float) -> float:
     return -entropy / float(weight @ log_sum)
 
 
-def _gaussian(q0: float, low: float, high: float) -> tuple[Array, Array]:
+def _gaussian(rest: float, low: float, high: float) -> tuple[Array, Array]:
+    q0 = 1 - rest
     if q0 == 0:
         return np.zeros(1), np.ones(1)
     finite = tuple(edge for edge in (low, high) if np.isfinite(edge))
     reach = np.sqrt(q0) * (TAIL + max(map(abs, finite)))
-    fine, cap = np.array([np.sqrt(1 - q0)]), np.array([min(2 * np.sqrt(q0), 1.0)])
+    fine, cap = np.array([np.sqrt(rest)]), np.array([min(2 * np.sqrt(q0), 1.0)])
     field, step = around(Layout(np.array([-reach]), np.array([reach]), finite, fine, cap, 0.5))
     z = field[0] / np.sqrt(q0)
     return z, step[0] / np.sqrt(q0) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)

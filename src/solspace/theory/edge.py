@@ -63,12 +63,21 @@ class Edge:
 
 def maximum_at_one(equilibrium: Equilibrium) -> bool:
     """Return whether φ_t rises towards q = 1, at every t."""
-    growth = equilibrium.target.prior.conjugate_growth
-    gamma, logarithmic = divergence(equilibrium.target)
-    if logarithmic and growth == 0:
-        # α E_q[g²] = α p log(1/ε)/2 against q̂ = 2 log(1/ε)
-        return bool(equilibrium.alpha * _logarithmic_rate(equilibrium) > 4)
-    return bool(gamma > growth)
+    limit = instability_at_one(equilibrium)
+    if limit is not None:
+        return limit > 1
+    return bool(divergence(equilibrium.target)[0] > equilibrium.target.prior.conjugate_growth)
+
+
+def instability_at_one(equilibrium: Equilibrium) -> float | None:
+    """Return λ as q → 1 where it is neither 0 nor infinite: ±1 weights, and a divergence like a logarithm.
+
+    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε); λ is the ratio of their slopes, and comes close to it
+    only like 1/log(1/ε).
+    """
+    if equilibrium.target.prior.conjugate_growth > 0 or not divergence(equilibrium.target)[1]:
+        return None
+    return float(equilibrium.alpha * _logarithmic_rate(equilibrium) / 4)
 
 
 def edge(equilibrium: Equilibrium) -> Edge:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
 from solspace.numerics.roots import Index, bracketed_newton
-from solspace.theory.edge import maximum_at_one
+from solspace.theory.edge import instability_at_one, maximum_at_one
 from solspace.theory.localization import Localization, Points
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.walls import smallest_scale
@@ -33,6 +33,8 @@ DENSE = 128
 """Points in a panel at which its polynomial is read."""
 EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
 """Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
+LATE = 20.0
+"""Depth from which λ can be trusted to be on its way to a limit that it may first have passed."""
 DEEPEST = 300.0
 """Depth beyond which no root is looked for: q = 1 to 130 digits."""
 
@@ -64,6 +66,7 @@ class Landscape:
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
         self.falls = maximum_at_one(curve.equilibrium)
+        self._limit = instability_at_one(curve.equilibrium)
         self._follow()
 
     def _follow(self) -> None:
@@ -79,14 +82,23 @@ class Landscape:
                 self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * chebyshev_points(NODES)).ravel())
             )
             end = parts[-1].instability[-3:]
-            falling, rising = end[2] < end[1] < end[0], end[2] > end[1] > end[0]
-            settled = (rising and end[2] > 2) if self.falls else (falling and end[2] < 0.5)
-            if (settled and edges[-1] >= least) or len(edges) + 2 > len(EDGES):
+            if (edges[-1] >= max(least, LATE * (self._limit is not None)) and self._settled(end)) or (
+                len(edges) + 2 > len(EDGES)
+            ):
                 break
         # still falling where the curve is given up: the maximum beyond is at q = 1 to all digits
         self.falls = self.falls or bool(end[2] > 1)
         self.edges = edges
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
+
+    def _settled(self, end: Array) -> bool:
+        # whether λ at the last three depths is on its way to what it is at q = 1, and 1 not in between
+        if self._limit is not None:
+            left = end - self._limit
+            return bool(left[0] > left[1] > left[2] and abs(left[2]) < abs(self._limit - 1) / 2)
+        if self.falls:
+            return bool(end[2] > end[1] > end[0] and end[2] > 2)
+        return bool(end[2] < end[1] < end[0] and end[2] < 0.5)
 
     @cached_property
     def _dense(self) -> tuple[Array, Points]:
