@@ -134,6 +134,9 @@ def move_and_refuse(visit):
     give(page, "temperature", "0")
     page.locator(".refused", has_text="T must lie between 0.05 and 20; got 0.").wait_for()
     give(page, "alpha", "0.7")
+    verdict(page, "typical samples end before α = 0.7")
+    assert page.locator(".refused", has_text="nothing to sample").count() == 0
+    give(page, "alpha", "0.9")
     verdict(page, "past capacity")
     page.locator(".refused", has_text="nothing to sample").wait_for()
     assert page.locator(".start button").is_disabled()

@@ -68,7 +68,14 @@ def test_flags_and_words():
     past = ss.predict(ss.Target("binary", "uniform"), 0.9)
     assert past.stable
     assert not past.satisfiable
+    assert not past.populated
     assert "past capacity" in past.summary()
+    tilted = ss.predict(ss.Target(), 0.7)  # past zero entropy of the measure, below capacity of the constraints
+    assert tilted.satisfiable
+    assert tilted.entropy < 0
+    assert not tilted.populated
+    assert "negative: no typical samples" in repr(tilted)
+    assert "solutions up to capacity (0.8331)" in tilted.summary()
     unstable = ss.predict(ss.Target("spherical", "uniform", margin=-1.0), 9.0)
     assert not unstable.stable
     assert unstable.satisfiable
@@ -80,7 +87,11 @@ def test_flags_and_words():
     assert not between.satisfiable
     fine = ss.predict(ss.Target(), 0.3)
     assert "predicted to be fair" in fine.summary()
-    assert ss.predict(ss.Target("spherical", "hinge", 0.5), 3.0).satisfiable
+    soft = ss.predict(ss.Target("spherical", "hinge", 0.5), 3.0)
+    assert not soft.satisfiable
+    assert soft.populated
+    assert soft.samplable
+    assert "samples of this soft measure miss some" in soft.summary()
 
 
 def test_small_loads():
@@ -140,7 +151,7 @@ def test_capacities():
         target = ss.Target("spherical", "log", margin=margin)
         assert one_step(target) == gardner(target)
     assert gardner(ss.Target("spherical", "uniform")) == pytest.approx(2.0, rel=1e-14)
-    assert capacity(ss.Target("spherical", "hinge")) is None
+    assert capacity(ss.Target("spherical", "hinge")) == 2.0
     assert capacity(ss.Target("spherical", "band(1.0)")) > 0
 
 

@@ -19,7 +19,7 @@ from solspace.measure import Target
 Array = NDArray[Any]
 LATEST = 30.0
 """The last time shown."""
-FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "satisfiable")
+FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "populated", "satisfiable")
 
 
 @lru_cache(maxsize=64)
@@ -36,6 +36,7 @@ def _still(target: str, alpha: float) -> dict[str, Any]:
     f = np.asarray(p.localization_time(q), dtype=float)
     return {
         **{name: _plain(getattr(p, name)) for name in FACTS},
+        "hard": p.target.potential.hard,
         **window(p),
         "q": q,
         "f": f,
@@ -95,7 +96,8 @@ def window(p: Any) -> dict[str, Any]:
 def thresholds(target: str) -> dict[str, Any]:
     """Return the loads at which things change, None where there is none."""
     found = ss.thresholds(Target.from_json(target))
-    return {name: _plain(getattr(found, name)) for name in ("asl", "dynamical", "condensation", "dat", "capacity")}
+    names = ("asl", "dynamical", "condensation", "dat", "zero_entropy", "capacity")
+    return {name: _plain(getattr(found, name)) for name in names}
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Array:

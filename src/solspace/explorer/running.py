@@ -70,7 +70,8 @@ class Running:
     def _refusal(self) -> str:
         s, facts = self.page.settings, self.page.facts
         shape = None if self.patterns is None else self.patterns.shape
-        if shape is None and facts is not None and facts["alpha"] == s.alpha and not facts["satisfiable"]:
+        here = facts if shape is None and facts is not None and facts["alpha"] == s.alpha else None
+        if here and here["hard"] and not here["satisfiable"]:
             return f"α = {s.alpha:g} is past capacity: there is nothing to sample."
         return refusal(s, shape)
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from solspace.measure import Target
+from solspace.measure.potentials import Band, Uniform
 from solspace.theory.cavity import reference_averages
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
@@ -21,6 +23,8 @@ from solspace.theory.reference import Equilibrium, check, equilibrium, sufficien
 from solspace.theory.stability import StabilityLaw
 
 Array = NDArray[np.floating[Any]]
+PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
+"""How sharply loads are bracketed, in the coordinate."""
 
 
 class Branch:
@@ -30,6 +34,7 @@ class Branch:
         check(target)
         self.target = target
         self.even = symmetric(target)
+        self._flat = isinstance(target.potential, (Uniform, Band)) or (target.beta == 0 and target.potential.hard)
         self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))
         self._seen: dict[float, Landscape] = {}
 
@@ -75,8 +80,27 @@ class Branch:
     def entropy(self, u: float) -> float:
         """Return the entropy of the measure at coordinate `u`."""
         state = self.equilibrium(u)
+        if self._flat:
+            return state.free_entropy
         law = StabilityLaw(self.target, state.overlap, state.variance)
         return state.free_entropy - state.alpha * law.log_weight
+
+    @cached_property
+    def zero_entropy(self) -> float | None:
+        """The load at which the entropy vanishes, the weights being discrete; None where it does not."""
+        if self.target.prior.conjugate_growth > 0:
+            return None
+        if self.even:  # the entropy is linear in α
+            start = float(self.target.prior.reference([0.0]).entropy[0])
+            loss = start - self.entropy(0.0)
+            return start / loss if loss > 0 else None
+        u, _, _ = self.grid
+        low = float(u[0])
+        for x in u[::4].tolist():
+            if self.entropy(x) < 0:
+                return self.load(float(brentq(self.entropy, low, x, **PRECISE)))
+            low = x
+        return None
 
     def peak(self, u: float) -> float:
         """Return how far the largest instability λ exceeds 1 at coordinate `u`."""

@@ -39,15 +39,24 @@ DEEPEST = 300.0
 """Depth beyond which no root is looked for: q = 1 to 130 digits."""
 
 
+ROUNDING = 1e-12
+"""Times that F cannot tell from zero."""
+
+
 class Window(NamedTuple):
     """Times between which φ_t has a lower and an upper maximum, and the time at which they are equally high.
 
-    `low` is -inf where the upper maximum, at q = 1, exists at every time.
+    `low` is -inf where the upper maximum, at q = 1, exists at every time. A time within the rounding of F is 0.
     """
 
     low: float
     maxwell: float
     high: float
+
+    @classmethod
+    def of(cls, *times: float) -> Window:
+        """Return the window with times within rounding of zero made zero."""
+        return cls(*(0.0 if abs(time) < ROUNDING else float(time) for time in times))
 
 
 @dataclass(frozen=True)
@@ -254,10 +263,10 @@ class Landscape:
         """Pairs of neighbouring maxima: the times at which both exist, and at which they are equally high."""
         found = []
         for lower, upper in zip(self.branches, self.branches[1:]):
-            found.append(Window(upper.low, self._maxwell(lower, upper), lower.high))
+            found.append(Window.of(upper.low, self._maxwell(lower, upper), lower.high))
         if self.falls and self.branches:
             last = self.branches[-1]
-            found.append(Window(-np.inf, self._maxwell(last, None), last.high))
+            found.append(Window.of(-np.inf, self._maxwell(last, None), last.high))
         return found
 
     def _maxwell(self, lower: Branch, upper: Branch | None) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.status import Status
+from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory import words
 from solspace.theory.edge import Edge
@@ -80,15 +81,25 @@ class Prediction:
         """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
         return self.free_entropy - self.alpha * self._stability.log_weight
 
+    @property
+    def populated(self) -> bool:
+        """True where the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
+        return self.target.prior.conjugate_growth > 0 or self.entropy >= 0
+
     @cached_property
     def satisfiable(self) -> bool:
-        """True where typical weights exist: entropy >= 0 for discrete weights, load below capacity on the sphere."""
-        if self.target.prior.conjugate_growth == 0:
-            return self.entropy >= 0
-        from solspace.theory.capacity import capacity
+        """True where the constraints have solutions, typically: load below their capacity, whatever the potential.
 
-        limit = capacity(self.target)
+        Nothing is said of this measure's own samples, which end where its `entropy` becomes negative (`populated`), nor
+        of soft measures, which go on past capacity with samples that miss constraints.
+        """
+        limit = self.capacity
         return limit is None or self.alpha < limit
+
+    @property
+    def capacity(self) -> float | None:
+        """The load at which the constraints stop having solutions, None where they never do."""
+        return _capacity.capacity(self.target)
 
     # -- stabilities ------------------------------------------------------------------------------------------------
 
@@ -103,6 +114,11 @@ class Prediction:
     def stability_cdf(self, s: ArrayLike) -> Any:
         """Return the share of stabilities below `s`, of the shape of `s`."""
         return self._stability.cdf(_finite("s", s))[()]
+
+    @property
+    def stability_range(self) -> tuple[float, float]:
+        """The stabilities between which P(s) is seen: the ends of its support, or where it has all but vanished."""
+        return self._stability.extent
 
     @property
     def mean_stability(self) -> float:
@@ -256,6 +272,8 @@ class Prediction:
             "mean_stability": self.mean_stability,
             "stable": self.stable,
             "satisfiable": self.satisfiable,
+            "populated": self.populated,
+            "capacity": self.capacity,
             "samplable": self.samplable,
             "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
             "status": str(self.status),
@@ -274,8 +292,8 @@ def predict(target: Target, alpha: float) -> Prediction:
     """Return the replica-symmetric prediction for `target` at load `alpha`.
 
     Raises ValueError where the equations have no solution, past the capacity; where the solution exists but is
-    unstable or its entropy negative, the prediction computes and says so (`stable`, `satisfiable`,
-    `summary()`).
+    unstable, its entropy negative or the load past capacity, the prediction computes and says so (`stable`,
+    `populated`, `satisfiable`, `summary()`).
 
     >>> p = predict(Target("spherical", "uniform", margin=-2.5), alpha=278)
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]

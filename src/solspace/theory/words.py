@@ -15,7 +15,8 @@ def table(p: Prediction) -> str:
         ("conjugate r̂", f"{p.conjugate:.9g}"),
         *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
         ("free entropy φ", f"{p.free_entropy:.9g}"),
-        ("entropy", f"{p.entropy:.9g}" + ("" if p.satisfiable else "  (past capacity)")),
+        ("entropy", f"{p.entropy:.9g}" + ("" if p.populated else "  (negative: no typical samples)")),
+        ("capacity", "none" if p.capacity is None else f"{p.capacity:.7g}" + ("" if p.satisfiable else "  (passed)")),
         ("replicon", f"{p.replicon:.6g}" + ("  (stable)" if p.stable else "  (RS unstable)")),
         ("mean stability", f"{p.mean_stability:.6g}"),
         ("localization", "green at all times: samplable" if p.samplable else "not samplable"),
@@ -30,10 +31,7 @@ def paragraph(p: Prediction) -> str:
     words = [
         f"{name[0].upper()}{name[1:]}, at alpha = {p.alpha:g}: two independent samples overlap by r = {p.overlap:.4g}."
     ]
-    if not p.satisfiable:
-        words.append(
-            "The load is past capacity: typical solutions do not exist, and the numbers continue the equations only."
-        )
+    words += _ends(p)
     if not p.stable:
         words.append(
             f"The replica-symmetric solution is unstable (replicon {p.replicon:.3g} > 1): an approximation only."
@@ -49,3 +47,20 @@ def paragraph(p: Prediction) -> str:
     if not p.status.ok:
         words.append(f"Accuracy {p.accuracy:.1g}: {p.status}")
     return " ".join(words)
+
+
+def _ends(p: Prediction) -> list[str]:
+    if not p.satisfiable:
+        rest = (
+            "the numbers continue the equations only"
+            if p.target.potential.hard
+            else "samples of this soft measure miss some of them"
+        )
+        return [f"The load is past capacity ({p.capacity:.4g}): no weights meet all constraints, and {rest}."]
+    if not p.populated:
+        still = "at every load" if p.capacity is None else f"up to capacity ({p.capacity:.4g})"
+        return [
+            f"The entropy of this measure is negative: its typical samples end at a smaller load, and the numbers "
+            f"continue the equations only. The constraints have solutions {still}."
+        ]
+    return []
