@@ -1,5 +1,6 @@
 """Shapes, errors, words and plain values of the theory's objects."""
 
+import importlib
 import json
 import pickle
 
@@ -223,3 +224,30 @@ def test_poor_integrals_are_noticed():
     assert not p.status.ok
     assert p.accuracy > 1e-4
     assert "breakpoints" in p.summary()
+
+
+@pytest.mark.parametrize("where", ["reference", "landscape"])
+def test_an_unsolved_equation_is_told(monkeypatch, where):
+    """A search for a root that ran out of steps reaches the summary, the plain values and the diagram's notes."""
+    module = importlib.import_module(f"solspace.theory.{where}")
+    search = module.bracketed_newton
+    monkeypatch.setattr(module, "bracketed_newton", lambda *a, **k: search(*a, **{**k, "max_steps": 1}))
+    p = ss.predict(ss.Target(), 0.66)
+    if where == "landscape":
+        assert p.status.ok
+        assert p.windows  # asks for roots
+    assert not p.status.ok
+    assert p.accuracy < 1e-8
+    for words in (p.summary(), *ss.phase_diagram(ss.Target(), [0.66], [0.0]).notes):
+        assert "n equation was not solved to the end, the iteration did not settle" in words
+    assert "did not settle" in p.to_dict()["status"]
+
+
+def test_roots_at_zero_are_found():
+    """r̂ = 1 is log r̂ = 0: no relative size to go by."""
+    from solspace.theory.reference import loads, solve
+
+    target = ss.Target()
+    state = solve(target, float(loads(target, np.array([1.0]))[0]))
+    assert state.status.ok
+    assert abs(state.conjugate - 1) < 1e-12

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
-from solspace.numerics.roots import Index, bracketed_newton
+from solspace.numerics.roots import Index, Roots, bracketed_newton
+from solspace.numerics.status import Status
 from solspace.theory.edge import instability_at_one, maximum_at_one
 from solspace.theory.localization import Localization, Points
 from solspace.theory.stability import StabilityLaw
@@ -70,10 +71,11 @@ class Branch:
 
 
 class Landscape:
-    """Turning points, branches and windows of one curve F."""
+    """Turning points, branches and windows of one curve F; `status` tells how the searches for roots on it ended."""
 
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
+        self.status = Status.CONVERGED
         self.falls = maximum_at_one(curve.equilibrium)
         self._limit = instability_at_one(curve.equilibrium)
         self._follow()
@@ -199,7 +201,11 @@ class Landscape:
             _, variance = self.curve.distances(depth)
             return points.time - times[index], points.slope * variance
 
-        return bracketed_newton(mismatch, low, high, guess).x
+        return self._found(bracketed_newton(mismatch, low, high, guess))
+
+    def _found(self, roots: Roots) -> Array:
+        self.status = self.status.then(roots.status)
+        return roots.x
 
     def _knots(self, branch: Branch) -> tuple[Array, Array]:
         depth, dense = self._dense
@@ -288,7 +294,7 @@ class Landscape:
             if advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
                 return -np.inf
             guess = first
-        return float(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13).x[0])
+        return float(self._found(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13))[0])
 
     def _guess_maxwell(self, lower: Branch, upper: Branch | None, first: float, last: float) -> float:
         # the same on the interpolated curve; -inf where the upper maximum is the higher one from the first time on

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.quadrature import legendre
-from solspace.numerics.status import Status
 from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
 
@@ -54,11 +53,6 @@ class Localization:
         self._fields = [CavityField(target, overlap, variance, level) for level in range(LEVELS)]
         self._locate = target.prior.localized(equilibrium.conjugate)
         self.accuracy = 0.0
-
-    @property
-    def status(self) -> Status:
-        """Whether all integrals so far were accurate."""
-        return Status.CONVERGED if self.accuracy < 1e-8 else Status.INACCURATE
 
     def at_overlap(self, q: ArrayLike) -> Points:
         """Return the curve at overlaps r <= q < 1, arrays (k,)."""

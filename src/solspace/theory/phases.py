@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.system.progress import progress as progress_bar
+from solspace.theory import words
 from solspace.theory.landscape import Window
 from solspace.theory.prediction import Prediction, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
@@ -154,7 +155,7 @@ def _column(target: Target, alpha: float, notes: list[str]) -> Column:
         return Column(None, (), (False,) * len(PhaseDiagram.FLAGS), np.nan)
     column = Column(p, p.windows, tuple(bool(getattr(p, name)) for name in PhaseDiagram.FLAGS), p.entropy)
     if not p.status.ok:
-        notes.append(f"alpha = {alpha:g}: accuracy {p.accuracy:.1g}, {p.status}")
+        notes.append(f"alpha = {alpha:g}: {words.doubt(p)}")
     return column
 
 
@@ -271,8 +272,8 @@ def _few(count: int) -> list[int]:
 def _verdict(diagram: PhaseDiagram, k: int) -> str:
     if (diagram.regimes[:, k] == "none").all():
         return "no solution"
-    words = ["samplable" if diagram.samplable[k] else "not samplable"]
-    words += [] if diagram.stable[k] else ["RS unstable"]
-    words += [] if diagram.populated[k] else ["entropy < 0"]
-    words += [] if diagram.satisfiable[k] else ["past capacity"]
-    return ", ".join(words)
+    said = ["samplable" if diagram.samplable[k] else "not samplable"]
+    said += [] if diagram.stable[k] else ["RS unstable"]
+    said += [] if diagram.populated[k] else ["entropy < 0"]
+    said += [] if diagram.satisfiable[k] else ["past capacity"]
+    return ", ".join(said)

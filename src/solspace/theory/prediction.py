@@ -195,8 +195,10 @@ class Prediction:
 
     @property
     def status(self) -> Status:
-        """Whether the integrals used so far are accurate."""
-        return Status.CONVERGED if self.accuracy < 1e-8 else Status.INACCURATE
+        """Whether the equations solved so far were solved to the end, and the integrals used are accurate."""
+        landscape = self.__dict__.get("_landscape")
+        roots = Status.CONVERGED if landscape is None else landscape.status
+        return self._equilibrium.status.then(roots).then(Status.of_error(self.accuracy))
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

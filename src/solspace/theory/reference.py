@@ -59,14 +59,14 @@ def solve(target: Target, alpha: float) -> Equilibrium:
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha must be a positive, finite number; got {alpha!r}.")
     check(target)
-    conjugate = 0.0 if symmetric(target) else _conjugate(target, alpha, 0)
+    conjugate, root = (0.0, Status.CONVERGED) if symmetric(target) else _conjugate(target, alpha, 0)
     for level in range(LEVELS):
         error = _error(target, conjugate, level)
         if error < ACCURACY:
             break
         if conjugate > 0 and level + 1 < LEVELS:
-            conjugate = _conjugate(target, alpha, level + 1)
-    return equilibrium(target, conjugate, alpha, level, error)
+            conjugate, root = _conjugate(target, alpha, level + 1)
+    return equilibrium(target, conjugate, alpha, level, error, root)
 
 
 def check(target: Target) -> None:
@@ -80,9 +80,17 @@ def check(target: Target) -> None:
 
 
 def equilibrium(
-    target: Target, conjugate: float, alpha: float | None = None, level: int = 0, accuracy: float = 0.0
+    target: Target,
+    conjugate: float,
+    alpha: float | None = None,
+    level: int = 0,
+    accuracy: float = 0.0,
+    root: Status = Status.CONVERGED,
 ) -> Equilibrium:
-    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
+    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given.
+
+    `accuracy` and `root` say how well the conjugate is known: the error of the integrals, and how its search ended.
+    """
     weights = target.prior.reference([conjugate])
     log_z, g2, dg2, _ = (float(a[0]) for a in reference_averages(target, weights.overlap, weights.variance, level))
     load = conjugate / g2 if alpha is None else float(alpha)
@@ -97,7 +105,7 @@ def equilibrium(
         float(weights.entropy[0]) + load * log_z,
         load * dg2 * float(weights.susceptibility[0]),
         accuracy,
-        Status.CONVERGED if accuracy < 1e-8 else Status.INACCURATE,
+        root.then(Status.of_error(accuracy)),
         level,
     )
 
@@ -120,7 +128,7 @@ def loads(target: Target, conjugate: Array, level: int = 0) -> Array:
         return conjugate / g2
 
 
-def _conjugate(target: Target, alpha: float, level: int) -> float:
+def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]:
     # α E g² grows with the overlap, so its value without any is a lower bound: climb from there
     low = alpha * float(target.channel(0.0, 1.0)[1]) ** 2
     highest = 0.0
@@ -147,7 +155,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> float:
 
     start = np.log(high) - np.log(reached[above[0]] / alpha) / 2
     found = bracketed_newton(mismatch, [np.log(low) - 1e-9], [np.log(high)], [start])
-    return float(np.exp(found.x[0]))
+    return float(np.exp(found.x[0])), found.status
 
 
 def sufficient_level(target: Target, conjugate: float) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from solspace.numerics.status import Status
+
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
@@ -45,8 +47,16 @@ def paragraph(p: Prediction) -> str:
         where = f" two maxima compete from {', and from '.join(shown)}" if shown else " it is unstable at small times"
         words.append(f"Sampling by localization is predicted to fail:{where}.")
     if not p.status.ok:
-        words.append(f"Accuracy {p.accuracy:.1g}: {p.status}")
+        words.append(doubt(p))
     return " ".join(words)
+
+
+def doubt(p: Prediction) -> str:
+    """Return what keeps the numbers from being trusted, `status` being no good."""
+    error = (
+        f"accuracy {p.accuracy:.1g}, " if p.status is Status.INACCURATE else "an equation was not solved to the end, "
+    )
+    return f"{error[0].upper()}{error[1:]}{p.status}"
 
 
 def _ends(p: Prediction) -> list[str]:
