@@ -251,3 +251,28 @@ def test_roots_at_zero_are_found():
     state = solve(target, float(loads(target, np.array([1.0]))[0]))
     assert state.status.ok
     assert abs(state.conjugate - 1) < 1e-12
+
+
+class Slab(ss.priors.Prior):
+    name = "slab"
+
+
+def test_theory_of_a_users_prior():
+    """Without its half of the equations it gets a sentence; with them, or as a kind of ±1 weights, a prediction."""
+    from solspace.theory.weights import BinaryWeights
+
+    with pytest.raises(NotImplementedError, match=r"replica theory needs a method reference\(conjugate\) of Slab"):
+        ss.predict(ss.Target(Slab()), 0.3)
+
+    class Bits(ss.priors.Binary):
+        pass
+
+    class Brings(Slab):
+        reference, localized = BinaryWeights().reference, BinaryWeights().localized
+
+    expected = ss.predict(ss.Target(), 0.3)
+    for prior in (Bits(), Brings()):
+        p = ss.predict(ss.Target(prior), 0.3)
+        assert p.overlap == expected.overlap
+        assert p.populated
+        assert p.capacity == expected.capacity

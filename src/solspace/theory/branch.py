@@ -21,6 +21,7 @@ from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level, symmetric
 from solspace.theory.stability import StabilityLaw
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
@@ -56,7 +57,7 @@ class Branch:
             dg2 = float(reference_averages(self.target, [0.0], [1.0])[2][0])
             return u, np.exp(u), np.exp(u) * dg2
         u = np.linspace(np.log(1e-8), np.log(1e15), 94)
-        weights = self.target.prior.reference(np.exp(u))
+        weights = weights_of(self.target.prior).reference(np.exp(u))
         _, g2, dg2, _ = reference_averages(self.target, weights.overlap, weights.variance, self.level)
         loads = np.exp(u) / g2
         # where loads fall the equation has left the branch that starts at α = 0
@@ -68,7 +69,7 @@ class Branch:
     def end(self) -> float:
         """The coordinate up to which F is looked at: where 1 - r is a few thousandths, or the grid ends."""
         u, _, _ = self.grid
-        variance = self.target.prior.reference(np.exp(u) * (not self.even)).variance
+        variance = weights_of(self.target.prior).reference(np.exp(u) * (not self.even)).variance
         return float(u[np.flatnonzero(variance > 4e-3)[-1]])
 
     def landscape(self, u: float) -> Landscape:
@@ -88,10 +89,10 @@ class Branch:
     @cached_property
     def zero_entropy(self) -> float | None:
         """The load at which the entropy vanishes, the weights being discrete; None where it does not."""
-        if self.target.prior.conjugate_growth > 0:
+        if not weights_of(self.target.prior).discrete:
             return None
         if self.even:  # the entropy is linear in α
-            start = float(self.target.prior.reference([0.0]).entropy[0])
+            start = float(weights_of(self.target.prior).reference([0.0]).entropy[0])
             loss = start - self.entropy(0.0)
             return start / loss if loss > 0 else None
         u, _, _ = self.grid

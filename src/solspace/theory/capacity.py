@@ -33,6 +33,7 @@ from solspace.measure.priors import Prior
 from solspace.numerics.quadrature import Layout, around
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import TAIL
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 _START = np.array(
@@ -81,7 +82,7 @@ def capacity(target: Target) -> float | None:
     allowed = allowed_stabilities(target)
     if allowed is None:
         return None
-    if target.prior.conjugate_growth == 0:
+    if weights_of(target.prior).discrete:
         return _discrete(target.prior, *_mirrored(allowed))
     values = [value for value in (gardner(target), one_step(target)) if value is not None]
     return min(values)
@@ -95,7 +96,7 @@ def _mirrored(allowed: tuple[float, float]) -> tuple[float, float]:
 @lru_cache(maxsize=1024)
 def _discrete(prior: Prior, low: float, high: float) -> float | None:
     if low == -high:
-        start = float(prior.reference([0.0]).entropy[0])
+        start = float(weights_of(prior).reference([0.0]).entropy[0])
         return start / -float(band_channel(0.0, 1.0, high)[0])
     if np.isinf(high):
         uniform = Target(prior, Uniform(), np.inf, low)

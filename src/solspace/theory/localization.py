@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.numerics.quadrature import legendre
 from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 TOLERANCE = 1e-12
@@ -51,7 +52,7 @@ class Localization:
         self.equilibrium = equilibrium
         target, overlap, variance = equilibrium.target, equilibrium.overlap, equilibrium.variance
         self._fields = [CavityField(target, overlap, variance, level) for level in range(LEVELS)]
-        self._locate = target.prior.localized(equilibrium.conjugate)
+        self._locate = weights_of(target.prior).localized(equilibrium.conjugate)
         self.accuracy = 0.0
 
     def at_overlap(self, q: ArrayLike) -> Points:

@@ -22,6 +22,7 @@ from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization, Points
 from solspace.theory.reference import Equilibrium, solve
 from solspace.theory.stability import StabilityLaw
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -84,7 +85,7 @@ class Prediction:
     @property
     def populated(self) -> bool:
         """True where the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
-        return self.target.prior.conjugate_growth > 0 or self.entropy >= 0
+        return not weights_of(self.target.prior).discrete or self.entropy >= 0
 
     @cached_property
     def satisfiable(self) -> bool:
@@ -147,7 +148,7 @@ class Prediction:
     def free_entropy_at(self, q: ArrayLike, t: ArrayLike) -> Any:
         """Return φ_t(q) for overlaps `q` in [r, 1] and times `t` >= 0, broadcast against each other."""
         t = _times(t)
-        top = self._landscape.top if self.target.prior.conjugate_growth == 0 else -np.inf
+        top = self._landscape.top if weights_of(self.target.prior).discrete else -np.inf
         at_zero = self._on_curve(q, lambda points, q: points.free_entropy, top)
         return (at_zero + t * np.asarray(q, dtype=float) / 2)[()]
 

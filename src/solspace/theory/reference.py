@@ -21,6 +21,7 @@ from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.roots import Index, bracketed_newton
 from solspace.numerics.status import Status
 from solspace.theory.cavity import reference_averages
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 LARGEST = 1e17
@@ -91,7 +92,7 @@ def equilibrium(
 
     `accuracy` and `root` say how well the conjugate is known: the error of the integrals, and how its search ended.
     """
-    weights = target.prior.reference([conjugate])
+    weights = weights_of(target.prior).reference([conjugate])
     log_z, g2, dg2, _ = (float(a[0]) for a in reference_averages(target, weights.overlap, weights.variance, level))
     load = conjugate / g2 if alpha is None else float(alpha)
     norm = None if weights.norm_conjugate is None else float(weights.norm_conjugate[0])
@@ -122,7 +123,7 @@ def loads(target: Target, conjugate: Array, level: int = 0) -> Array:
     >>> loads(Target("spherical", "uniform"), np.array([3.4036435455])).round(9)
     array([1.])
     """
-    weights = target.prior.reference(conjugate)
+    weights = weights_of(target.prior).reference(conjugate)
     g2 = reference_averages(target, weights.overlap, weights.variance, level)[1]
     with np.errstate(divide="ignore"):
         return conjugate / g2
@@ -149,7 +150,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
 
     def mismatch(x: Array, index: Index) -> tuple[Array, Array]:
         conjugate = np.exp(x)
-        weights = target.prior.reference(conjugate)
+        weights = weights_of(target.prior).reference(conjugate)
         _, g2, _, slope = reference_averages(target, weights.overlap, weights.variance, level)
         return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
 
@@ -165,6 +166,6 @@ def sufficient_level(target: Target, conjugate: float) -> int:
 
 def _error(target: Target, conjugate: float, level: int) -> float:
     # how much the integrals move when every panel is halved
-    weights = target.prior.reference([conjugate])
+    weights = weights_of(target.prior).reference([conjugate])
     coarse, fine = (reference_averages(target, weights.overlap, weights.variance, n) for n in (level, level + 1))
     return max(abs(float(c[0]) / float(f[0]) - 1) if f[0] else 0.0 for c, f in zip(coarse[:3], fine[:3]))

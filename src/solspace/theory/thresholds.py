@@ -27,6 +27,7 @@ from solspace.theory.branch import PRECISE, Branch
 from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium
 from solspace.theory.walls import divergence
+from solspace.theory.weights import weights_of
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,9 @@ def thresholds(target: Target) -> Thresholds:
     branch = Branch(target)
     dat = _dat(branch)
     ends: dict[str, float | None] = {"zero_entropy": branch.zero_entropy, "capacity": _capacity.capacity(target)}
-    if target.prior.conjugate_growth > 0:
+    if not weights_of(target.prior).discrete:
         ends |= {"capacity_rs": _capacity.gardner(target), "capacity_1rsb": _capacity.one_step(target)}
-    if divergence(target)[0] > target.prior.conjugate_growth:
+    if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
         dat_load = None if dat is None else branch.load(dat)
         return Thresholds(target, 0.0, "edge", dat_load, 0.0, branch.zero_entropy, **ends)
     cusp = _cusp(branch, branch.end if dat is None else dat)
@@ -148,7 +149,7 @@ def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
 
     Where F rises at every load, the one at the end of the branch is returned.
     """
-    if divergence(target)[0] > target.prior.conjugate_growth:
+    if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
         return None
     branch = Branch(target)
     dat = _dat(branch)
