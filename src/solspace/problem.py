@@ -2,11 +2,12 @@
 
 Every row of `patterns` is one constraint: its stability ⟨x, w⟩/√n must reach the margin. Patterns of ±1 are kept as
 int8 and their products are formed in blocks of rows, so that a problem of 80,000 × 1,000 needs no second copy of
-itself.
+itself. The patterns belong to the problem: nothing done later to the array they came from changes it.
 """
 
 from __future__ import annotations
 
+import mmap
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ BLOCK = 1 << 22
 """Entries of the patterns turned into floating point at a time."""
 _LARGE_SPARSE = 1 << 24
 """Entries above which making a sparse matrix dense is worth a warning."""
+LARGEST = 1e15
+"""Largest size of a pattern's entry: its square, summed over a row, is still a number in single precision."""
+MOST = 1 << 40
+"""Most entries of a random problem."""
 ENSEMBLES = ("binary", "gaussian")
 
 
@@ -35,9 +40,12 @@ class Perceptron:
     Parameters
     ----------
     patterns
-        (m, n) array, nested lists, SciPy sparse matrix or pandas frame of finite numbers.
+        (m, n) array, nested lists, SciPy sparse matrix or pandas frame of finite real numbers, at most 1e15 in size. A
+        writable array is copied; a read-only one (`X.flags.writeable = False`, a file mapped with `mmap_mode="r"`) of
+        numbers that need no conversion is shared, where memory for two is short.
     labels
-        (m,) of ±1, or None when every pattern is already multiplied by its label.
+        (m,) of ±1, or None when every pattern is already multiplied by its label. For labels of any other two
+        classes there is `Perceptron.from_data`.
     target
         What is sampled; the log potential at T = 0.5 on ±1 weights unless given.
 
@@ -50,8 +58,9 @@ class Perceptron:
     """
 
     def __init__(self, patterns: Any, labels: Any = None, *, target: Target | None = None) -> None:
-        matrix = _matrix(patterns)
-        signs = None if labels is None else _signs(labels, len(matrix))
+        given = _matrix(patterns)
+        signs = None if labels is None else _signs(labels, len(given))
+        matrix = given
         if _all_signs(matrix):
             matrix = matrix.astype(np.int8, copy=signs is not None)
             if signs is not None:
@@ -60,9 +69,12 @@ class Perceptron:
             matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
             if signs is not None:
                 matrix = matrix * signs[:, None].astype(matrix.dtype)
+        if np.may_share_memory(matrix, given) and not _frozen(given):
+            matrix = matrix.copy()
         self._keep(np.ascontiguousarray(matrix), Target() if target is None else target)
 
     def _keep(self, patterns: Array, target: Target) -> None:
+        # `patterns` are nobody else's to write
         if not isinstance(target, Target):
             raise ValueError(f"target must be a solspace.Target; got {target!r}.")
         self.patterns = patterns
@@ -78,13 +90,15 @@ class Perceptron:
         >>> Perceptron.random(n=11, alpha=0.5, rng=0)
         Perceptron(n=11, m=6, patterns int8, binary weights, log potential, T = 0.5, margin 0)
         """
-        if not (isinstance(n, (int, np.integer)) and n >= 1):
+        if not (isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 1):
             raise ValueError(f"n must be a positive integer; got {n!r}.")
-        if not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
+        if not (isinstance(alpha, (int, float, np.integer, np.floating)) and 0 < alpha < np.inf):
             raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
         if patterns not in ENSEMBLES:
             raise unknown("patterns", patterns, ENSEMBLES)
-        m = max(1, round(alpha * n))
+        if n > MOST or alpha > MOST or float(n) * max(1.0, float(alpha) * float(n)) > MOST:
+            raise ValueError(f"n and alpha ask for more than {MOST:.2g} entries of patterns; take smaller ones.")
+        n, m = int(n), max(1, round(alpha * n))
         random = generator(rng)
         problem = cls.__new__(cls)
         if patterns == "binary":
@@ -216,7 +230,10 @@ class Perceptron:
             return False
         direction = generator(0).standard_normal(self.n)
         for _ in range(12):
-            direction /= np.linalg.norm(direction)
+            size = np.linalg.norm(direction)
+            if size == 0:
+                return False
+            direction /= size
             image = sum(block.T @ (block @ direction) for _, block in self.blocks())
             direction = np.asarray(image)
         return bool(np.linalg.norm(direction) / self.n < (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3)))
@@ -245,22 +262,50 @@ def _matrix(patterns: Any) -> Array:
         patterns = patterns.toarray()
     elif hasattr(patterns, "to_numpy"):
         patterns = patterns.to_numpy()
-    try:
-        matrix = np.asarray(patterns)
-        if matrix.dtype == object or matrix.dtype.kind not in "biuf":
-            matrix = matrix.astype(float)
-    except (TypeError, ValueError):
-        raise ValueError("patterns must be a rectangular array of numbers; got something else.") from None
+    if np.ma.is_masked(patterns):
+        raise ValueError("patterns must have no masked entries; fill them first, as in patterns.filled(0).")
+    matrix = _real(patterns)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
-    if matrix.dtype.kind == "f" and not _all_finite(matrix):
+    largest = _size(matrix)
+    if not np.isfinite(largest):
         raise ValueError("patterns must be finite; they contain NaN or inf.")
+    if largest > LARGEST:
+        raise ValueError(f"patterns must be at most {LARGEST:g} in size; the largest is {largest:.3g}. Rescale them.")
     return matrix
 
 
-def _all_finite(matrix: Array) -> bool:
+def _real(patterns: Any) -> Array:
+    nonsense = ValueError("patterns must be a rectangular array of numbers; got something else.")
+    try:
+        matrix = np.asarray(patterns)
+    except ValueError:
+        raise nonsense from None
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"patterns must be real numbers; got {matrix.dtype}, whose imaginary part would be lost.")
+    if matrix.dtype.kind in "biuf" and matrix.dtype.itemsize <= 8:
+        return matrix
+    try:
+        with np.errstate(over="ignore"):  # what does not fit into double precision becomes infinite, and is refused
+            return matrix.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise nonsense from None
+
+
+def _size(matrix: Array) -> float:
+    # the largest absolute value, NaN where there is one
     rows = max(1, BLOCK // matrix.shape[1])
-    return all(np.isfinite(matrix[i : i + rows]).all() for i in range(0, len(matrix), rows))
+    ends = [(matrix[i : i + rows].min(), matrix[i : i + rows].max()) for i in range(0, len(matrix), rows)]
+    return float(np.abs(np.array(ends, dtype=float)).max())
+
+
+def _frozen(array: Any) -> bool:
+    # whether nobody can write to the memory of `array`, neither through it nor through what it is a view of
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None or isinstance(array, (bytes, mmap.mmap))
 
 
 def _all_signs(matrix: Array) -> bool:
@@ -271,11 +316,17 @@ def _all_signs(matrix: Array) -> bool:
 
 
 def _signs(labels: Any, m: int) -> Array:
+    if np.ma.is_masked(labels):
+        raise ValueError("labels must have no masked entries.")
     labels = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
     if labels.shape == (m, 1):
         labels = labels[:, 0]
     if labels.shape != (m,):
         raise ValueError(f"labels must have shape ({m},), one for each pattern; got {labels.shape}.")
     if labels.dtype.kind not in "if" or not np.isin(labels, (-1, 1)).all():
-        raise ValueError("labels must be +1 or -1.")
+        found = list(dict.fromkeys(map(str, labels.tolist())))
+        raise ValueError(
+            f"labels must be +1 or -1; got {' and '.join(found if len(found) < 3 else [*found[:2], 'others'])}. "
+            "Perceptron.from_data(X, y) takes labels of any two classes."
+        )
     return labels.astype(np.int8)

@@ -145,6 +145,29 @@ def test_double_precision(beta, variance, margin, rng):
         assert relative(dg[i], curvature / sigma**2, 1e-300) < tight
 
 
+def exact_peaked(beta, x):
+    """The same for a large exponent, by quadrature about the mode."""
+    beta, x = mp.mpf(beta), mp.mpf(x)
+    mode = (x + mp.sqrt(x * x + 4 * beta)) / 2
+    ends = [mode * (1 + k / mp.sqrt(mode**2 + beta)) for k in range(-14, 20, 3)]
+
+    def moment(k):
+        return mp.quad(lambda u: u**k * mp.exp(beta * mp.log(u / mode) + (mode - x) ** 2 / 2 - (u - x) ** 2 / 2), ends)
+
+    total, first = moment(0), moment(1)
+    log_i = mp.log(total) + beta * mp.log(mode) - (mode - x) ** 2 / 2 - mp.log(2 * mp.pi) / 2
+    rho = first / total - x
+    return log_i, rho, beta - rho * (rho + x)
+
+
+@pytest.mark.parametrize("beta", [256.0, 1e3, 1e6, 1e8])
+def test_large_exponents(beta):
+    for x in (-1e5, -40.0, -0.3, 0.0, 2.0, 300.0, 1e5):
+        exact = exact_peaked(beta, x)
+        for found, value in zip(log_power_moment(x, beta), exact):
+            assert relative(found, value, 1e-300) < 2e-13
+
+
 @pytest.mark.parametrize("beta", [0, 1, 2, 4, 1.25, 0.05, 20])
 def test_single_precision(beta, rng):
     omega = hard_points(float(beta), rng).astype(np.float32).reshape(1, -1)

@@ -55,7 +55,8 @@ def test_binary_log(temperature):
     if dynamical:
         assert _close(found.dynamical, dynamical)
         assert _close(found.condensation, condensation)
-    assert found.asl < found.dynamical < found.condensation <= found.capacity * (1 + 1e-12)
+    assert found.asl < found.dynamical < found.condensation <= found.zero_entropy * (1 + 1e-12)
+    assert abs(found.capacity - 0.8330785997395792) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,24 @@ def test_where_the_cusp_is(temperature, q, t, r, entropy):
     assert abs(state.overlap + gap[0] - q) < 2e-6  # F is flat there: q is the least determined
     assert abs(landscape.curve.at_depth([depth]).time[0] - t) < 2e-6
     assert abs(ss.predict(state.target, alpha).entropy - entropy) < 1e-5
+    found = ss.thresholds(state.target)
+    assert abs(found.cusp_overlap - q) < 2e-6
+    assert abs(found.cusp_time - t) < 2e-6
+
+
+ZERO_ENTROPY = {np.inf: 0.8330786, 0.8: 0.734914, 0.5: 0.683219, 0.3: 0.616332}
+
+
+@pytest.mark.parametrize("temperature", ZERO_ENTROPY)
+def test_the_capacity_belongs_to_the_constraints(temperature):
+    """Whatever the temperature, κ = 0 has solutions up to 0.833; the tilted measure's entropy vanishes earlier."""
+    found = ss.thresholds(ss.Target(temperature=temperature))
+    assert abs(found.capacity - 0.8330785997395792) < 1e-9
+    assert abs(found.zero_entropy - ZERO_ENTROPY[temperature]) < 1e-5
+    for share, satisfiable in ((0.999, True), (1.001, False)):
+        p = ss.predict(found.target, share * found.capacity)
+        assert p.satisfiable is satisfiable
+        assert p.entropy < 0 or temperature == np.inf
 
 
 def test_uniform_binary():
@@ -90,7 +109,9 @@ def test_uniform_binary():
 def test_symmetric_binary(width):
     target = ss.Target("binary", ss.potentials.Band(width))
     exact = -np.log(2) / np.log(norm.cdf(width) - norm.cdf(-width))
-    assert abs(ss.thresholds(target).capacity / exact - 1) < 1e-12
+    found = ss.thresholds(target)
+    assert abs(found.capacity / exact - 1) < 1e-12
+    assert abs(found.zero_entropy / exact - 1) < 1e-12
     p = ss.predict(target, 0.9 * exact)
     assert p.overlap == 0
     assert abs(p.entropy - 0.1 * np.log(2)) < 1e-12

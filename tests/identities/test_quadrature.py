@@ -106,7 +106,51 @@ def test_blocks_do_not_show(rng):
     whole = quadrature_channel(CASES["s^1.25"][0], (0.0,), omega, variance)
     part = quadrature_channel(CASES["s^1.25"][0], (0.0,), omega[33, 5], variance[5])
     assert all(w.shape == omega.shape for w in whole)
-    np.testing.assert_allclose([w[33, 5] for w in whole], part, rtol=1e-14)
+    np.testing.assert_allclose([w[33, 5] for w in whole], part, rtol=1e-13)
+
+
+@pytest.mark.parametrize("variance", [1e-30, 1e-6, 0.3, 1.0, 1e4])
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_one_variance_equal_the_closed_form(name, variance):
+    """Many fields at once: near the breakpoints, far inside and far outside, in the order of nobody's choosing."""
+    log_weight, breakpoints, closed = CASES[name]
+    x = np.concatenate([-np.logspace(-2, 3, 40), np.linspace(-15, 15, 101), np.logspace(-2, 3, 60)])
+    omega = np.random.default_rng(0).permutation(x) * np.sqrt(variance)
+    with np.errstate(under="ignore"):
+        found, expected = quadrature_channel(log_weight, breakpoints, omega, variance), closed(omega, variance)
+    for one, other, scale in zip(found, expected, (1.0, np.sqrt(variance), variance)):
+        np.testing.assert_allclose(one * scale, other * scale, rtol=1e-11, atol=1e-11)
+
+
+def test_rows_are_vouched_for_or_searched():
+    """A row must not trust shared nodes with structure that they cannot see: a narrow weight between breakpoints."""
+    from solspace.measure.rows import row_moments
+
+    omega = np.linspace(-3, 3, 60)
+    for width in (0.3, 1e-3):
+
+        def log_weight(s, w=width):
+            return -((s - 0.71) ** 2) / (2 * w * w)
+
+        total = 0.5 + width**2
+        found = quadrature_channel(log_weight, (0.0,), omega, 0.5)
+        np.testing.assert_allclose(found[1], (0.71 - omega) / total, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found[2], -1 / total, rtol=1e-7)
+        _, good = row_moments(log_weight, (0.0,), omega, float(np.sqrt(0.5)))
+        assert good.all() == (width > 0.1)
+
+
+@pytest.mark.parametrize("variance", [1e-8, 1e-20, 1e-40])
+def test_a_flat_weight_keeps_its_curvature(variance):
+    """g and dg tend to the derivatives of log W, of which Var z - 1 has no digit left."""
+
+    def log_weight(s):
+        return np.where(s > 0, np.sqrt(np.maximum(s, 0.0)), s)
+
+    omega = np.linspace(0.3, 4.0, 50)
+    _, g, dg = quadrature_channel(log_weight, (0.0,), omega, variance)
+    np.testing.assert_allclose(g, 0.5 * omega**-0.5, rtol=1e-7)
+    np.testing.assert_allclose(dg, -0.25 * omega**-1.5, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

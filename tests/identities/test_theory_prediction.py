@@ -11,6 +11,7 @@ import solspace as ss
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
 from solspace.theory.reference import equilibrium, solve
+from solspace.theory.weights import weights_of
 
 
 class Square:
@@ -66,7 +67,7 @@ def test_starts_at_the_reference(p):
 
 
 def test_equations_hold(p):
-    weights = p.target.prior.reference([p.conjugate])
+    weights = weights_of(p.target.prior).reference([p.conjugate])
     np.testing.assert_allclose(weights.overlap[0], p.overlap, rtol=1e-14, atol=0)
     z = np.linspace(-14, 14, 5001)  # an independent quadrature
     share = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
@@ -87,7 +88,7 @@ def test_slope_of_the_time_is_the_instability(p):
     h = 0.01 * np.minimum(q - p.overlap, 1 - q)
     times = [p.localization_time(q + k * h) for k in (-2, -1, 1, 2)]
     slope = (times[0] - 8 * times[1] + 8 * times[2] - times[3]) / (12 * h)
-    susceptibility = p.target.prior.localized(p.conjugate)(q - p.overlap, 1 - q).susceptibility
+    susceptibility = weights_of(p.target.prior).localized(p.conjugate)(q - p.overlap, 1 - q).susceptibility
     np.testing.assert_allclose(slope, (1 - p.instability_at(q)) / susceptibility, rtol=1e-6, atol=1e-8)
 
 

@@ -9,9 +9,13 @@ from solspace.explorer.verdict import verdict
 
 GOOD = {
     "alpha": 0.3, "time": 1.0, "regime": "green", "samplable": True, "stable": True, "satisfiable": True,
-    "takeover": None, "window": None, "overlap": 0.511, "entropy": 0.33, "free_entropy": 0.34, "replicon": 0.138,
+    "populated": True, "hard": True, "takeover": None, "window": None, "overlap": 0.511, "entropy": 0.33,
+    "free_entropy": 0.34, "replicon": 0.138,
 }  # fmt: skip
-THRESHOLDS = {"asl": 0.651417, "dat": 0.723902, "dynamical": 0.665258, "condensation": 0.683008, "capacity": 0.7301}
+THRESHOLDS = {
+    "asl": 0.651417, "dat": 0.723902, "dynamical": 0.665258, "condensation": 0.683008, "zero_entropy": 0.683219,
+    "capacity": 0.833079,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -25,13 +29,30 @@ THRESHOLDS = {"asl": 0.651417, "dat": 0.723902, "dynamical": 0.665258, "condensa
             "red",
             "Replica symmetry is broken at α = 0.3, past the dAT line at 0.7239",
         ),
-        ({"satisfiable": False, "stable": False}, "red", "No typical solutions: α = 0.3 is past capacity (0.7301)."),
+        (
+            {"satisfiable": False, "populated": False, "stable": False},
+            "red",
+            "No solutions: α = 0.3 is past capacity (0.8331).",
+        ),
+        (
+            {"samplable": False, "populated": False, "takeover": 0.0},
+            "red",
+            "Theory's typical samples end before α = 0.3: the entropy of this measure vanishes at 0.6832. ASL fails",
+        ),
+        ({"satisfiable": False, "hard": False}, "green", "ASL works here for all t."),
     ],
 )
 def test_every_case_has_its_sentence(changes, colour, sentence):
     said = verdict({**GOOD, **changes}, THRESHOLDS)
     assert said.colour == colour
     assert said.sentence.startswith(sentence)
+
+
+def test_zero_entropy_is_no_end_of_solutions():
+    said = verdict({**GOOD, "populated": False, "samplable": False}, THRESHOLDS)
+    assert "Solutions there are up to capacity (0.8331); annealing may find them." in said.detail
+    soft = verdict({**GOOD, "satisfiable": False, "hard": False}, THRESHOLDS)
+    assert "no weights meet all constraints: samples miss some" in soft.detail
 
 
 @pytest.mark.parametrize("regime", ["green", "yellow", "red"])

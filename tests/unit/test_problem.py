@@ -32,9 +32,33 @@ def test_signs_are_recognised_and_kept_small(rng):
     assert not ss.Perceptron(np.ones((2, 3), bool) & False).has_binary_patterns
 
 
-def test_floats_without_labels_are_not_copied(rng):
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float64])
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[::2], np.asfortranarray, pd.DataFrame])
+def test_the_callers_array_stays_the_callers(rng, dtype, view):
+    matrix = rng.choice([-1, 1], size=(8, 6)).astype(dtype)
+    if dtype != np.int8:
+        matrix *= 0.5
+    given = view(matrix)
+    problem = ss.Perceptron(given)
+    before = problem.patterns.copy()
+    assert matrix.flags.writeable
+    matrix[:] = 0
+    np.testing.assert_array_equal(problem.patterns, before)
+    with pytest.raises(ValueError, match="read-only"):
+        problem.patterns[0, 0] = 1
+
+
+def test_what_nobody_can_write_is_shared(rng, tmp_path):
     matrix = rng.normal(size=(8, 5))
+    only_a_view = matrix.view()
+    only_a_view.flags.writeable = False
+    assert not np.shares_memory(ss.Perceptron(only_a_view).patterns, matrix)
+    np.save(tmp_path / "patterns.npy", matrix)
+    matrix.flags.writeable = False
     assert np.shares_memory(ss.Perceptron(matrix).patterns, matrix)
+    mapped = np.load(tmp_path / "patterns.npy", mmap_mode="r")
+    assert np.shares_memory(ss.Perceptron(mapped).patterns, mapped)
+    assert np.shares_memory(ss.Perceptron(ss.Perceptron(mapped).patterns).patterns, mapped)
 
 
 @pytest.mark.parametrize("kind", ["binary", "gaussian"])
@@ -89,6 +113,12 @@ def test_random_problems_repeat():
     assert not np.array_equal(first.patterns, ss.Perceptron.random(21, 0.5, rng=6).patterns)
 
 
+def test_long_doubles_and_unmasked_arrays_are_taken():
+    np.testing.assert_array_equal(ss.Perceptron(np.array([[0.5, 2.0]], np.longdouble)).patterns, [[0.5, 2.0]])
+    np.testing.assert_array_equal(ss.Perceptron(np.ma.array([[0.5, 2.0]])).patterns, [[0.5, 2.0]])
+    assert not ss.Perceptron(np.zeros((3, 4))).looks_random()
+
+
 def test_large_sparse_warns():
     with pytest.warns(UserWarning, match="made dense"):
         ss.Perceptron(scipy.sparse.eye_array(4200, 4000, format="csr", dtype=np.float32))
@@ -103,12 +133,29 @@ def test_large_sparse_warns():
         (lambda: ss.Perceptron(np.ones((0, 3))), "shape"),
         (lambda: ss.Perceptron([[1, 2], [3]]), "rectangular array of numbers"),
         (lambda: ss.Perceptron([["a", "b"]]), "rectangular array of numbers"),
-        (lambda: ss.Perceptron([[1, 1]], [0]), "labels must be"),
+        (lambda: ss.Perceptron([[1.0, 2j]]), "patterns must be real numbers; got complex128"),
+        (lambda: ss.Perceptron(np.ma.masked_less([[1.0, -2.0]], 0)), "no masked entries; fill them first"),
+        (lambda: ss.Perceptron(np.array([["1e4000", "1"]], np.longdouble)), "contain NaN or inf"),
+        (lambda: ss.Perceptron([[10**400, 1]]), "rectangular array of numbers"),
+        (lambda: ss.Perceptron([[1e150, 1.0]]), "at most 1e.15 in size; the largest is 1e.150. Rescale"),
+        (lambda: ss.Perceptron(np.array([[-(2**63), 1]])), "at most 1e.15 in size"),
+        (lambda: ss.Perceptron([[1, 1]], [0]), "labels must be .1 or -1; got 0. Perceptron.from_data"),
+        (
+            lambda: ss.Perceptron([[1, 1], [1, -1]], [0, 1]),
+            "got 0 and 1. Perceptron.from_data.X, y. takes labels of any",
+        ),
+        (lambda: ss.Perceptron([[1, 1], [1, -1]], [True, False]), "got True and False. Perceptron.from_data"),
+        (lambda: ss.Perceptron([[1, 1]] * 3, list("abc")), "got a and b and others. Perceptron.from_data"),
+        (lambda: ss.Perceptron([[1, 1]], np.ma.masked_less([-1], 0)), "labels must have no masked entries"),
         (lambda: ss.Perceptron([[1, 1]], [1, 1]), "labels must have shape"),
-        (lambda: ss.Perceptron([[1, 1]], ["yes"]), "labels must be"),
         (lambda: ss.Perceptron([[1, 1]], target="log"), "target must be a solspace.Target"),
         (lambda: ss.Perceptron.random(0, 0.5), "n must be"),
         (lambda: ss.Perceptron.random(10.5, 0.5), "n must be"),
+        (lambda: ss.Perceptron.random(True, 0.5), "n must be"),
+        (lambda: ss.Perceptron.random(10**400, 0.5), "more than 1.1e.12 entries of patterns"),
+        (lambda: ss.Perceptron.random(np.int64(2**62), 0.5), "more than 1.1e.12 entries of patterns"),
+        (lambda: ss.Perceptron.random(10, 10**400), "more than 1.1e.12 entries of patterns"),
+        (lambda: ss.Perceptron.random(10, 1e300), "more than 1.1e.12 entries of patterns"),
         (lambda: ss.Perceptron.random(10, 0), "alpha must be"),
         (lambda: ss.Perceptron.random(10, -1), "alpha must be"),
         (lambda: ss.Perceptron.random(10, np.nan), "alpha must be"),

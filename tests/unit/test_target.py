@@ -45,6 +45,13 @@ def test_names_objects_and_classes_say_the_same():
     assert ss.Target(potential=ss.potentials.Log()) == ss.Target()
 
 
+@pytest.mark.parametrize(
+    "text", ["log_quadratic(quadratic=2, linear=1)", "log_quadratic(1, quadratic=2)", " log_quadratic ( 1, 2 ) "]
+)
+def test_parameters_go_by_name_or_place(text):
+    assert ss.Target(potential=text).potential == ss.potentials.LogQuadratic(linear=1.0, quadratic=2.0)
+
+
 def test_a_target_cannot_be_changed():
     with pytest.raises(AttributeError, match="replace"):
         ss.Target().margin = 1.0
@@ -78,7 +85,11 @@ def test_infinite_temperature_is_uniform():
         ({"potential": "lgo"}, "unknown potential 'lgo': did you mean 'log'"),
         ({"potential": "band(-1)"}, "width of the band must be positive"),
         ({"potential": "tau(2)"}, "tau must lie in"),
-        ({"potential": "log(1, 2)"}, "potential 'log"),
+        ({"potential": "log(1, 2)"}, "too many parameters; log takes no parameters"),
+        ({"potential": "band(nonsense=2)"}, "there is no parameter 'nonsense'; band takes width"),
+        ({"potential": "log_quadratic(quadratic=1, 2)"}, "quadratic is given twice"),
+        ({"potential": "log_quadratic(1, 2, 3)"}, "too many parameters; log_quadratic takes linear, quadratic"),
+        ({"potential": "band(width=wide)"}, "width must be a number; got 'wide'"),
         ({"potential": 3}, "potential must be a name or an object"),
         ({"temperature": 0}, "temperature must be positive"),
         ({"temperature": -1}, "temperature must be positive"),

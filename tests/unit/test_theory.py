@@ -1,5 +1,6 @@
 """Shapes, errors, words and plain values of the theory's objects."""
 
+import importlib
 import json
 import pickle
 
@@ -68,7 +69,14 @@ def test_flags_and_words():
     past = ss.predict(ss.Target("binary", "uniform"), 0.9)
     assert past.stable
     assert not past.satisfiable
+    assert not past.populated
     assert "past capacity" in past.summary()
+    tilted = ss.predict(ss.Target(), 0.7)  # past zero entropy of the measure, below capacity of the constraints
+    assert tilted.satisfiable
+    assert tilted.entropy < 0
+    assert not tilted.populated
+    assert "negative: no typical samples" in repr(tilted)
+    assert "solutions up to capacity (0.8331)" in tilted.summary()
     unstable = ss.predict(ss.Target("spherical", "uniform", margin=-1.0), 9.0)
     assert not unstable.stable
     assert unstable.satisfiable
@@ -80,7 +88,11 @@ def test_flags_and_words():
     assert not between.satisfiable
     fine = ss.predict(ss.Target(), 0.3)
     assert "predicted to be fair" in fine.summary()
-    assert ss.predict(ss.Target("spherical", "hinge", 0.5), 3.0).satisfiable
+    soft = ss.predict(ss.Target("spherical", "hinge", 0.5), 3.0)
+    assert not soft.satisfiable
+    assert soft.populated
+    assert soft.samplable
+    assert "samples of this soft measure miss some" in soft.summary()
 
 
 def test_small_loads():
@@ -140,7 +152,7 @@ def test_capacities():
         target = ss.Target("spherical", "log", margin=margin)
         assert one_step(target) == gardner(target)
     assert gardner(ss.Target("spherical", "uniform")) == pytest.approx(2.0, rel=1e-14)
-    assert capacity(ss.Target("spherical", "hinge")) is None
+    assert capacity(ss.Target("spherical", "hinge")) == 2.0
     assert capacity(ss.Target("spherical", "band(1.0)")) > 0
 
 
@@ -213,3 +225,55 @@ def test_poor_integrals_are_noticed():
     assert not p.status.ok
     assert p.accuracy > 1e-4
     assert "breakpoints" in p.summary()
+
+
+@pytest.mark.parametrize("where", ["reference", "landscape"])
+def test_an_unsolved_equation_is_told(monkeypatch, where):
+    """A search for a root that ran out of steps reaches the summary, the plain values and the diagram's notes."""
+    module = importlib.import_module(f"solspace.theory.{where}")
+    search = module.bracketed_newton
+    monkeypatch.setattr(module, "bracketed_newton", lambda *a, **k: search(*a, **{**k, "max_steps": 1}))
+    p = ss.predict(ss.Target(), 0.66)
+    if where == "landscape":
+        assert p.status.ok
+        assert p.windows  # asks for roots
+    assert not p.status.ok
+    assert p.accuracy < 1e-8
+    for words in (p.summary(), *ss.phase_diagram(ss.Target(), [0.66], [0.0]).notes):
+        assert "n equation was not solved to the end, the iteration did not settle" in words
+    assert "did not settle" in p.to_dict()["status"]
+
+
+def test_roots_at_zero_are_found():
+    """r̂ = 1 is log r̂ = 0: no relative size to go by."""
+    from solspace.theory.reference import loads, solve
+
+    target = ss.Target()
+    state = solve(target, float(loads(target, np.array([1.0]))[0]))
+    assert state.status.ok
+    assert abs(state.conjugate - 1) < 1e-12
+
+
+class Slab(ss.priors.Prior):
+    name = "slab"
+
+
+def test_theory_of_a_users_prior():
+    """Without its half of the equations it gets a sentence; with them, or as a kind of ±1 weights, a prediction."""
+    from solspace.theory.weights import BinaryWeights
+
+    with pytest.raises(NotImplementedError, match=r"replica theory needs a method reference\(conjugate\) of Slab"):
+        ss.predict(ss.Target(Slab()), 0.3)
+
+    class Bits(ss.priors.Binary):
+        pass
+
+    class Brings(Slab):
+        reference, localized = BinaryWeights().reference, BinaryWeights().localized
+
+    expected = ss.predict(ss.Target(), 0.3)
+    for prior in (Bits(), Brings()):
+        p = ss.predict(ss.Target(prior), 0.3)
+        assert p.overlap == expected.overlap
+        assert p.populated
+        assert p.capacity == expected.capacity

@@ -73,13 +73,8 @@ def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any
 
     limits = thresholds(target)
     loads = _grid("alphas", alphas) if alphas is not None else _loads(limits)
-    clock = _grid("times", times) if times is not None else None
-    diagram = phase_diagram(target, loads, np.linspace(0, 1, 2) if clock is None else clock)
-    if clock is None:
-        high = diagram.spinodal_high[np.isfinite(diagram.spinodal_high)]
-        clock = np.linspace(0, 1.25 * high.max() if len(high) else 2.0, 51)
-        diagram = phase_diagram(target, loads, clock)
-    names = ("spinodal_low", "maxwell", "spinodal_high", "samplable", "stable", "satisfiable")
+    diagram = phase_diagram(target, loads, None if times is None else _grid("times", times))
+    names = (*diagram.LINES, *diagram.FLAGS, "entropy")
     table = {"alpha": diagram.alphas, **{name: getattr(diagram, name) for name in names}}
 
     def draw(ax: Any) -> None:
@@ -87,17 +82,17 @@ def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any
 
         rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
         windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
-        diagrams.regimes(list(zip(diagram.alphas, windows)), ax, float(clock[-1]))
-        diagrams.mark_loads(
-            ax, {name: getattr(limits, name) for name in ("asl", "dynamical", "condensation", "dat")}, 0.35
-        )
+        cusp = (limits.asl, limits.cusp_time) if limits.asl is not None and limits.cusp_time is not None else None
+        diagrams.regimes(list(zip(diagram.alphas, windows)), ax, float(diagram.times[-1]), cusp=cusp)
+        diagrams.mark_loads(ax, {name: getattr(limits, name) for name in diagrams.LINES}, 0.35)
         ax.set_title(str(target))
 
     return diagram, table, draw
 
 
 def _loads(limits: Any) -> Any:
-    known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, limits.capacity) if x]
+    end = limits.zero_entropy or limits.capacity
+    known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, end) if x]
     if not known:
         return np.linspace(0.05, 1.0, 50)
     low, high = min(known), max(x for x in known if x < 1.6 * min(known))
@@ -108,16 +103,16 @@ def _map(target: Target, margins: Any) -> tuple[Any, dict[str, Any], Any]:
     from solspace.theory.phases import sampling_map
 
     found = sampling_map(target, margins)
-    names = ("asl", "dat", "dynamical", "condensation", "capacity", "capacity_rs", "capacity_1rsb")
-    lines = {name: getattr(found, name) for name in names}
+    lines = {name: getattr(found, name) for name in found.LINES}
 
     def draw(ax: Any) -> None:
         from solspace.plots import diagrams
 
         diagrams.alpha_kappa(found.margins, lines, ax)
-        if np.nanmax(lines["capacity"]) > 30:
+        asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
+        if far.max(initial=0.0) > 30 and len(asl):
             ax.set_xscale("log")
-            ax.set_xlim(0.8 * float(np.nanmin(lines["asl"])), None)
+            ax.set_xlim(0.8 * float(asl.min()), None)
         ax.legend()
         ax.set_title(f"{target.prior} weights, {target.potential} potential")
 

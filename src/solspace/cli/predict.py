@@ -71,7 +71,8 @@ NAMES = {
     "dat": "replica symmetry breaks (dAT)",
     "dynamical": "a second maximum appears at t = 0 (d1RSB)",
     "condensation": "it takes over at t = 0 (static 1RSB)",
-    "capacity": "solutions end (capacity)",
+    "zero_entropy": "typical samples of this measure end (zero entropy)",
+    "capacity": "the constraints stop having solutions (capacity)",
     "capacity_rs": "capacity, replica symmetric (Gardner)",
     "capacity_1rsb": "capacity, 1RSB",
 }
@@ -82,7 +83,7 @@ def _around(limits: Any, alpha: float) -> list[tuple[str, str, str]]:
     for name, words in NAMES.items():
         value = getattr(limits, name)
         if value is None:
-            if not name.startswith("capacity_"):
+            if not name.startswith(("capacity_", "zero_entropy")):
                 rows.append((words, "none", ""))
         else:
             rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
@@ -120,6 +121,7 @@ def _draw(prediction: Any, times: list[float], out: Path) -> None:
         theory.overlap_path(prediction, axes[2])
         theory.stability_density(prediction, axes[3])
         flags = "" if prediction.stable else ", RS unstable"
+        flags += "" if prediction.populated else ", entropy < 0"
         flags += "" if prediction.satisfiable else ", past capacity"
         figure.suptitle(f"{prediction.target}, α = {prediction.alpha:g}{flags}")
         with replacing(out) as file:

@@ -16,6 +16,8 @@ from solspace.data.preprocess import Preprocessing, has_unit_rows, random_featur
 from solspace.numerics.streams import RNG, generator, seed_sequence
 
 Array = NDArray[Any]
+MOST_FEATURES = 10**9
+"""Most random features of a problem."""
 
 
 def instance(
@@ -34,6 +36,8 @@ def instance(
         isinstance(features, bool) or not isinstance(features, (int, np.integer)) or features < 1
     ):
         raise ValueError(f"features must be a positive integer or None; got {features!r}.")
+    if features is not None and features > MOST_FEATURES:
+        raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
     n = X.shape[1] if features is None else int(features)
     seeds = seed_sequence(rng)
     chosen = subset(labels, _count(alpha, n, len(X)), balanced=balanced, rng=seeds)
@@ -90,10 +94,14 @@ def classes(y: ArrayLike, m: int) -> Array | None:
         raise ValueError(f"y must have shape ({m},), one label for each row of X; got {labels.shape}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y must not contain NaN or inf.")
+    given = y if isinstance(y, (list, tuple)) else labels if labels.dtype == object else ()
+    if np.ma.is_masked(y) or any(_missing(label) for label in given):
+        raise ValueError("y must hold a label for each row of X; some are missing (None, NaN or masked).")
     try:
         values = np.unique(labels)
-    except TypeError:  # None among words, or words among numbers
-        raise ValueError("y must hold labels of one kind, all numbers or all words; got a mixture.") from None
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(f"y must hold labels of one kind; got {' and '.join(kinds)}.") from None
     if labels.dtype.kind in "if" and np.isin(values, (-1, 1)).all():
         return None
     if len(values) != 2:
@@ -101,15 +109,23 @@ def classes(y: ArrayLike, m: int) -> Array | None:
     return values
 
 
+def _missing(label: Any) -> bool:
+    # None, and NaN and pandas.NA, which are not equal to themselves
+    return (
+        label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)
+    )
+
+
 def _count(alpha: float | None, n: int, available: int) -> int:
     if alpha is None:
         return available
-    if isinstance(alpha, bool) or not (isinstance(alpha, (int, float, np.number)) and np.isfinite(alpha) and alpha > 0):
+    fine = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
+    if not (fine and 0 < alpha < 1e200):
         raise ValueError(f"alpha must be a positive number or None; got {alpha!r}.")
     m = max(1, round(alpha * n))
     if m > available:
         raise ValueError(
-            f"alpha = {alpha:g} with n = {n} needs {m} images, but there are {available}: "
+            f"alpha = {alpha:g} with n = {n} needs {m:.10g} images, but there are {available}: "
             f"alpha can be at most {available / n:.4g}."
         )
     return m

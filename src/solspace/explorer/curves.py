@@ -21,7 +21,7 @@ LATEST = 30.0
 """The last time shown."""
 FINE = 1e-3
 """How far the chords of a drawn curve may lie beside it, in parts of its own height; half of that of its width."""
-FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "satisfiable")
+FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "populated", "satisfiable")
 
 
 @lru_cache(maxsize=64)
@@ -38,6 +38,7 @@ def _still(target: str, alpha: float) -> dict[str, Any]:
     s = stabilities(p.target)
     return {
         **{name: _plain(getattr(p, name)) for name in FACTS},
+        "hard": p.target.potential.hard,
         **window(p),
         "q": q,
         "f": f,
@@ -97,7 +98,8 @@ def window(p: Any) -> dict[str, Any]:
 def thresholds(target: str) -> dict[str, Any]:
     """Return the loads at which things change, None where there is none."""
     found = ss.thresholds(Target.from_json(target))
-    return {name: _plain(getattr(found, name)) for name in ("asl", "dynamical", "condensation", "dat", "capacity")}
+    names = ("asl", "dynamical", "condensation", "dat", "zero_entropy", "capacity")
+    return {name: _plain(getattr(found, name)) for name in names}
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Array:

@@ -87,7 +87,9 @@ def loads(thresholds: dict[str, Any]) -> tuple[tuple[float, float], list[float]]
     ((0.0, 0.83), 36)
     """
     known = [value for value in thresholds.values() if value is not None]
-    top = thresholds.get("capacity") or 1.2 * max(known, default=1.0)
+    top = max(thresholds.get("capacity") or 0.0, thresholds.get("zero_entropy") or 0.0)
+    if not top or (thresholds.get("asl") or 0.0) > top:  # a soft measure, which goes on past capacity
+        top = 1.2 * max(known, default=1.0)
     first = thresholds.get("asl") or 0.0
     last = thresholds.get("condensation") or thresholds.get("dat") or top
     last = min(top, last + 0.3 * (last - first)) if last > first else top

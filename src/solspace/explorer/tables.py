@@ -11,6 +11,7 @@ THRESHOLDS = {
     "dynamical": "α d1RSB (dynamical)",
     "condensation": "α static 1RSB",
     "dat": "α dAT",
+    "zero_entropy": "α zero entropy",
     "capacity": "α capacity",
 }
 FACTS = {"overlap": "overlap r", "entropy": "entropy", "free_entropy": "free entropy", "replicon": "replicon"}

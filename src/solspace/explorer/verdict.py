@@ -24,7 +24,7 @@ def verdict(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None = Non
     """Return what the facts of a prediction mean; thresholds make it more precise where they are known.
 
     >>> facts = dict(alpha=278.0, time=0.04, regime="red", samplable=False, stable=True, satisfiable=True,
-    ...              takeover=0.036297, window=(0.020631, 0.047024))
+    ...              populated=True, hard=True, takeover=0.036297, window=(0.020631, 0.047024))
     >>> print(verdict(facts).sentence)
     A second maximum takes over at t = 0.0363: ASL fails.
     >>> verdict({**facts, "samplable": True, "regime": "green", "takeover": None}).sentence
@@ -33,10 +33,17 @@ def verdict(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None = Non
     known = thresholds or {}
     alpha = facts["alpha"]
     detail = AT_TIME[facts["regime"]].format(time=facts["time"])
+    if not facts["satisfiable"] and facts["hard"]:
+        return Verdict("red", f"No solutions: α = {alpha:.4g} is past capacity{_at(known.get('capacity'))}.", "")
     if not facts["satisfiable"]:
-        return Verdict(
-            "red", f"No typical solutions: α = {alpha:.4g} is past capacity{_at(known.get('capacity'))}.", ""
+        detail += f" Past capacity{_at(known.get('capacity'))} no weights meet all constraints: samples miss some."
+    if not facts["populated"]:
+        sentence = (
+            f"Theory's typical samples end before α = {alpha:.4g}: the entropy of this measure vanishes"
+            f"{_where(known.get('zero_entropy'))}. ASL fails, and the numbers below continue the equations only."
         )
+        still = f" Solutions there are up to capacity{_at(known.get('capacity'))}; annealing may find them."
+        return Verdict("red", sentence, detail + (still if facts["satisfiable"] else ""))
     if not facts["stable"]:
         sentence = (
             f"Replica symmetry is broken at α = {alpha:.4g}{_past(known.get('dat'), 'dAT line')}: ASL fails, and the "
@@ -53,6 +60,10 @@ def verdict(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None = Non
 
 def _at(value: float | None) -> str:
     return "" if value is None else f" ({value:.4g})"
+
+
+def _where(value: float | None) -> str:
+    return "" if value is None else f" at {value:.4g}"
 
 
 def _past(value: float | None, name: str) -> str:

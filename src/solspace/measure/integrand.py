@@ -156,7 +156,10 @@ def _climb(piece: Piece, t: Array, h: Array) -> tuple[Array, Array, Array]:
     rows = np.arange(t.shape[0])
     at = np.argmax(h, axis=1)
     peak, height = t[rows, at], h[rows, at]
-    left, right = np.maximum(at - 1, 0), np.minimum(at + 1, t.shape[1] - 1)
+    # the next points on either side that are not the same one met twice
+    apart = 1e-6 * (1.0 + np.abs(peak))
+    left = np.maximum((t < (peak - apart)[:, None]).sum(axis=1) - 1, 0)
+    right = np.minimum((t <= (peak + apart)[:, None]).sum(axis=1), t.shape[1] - 1)
     drop = height - np.minimum(h[rows, left], h[rows, right])
     low, high = t[rows, left], t[rows, right]
     quarters = np.arange(4) / 4.0

@@ -6,6 +6,7 @@ on it can be read back from JSON.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -218,10 +219,10 @@ def register(cls: type) -> type:
 
 
 def as_potential(given: Any) -> Potential:
-    """Return the potential that a name (`"log"`, `"band(0.8)"`), an object or a class stands for.
+    """Return the potential that a name (`"log"`, `"band(0.8)"`), an object or a class stands for; parameters go by place or name.
 
-    >>> as_potential("band(0.8)")
-    Band(width=0.8)
+    >>> as_potential("band(0.8)"), as_potential("log_quadratic(quadratic=2, linear=1)")
+    (Band(width=0.8), LogQuadratic(linear=1.0, quadratic=2.0))
     """
     if isinstance(given, str):
         given = _parse(given)
@@ -242,8 +243,27 @@ def _parse(text: str) -> Any:
     name = match.group(1) if match else text
     if match is None or name not in REGISTRY:
         raise unknown("potential", name, REGISTRY)
-    words = [word for word in (match.group(2) or "").split(",") if word.strip()]
+    words = [word.strip() for word in (match.group(2) or "").split(",") if word.strip()]
     try:
-        return REGISTRY[name](*[float(word.split("=")[-1]) for word in words])
+        return REGISTRY[name](**_arguments(name, words))
     except (TypeError, ValueError) as error:
         raise ValueError(f"potential {text!r}: {error}") from error
+
+
+def _arguments(name: str, words: list[str]) -> dict[str, float]:
+    # values by name: "2" goes by its place, "linear=1" to the parameter it names
+    names = list(inspect.signature(REGISTRY[name]).parameters)
+    takes = f"{name} takes {', '.join(names)}." if names else f"{name} takes no parameters."
+    values: dict[str, float] = {}
+    for place, word in enumerate(words):
+        key, given, number = word.rpartition("=")
+        key = key.strip() if given else names[place] if place < len(names) else ""
+        if key not in names:
+            raise ValueError(f"there is no parameter {key!r}; {takes}" if given else f"too many parameters; {takes}")
+        if key in values:
+            raise ValueError(f"{key} is given twice; {takes}")
+        try:
+            values[key] = float(number)
+        except ValueError:
+            raise ValueError(f"{key} must be a number; got {number.strip()!r}.") from None
+    return values

@@ -18,6 +18,8 @@ from solspace.measure.priors import Prior
 from solspace.system.names import unknown
 
 Array = NDArray[np.floating[Any]]
+COLDEST, HOTTEST = 1e-8, 1e12
+"""Temperatures that are told apart from zero and from infinity; tables of the channels stay small between them."""
 
 
 class Target:
@@ -31,7 +33,7 @@ class Target:
         A name (`"uniform"`, `"log"`, `"hinge"`, `"errors"`, `"tau(0.5)"`, `"band(1.0)"`, `"log_quadratic(1.7, 1.2)"`),
         a `Potential`, or your own object with `log_weight(s)` and `breakpoints`.
     temperature
-        T > 0; infinity gives the uniform measure on what the potential allows.
+        T between 1e-8 and 1e12; infinity gives the uniform measure on what the potential allows.
     margin
         κ, the stability every constraint must reach.
 
@@ -57,6 +59,11 @@ class Target:
         _set(self, "margin", _number("margin", margin))
         if not self.temperature > 0:
             raise ValueError(f"temperature must be positive (inf for the uniform measure); got {temperature!r}.")
+        if not (COLDEST <= self.temperature <= HOTTEST or math.isinf(self.temperature)):
+            raise ValueError(
+                f"temperature must lie between {COLDEST:g} and {HOTTEST:g}, or be inf for the uniform measure; "
+                f"got {temperature!r}."
+            )
         if not math.isfinite(self.margin):
             raise ValueError(f"margin must be a finite number; got {margin!r}.")
 

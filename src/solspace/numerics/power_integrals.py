@@ -6,7 +6,9 @@ Under the weight u^b phi(u - x) on u > 0, with K = E[u] and rho = (log I)',
 
 The first forms have positive integrands and keep every digit where the second ones subtract nearly equal numbers (rho
 at large positive x, where it is b / x beside x). The trapezoidal rule in y, with u = a log(1 + exp(y - exp(-y))), takes
-the algebraic end at u = 0 (double exponential in y, for any b > 0) and the Gaussian end alike.
+the algebraic end at u = 0 (double exponential in y, for any b > 0) and the Gaussian end alike. It spans b units of u,
+so for large exponents it gives way to a rule about the mode: there the weight is a Gaussian of relative width
+1/sqrt(b) but for small corrections, at every x, and a hundred nodes are enough however large b is.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 STEP = 0.15
 TAIL = 45.0  # integrands are dropped below exp(-45) of their peak
 FAR = 20.0  # beyond it the end at u = 0 weighs less than exp(-200): a plain Gaussian window is enough
+LARGE = 256.0  # exponents from which the end at u = 0 is out of reach at every x
+OFFSETS = np.arange(-10.0, 14.1, 0.25)  # in units of the width at the mode; the slower fall is on the right
 
 
 def positive_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
@@ -33,6 +37,9 @@ def positive_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     >>> round(float(1000 * rho[0]), 12)
     1.0
     """
+    if beta >= LARGE:
+        log_scaled, _, rho, curvature = _peaked_moments(x, beta)
+        return log_scaled, rho, curvature
     log_i, rho, curvature = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     near = x < FAR + 2.0 * math.sqrt(beta)
     if near.any():
@@ -51,6 +58,9 @@ def negative_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     >>> round(float(mean[0]), 12)
     0.000999998
     """
+    if beta >= LARGE:
+        log_scaled, mean, _, curvature = _peaked_moments(x, beta)
+        return log_scaled, mean, curvature
     log_scaled, mean, _, curvature = _near_moments(x, 1.0 / (1.0 - x), beta)
     return log_scaled, mean, curvature
 
@@ -103,3 +113,35 @@ def _far_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     rho = beta * (weight / u).sum(axis=1) / total
     spread = (weight * (u - mean[:, None]) ** 2 / u).sum(axis=1) / total
     return log_i, rho, -beta * spread / mean
+
+
+def _peaked_moments(x: Array, beta: float) -> tuple[Array, Array, Array, Array]:
+    """Return (log I, K, rho, curvature) for a large exponent; log I + x^2/2 at x < 0, where that is the smaller number.
+
+    At u = mode (1 + d) the exponent b log u - (u - x)^2/2 is below its peak by b (d - log(1 + d)) + (mode d)^2/2: the
+    linear terms, each of order sqrt(b), cancel and are left out.
+    """
+    root = np.sqrt(x * x + 4.0 * beta)
+    mode = np.where(x < 0, 2.0 * beta / (root - np.minimum(x, 0.0)), 0.5 * (root + x))
+    width = mode / np.sqrt(mode * mode + beta)
+    offset = width[:, None] * OFFSETS
+    d = offset / mode[:, None]
+    weight = np.exp(beta * _log1p_less(d) - 0.5 * offset * offset)
+    total = weight.sum(axis=1)
+    shift = (weight * offset).sum(axis=1) / total
+    mean = mode + shift
+    inverse = weight / (1.0 + d)  # of 1/u, in units of 1/mode
+    rho = beta / mode * inverse.sum(axis=1) / total
+    spread = (inverse * (offset - shift[:, None]) ** 2).sum(axis=1) / (mode * total)
+    exponent = np.where(x < 0, mode * (x - 0.5 * mode), -0.5 * (beta / mode) ** 2)
+    log_i = beta * np.log(mode) + exponent + np.log(total * width * 0.25) - LOG_SQRT_TWO_PI
+    return log_i, mean, rho, -beta * spread / mean
+
+
+def _log1p_less(d: Array) -> Array:
+    """Return log(1 + d) - d, by its series where the difference would cancel."""
+    series = np.zeros_like(d)
+    for k in range(24, 1, -1):
+        series = (1.0 / k if k % 2 else -1.0 / k) + series * d
+    with np.errstate(under="ignore"):
+        return np.where(np.abs(d) < 0.2, series * d * d, np.log1p(d) - d)

@@ -40,7 +40,8 @@ def bracketed_newton(
     start
         First guesses, the midpoints unless given.
     tolerance
-        Relative size of the last step, or of the bracket.
+        Size of the last step, or of the bracket, relative to the root (or to a thousandth of its first bracket, where
+        the root is closer to zero).
 
     >>> roots = bracketed_newton(lambda x, index: (x**2 - 2, 2 * x), [0.0], [2.0])
     >>> float(roots.x[0]), roots.status.ok
@@ -49,6 +50,7 @@ def bracketed_newton(
     low, high = np.array(low, dtype=float, ndmin=1), np.array(high, dtype=float, ndmin=1)
     x = (low + high) / 2 if start is None else np.clip(np.array(start, dtype=float, ndmin=1), low, high)
     last = high - low
+    least = 1e-3 * last
     active = np.arange(len(x))
     for _ in range(max_steps):
         value, slope = function(x[active], active)
@@ -64,7 +66,7 @@ def bracketed_newton(
         moved = np.abs(new - x[active])
         last[active] = np.where(good, np.abs(step), (high[active] - low[active]) / 2)
         x[active] = new
-        size = np.abs(new) + 1e-300
+        size = np.maximum(np.abs(new), least[active])
         # a Newton step of relative size 1e-7 leaves an error of its square
         done = (
             (value == 0)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
+ACCURATE = 1e-8
+"""Largest relative error of an integral that needs no word."""
+
 
 class Status(Enum):
     """The end of an iteration or an integral.
@@ -20,7 +23,19 @@ class Status(Enum):
         "the integrals did not reach their accuracy even on the finest grid: give the potential's kinks and jumps as "
         "breakpoints, and take `accuracy` as the size of the error."
     )
-    NO_ROOT = "the equation has no solution in the interval searched."
+
+    @classmethod
+    def of_error(cls, error: float) -> Status:
+        """Return the status of an integral with this relative error.
+
+        >>> Status.of_error(1e-12).ok, Status.of_error(float("nan")).ok
+        (True, False)
+        """
+        return cls.CONVERGED if error < ACCURATE else cls.INACCURATE
+
+    def then(self, other: Status) -> Status:
+        """Return the first of the two that is worth a word."""
+        return other if self.ok else self
 
     @property
     def ok(self) -> bool:

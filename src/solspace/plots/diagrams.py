@@ -19,11 +19,12 @@ MEANING = {
     "yellow": "a second maximum, lower",
     "red": "a second maximum, higher",
 }
-LINES = {
+LINES: dict[str, tuple[str, str, Any]] = {
     "asl": ("ASL", "#1a1a1a", "-"),
     "dat": ("dAT", "#7a5195", "--"),
     "dynamical": ("dynamical 1RSB", "#1b4f8f", "-."),
     "condensation": ("static 1RSB", "#2a9d8f", ":"),
+    "zero_entropy": ("zero entropy", "#b5838d", (0, (1, 1))),
     "capacity": ("SAT/UNSAT", "#8c564b", "-"),
 }
 """Label, colour and dash of the lines of thresholds."""
@@ -49,16 +50,23 @@ def free_entropy(
 
 
 def regimes(
-    columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]], ax: Axes, top: float, legend: Any = "upper left"
+    columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]],
+    ax: Axes,
+    top: float,
+    legend: Any = "upper left",
+    cusp: tuple[float, float] | None = None,
 ) -> Axes:
     """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
 
-    Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen.
+    Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen; with `cusp`,
+    the (alpha, t) at which a second maximum is born, they begin in that point.
     """
     ax.set_facecolor(REGIMES["green"])
     most = max((len(windows) for _, windows in columns), default=0)
     for k in range(most):
         having = [(alpha, windows[k]) for alpha, windows in columns if len(windows) > k]
+        if k == 0 and cusp is not None and columns[0][0] <= cusp[0] < having[0][0]:
+            having.insert(0, (cusp[0], (cusp[1],) * 3))
         alphas = np.array([alpha for alpha, _ in having])
         low, maxwell, high = (_line(alphas, [window[i] for _, window in having], -top) for i in range(3))
         ax.fill_between(alphas, low, maxwell, color=REGIMES["yellow"], lw=0)
@@ -88,13 +96,20 @@ def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
 def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
     """Mark the thresholds that lie inside the axes by vertical lines with their names and values."""
     left, right = ax.get_xlim()
-    for name, load in loads.items():
-        if load is not None and left < load < right:
-            ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
-            ax.text(
-                load, height, f" {LINES[name][0]} {load:.5g}", rotation=90, va="bottom", ha="right", fontsize=7.5,
-                transform=ax.get_xaxis_transform(),
-            )  # fmt: skip
+    inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
+    groups: list[list[tuple[float, str]]] = []
+    for load, name in inside:
+        ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
+        if groups and load - groups[-1][0][0] < 0.015 * (right - left):  # names that would lie upon each other
+            groups[-1].append((load, name))
+        else:
+            groups.append([(load, name)])
+    for group in groups:
+        words = ", ".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
+        ax.text(
+            group[0][0], height, f" {words}", rotation=90, va="bottom", ha="right", fontsize=7.5,
+            transform=ax.get_xaxis_transform(),
+        )  # fmt: skip
     return ax
 
 
@@ -104,10 +119,20 @@ def alpha_kappa(margins: Array, lines: Mapping[str, Array], ax: Axes, names: Seq
     """
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
+        if name not in lines or _same(lines, name):
+            continue
         label, colour, dash = LINES[name]
         ax.plot(lines[name], margins, color=colour, ls=dash, lw=1.5, label=label)
     ax.set(xlabel=r"load $\alpha$", ylabel=r"margin $\kappa$")
     return ax
+
+
+def _same(lines: Mapping[str, Array], name: str) -> bool:
+    # whether there is nothing to draw: no such threshold, or zero entropy where it is the capacity itself
+    line = np.asarray(lines[name], dtype=float)
+    if np.isnan(line).all():
+        return True
+    return name == "zero_entropy" and np.allclose(line, lines.get("capacity", np.nan), rtol=1e-6, equal_nan=True)
 
 
 def edge(epsilon: Array, slope: Array, ax: Axes, label: str, colour: str, law: Array | None = None) -> Axes:

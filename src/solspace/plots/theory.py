@@ -71,7 +71,9 @@ def overlap_path(prediction: Prediction, ax: Axes, times: Array | None = None) -
         windows = [w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0]
         times = np.linspace(0, 3 * max(windows) if windows else 8.0, 200)
     t = times
-    low, high = (np.asarray(prediction.overlap_at(t, start=start)) for start in ("low", "high"))
+    low = high = np.asarray(prediction.overlap_at(t))
+    if not prediction.samplable:
+        high = np.asarray(prediction.overlap_at(t, start="high"))
     ax.plot(t, low, color=RED, lw=2, label="theory")
     apart = np.abs(high - low) > 1e-6
     if apart.any():
@@ -84,8 +86,10 @@ def overlap_path(prediction: Prediction, ax: Axes, times: Array | None = None) -
 def stability_density(prediction: Prediction, ax: Axes) -> Axes:
     """Draw P(s), the density of stabilities that fair samples must show."""
     margin = prediction.target.margin
-    low = margin if prediction.target.potential.hard else margin - 3
-    s = np.linspace(low - 0.3, max(low + 4.5, 3.5), 600)
+    low, high = prediction.stability_range
+    room = 0.07 * (high - low)
+    edges = [edge + side * 1e-9 * (high - low) for edge in (low, high) for side in (-1, 1)]  # a jump is drawn upright
+    s = np.sort(np.append(np.linspace(low - room, high + room, 600), edges))
     ax.plot(s, prediction.stability_density(s), color=RED, lw=2)
     ax.axvline(margin, color=GREY, lw=1, ls="--", label=f"margin {margin:g}")
     ax.set(xlabel="stability $s$", ylabel="$P(s)$", title="stabilities", ylim=(0, None))

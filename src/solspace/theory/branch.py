@@ -12,23 +12,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from solspace.measure import Target
+from solspace.measure.potentials import Band, Uniform
 from solspace.theory.cavity import reference_averages
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
-from solspace.theory.reference import Equilibrium, equilibrium, sufficient_level, symmetric
+from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level, symmetric
 from solspace.theory.stability import StabilityLaw
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
+PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
+"""How sharply loads are bracketed, in the coordinate."""
 
 
 class Branch:
     """The solutions of one target from α = 0 on, along a coordinate u: log r̂, or log α where r = 0 throughout."""
 
     def __init__(self, target: Target) -> None:
+        check(target)
         self.target = target
         self.even = symmetric(target)
+        self._flat = isinstance(target.potential, (Uniform, Band)) or (target.beta == 0 and target.potential.hard)
         self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))
         self._seen: dict[float, Landscape] = {}
 
@@ -50,7 +57,7 @@ class Branch:
             dg2 = float(reference_averages(self.target, [0.0], [1.0])[2][0])
             return u, np.exp(u), np.exp(u) * dg2
         u = np.linspace(np.log(1e-8), np.log(1e15), 94)
-        weights = self.target.prior.reference(np.exp(u))
+        weights = weights_of(self.target.prior).reference(np.exp(u))
         _, g2, dg2, _ = reference_averages(self.target, weights.overlap, weights.variance, self.level)
         loads = np.exp(u) / g2
         # where loads fall the equation has left the branch that starts at α = 0
@@ -62,7 +69,7 @@ class Branch:
     def end(self) -> float:
         """The coordinate up to which F is looked at: where 1 - r is a few thousandths, or the grid ends."""
         u, _, _ = self.grid
-        variance = self.target.prior.reference(np.exp(u) * (not self.even)).variance
+        variance = weights_of(self.target.prior).reference(np.exp(u) * (not self.even)).variance
         return float(u[np.flatnonzero(variance > 4e-3)[-1]])
 
     def landscape(self, u: float) -> Landscape:
@@ -74,8 +81,27 @@ class Branch:
     def entropy(self, u: float) -> float:
         """Return the entropy of the measure at coordinate `u`."""
         state = self.equilibrium(u)
+        if self._flat:
+            return state.free_entropy
         law = StabilityLaw(self.target, state.overlap, state.variance)
         return state.free_entropy - state.alpha * law.log_weight
+
+    @cached_property
+    def zero_entropy(self) -> float | None:
+        """The load at which the entropy vanishes, the weights being discrete; None where it does not."""
+        if not weights_of(self.target.prior).discrete:
+            return None
+        if self.even:  # the entropy is linear in α
+            start = float(weights_of(self.target.prior).reference([0.0]).entropy[0])
+            loss = start - self.entropy(0.0)
+            return start / loss if loss > 0 else None
+        u, _, _ = self.grid
+        low = float(u[0])
+        for x in u[::4].tolist():
+            if self.entropy(x) < 0:
+                return self.load(float(brentq(self.entropy, low, x, **PRECISE)))
+            low = x
+        return None
 
     def peak(self, u: float) -> float:
         """Return how far the largest instability λ exceeds 1 at coordinate `u`."""

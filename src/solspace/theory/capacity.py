@@ -1,19 +1,24 @@
-"""How many constraints can be met at all.
+"""How many constraints can be met at all, whatever the potential and the temperature.
 
-*Sphere.* The volume of solutions vanishes at a load that depends on the allowed stabilities alone, not on the
-potential among them. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is right where
-solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (theory notes 7), α
-is the minimum over (m, q₀) of -S/E,
+The constraints of a target are the stabilities that its potential does not call violated: s >= κ, or a band. The load at
+which they stop having solutions depends on them and the weights alone.
+
+*Sphere.* The volume of solutions vanishes. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is
+right where solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (theory
+notes 7), α is the minimum over (m, q₀) of -S/E,
 
     S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2)
 
-itself an approximation from above to full breaking. *±1 weights:* the load at which the entropy of the measure
-is zero; it is found on the branch of solutions by `thresholds`.
+itself an approximation from above to full breaking. *±1 weights.* The entropy of the uniform measure on the solutions
+reaches zero (Krauth and Mézard: 0.833 at κ = 0). For a band about the origin nothing is known at t = 0, and its entropy is
+log 2 + α log P(|z| <= K), z standard Gaussian. The entropy of a measure that prefers some solutions vanishes
+earlier: that load is `Thresholds.zero_entropy`, and no capacity.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,8 +27,13 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 
 from solspace.measure import Target
+from solspace.measure.channels import band_channel
+from solspace.measure.potentials import Band, Uniform
+from solspace.measure.priors import Prior
 from solspace.numerics.quadrature import Layout, around
-from solspace.theory.cavity import TAIL, kinks
+from solspace.theory.branch import Branch
+from solspace.theory.cavity import TAIL
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 _START = np.array(
@@ -41,33 +51,67 @@ _START = np.array(
 )
 
 
-def support(target: Target) -> tuple[float, float] | None:
-    """Return the interval of allowed stabilities, None where nothing is forbidden or several are allowed.
+def allowed_stabilities(target: Target) -> tuple[float, float] | None:
+    """Return the interval that meets the constraints; None where all stabilities do, or several intervals.
 
-    >>> support(Target(potential="band(1.5)")), support(Target(margin=-2.0)), support(Target(potential="hinge"))
-    ((-1.5, 1.5), (-2.0, inf), None)
+    >>> allowed_stabilities(Target(potential="band(1.5)")), allowed_stabilities(Target(potential="hinge", margin=-2.0))
+    ((-1.5, 1.5), (-2.0, inf))
     """
-    points = kinks(target)
-    edges = [-np.inf, *points.at, np.inf]
-    allowed = [not points.forbidden[0][0], *(not right for _, right in points.forbidden)]
+    edges = sorted({0.0, *map(float, target.potential.breakpoints)})
+    ends = [-np.inf, *edges, np.inf]
+    middle = [edges[0] - 1, *((a + b) / 2 for a, b in pairwise(edges)), edges[-1] + 1]
     runs: list[list[float]] = []
-    for low, high, free in zip(edges[:-1], edges[1:], allowed):
-        if free and runs and runs[-1][1] == low:
+    for low, high, missed in zip(ends[:-1], ends[1:], target.potential.violated(np.array(middle))):
+        if not missed and runs and runs[-1][1] == low:
             runs[-1][1] = high
-        elif free:
+        elif not missed:
             runs.append([low, high])
     if len(runs) != 1 or runs[0] == [-np.inf, np.inf]:
         return None
-    return runs[0][0], runs[0][1]
+    return runs[0][0] + target.margin, runs[0][1] + target.margin
+
+
+def capacity(target: Target) -> float | None:
+    """Return the load at which the constraints of `target` stop having solutions; None where they never do.
+
+    None as well where the allowed stabilities are several intervals: no formula here covers them.
+
+    >>> round(capacity(Target(temperature=0.3)), 7), capacity(Target("spherical", "hinge"))
+    (0.8330786, 2.0)
+    """
+    allowed = allowed_stabilities(target)
+    if allowed is None:
+        return None
+    if weights_of(target.prior).discrete:
+        return _discrete(target.prior, *_mirrored(allowed))
+    values = [value for value in (gardner(target), one_step(target)) if value is not None]
+    return min(values)
+
+
+def _mirrored(allowed: tuple[float, float]) -> tuple[float, float]:
+    # patterns have no preferred sign: an interval and its mirror image are equally hard
+    return allowed if allowed[0] + allowed[1] >= 0 else (-allowed[1], -allowed[0])
+
+
+@lru_cache(maxsize=1024)
+def _discrete(prior: Prior, low: float, high: float) -> float | None:
+    if low == -high:
+        start = float(weights_of(prior).reference([0.0]).entropy[0])
+        return start / -float(band_channel(0.0, 1.0, high)[0])
+    if np.isinf(high):
+        uniform = Target(prior, Uniform(), np.inf, low)
+    else:
+        uniform = Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)
+    return Branch(uniform).zero_entropy
 
 
 def gardner(target: Target) -> float | None:
-    """Return the replica-symmetric capacity of the sphere, None where the potential forbids nothing or is even.
+    """Return the replica-symmetric capacity of the sphere, None where `capacity` is, or the allowed band is even.
 
     >>> round(gardner(Target("spherical", "uniform", margin=-1.0)), 6)
     13.2732
     """
-    allowed = support(target)
+    allowed = allowed_stabilities(target)
     if allowed is None or allowed[0] == -allowed[1]:
         return None
     return float(1 / (_second_moment(allowed[0]) + _second_moment(-allowed[1])))
@@ -79,21 +123,13 @@ def one_step(target: Target) -> float | None:
     >>> round(one_step(Target("spherical", "uniform", margin=-2.5)), 6)
     509.706659
     """
-    allowed = support(target)
+    allowed = allowed_stabilities(target)
     if allowed is None:
         return None
-    low, high = allowed
-    if np.isneginf(low):  # the mirror image
-        low, high = -high, np.inf
+    low, high = _mirrored(allowed)
     if np.isinf(high) and low >= 0:
         return gardner(target)
     return _one_step(low, high)
-
-
-def capacity(target: Target) -> float | None:
-    """Return the capacity of the sphere: the smaller of the two values that exist."""
-    values = [value for value in (gardner(target), one_step(target)) if value is not None]
-    return min(values) if values else None
 
 
 def _second_moment(kappa: float) -> float:
@@ -112,8 +148,9 @@ def _one_step(low: float, high: float) -> float:
     even = low == -high
 
     def load(x: Array) -> float:
-        q0 = 0.0 if even else float(1 / (1 + np.exp(-x[1])))
-        return float(np.log(_load(float(np.exp(x[0])), q0, low, high)))
+        # where one step breaks nothing, q₀ → 1 gives Gardner's value: the search stops short of it
+        rest = 1.0 if even else float(1 / (1 + np.exp(min(x[1], CLOSEST))))
+        return float(np.log(_load(float(np.exp(np.clip(x[0], *STRETCHES))), rest, low, high)))
 
     margin = float(np.clip(low, _START[0, 0], _START[-1, 0]))
     start = np.array([np.interp(margin, _START[:, 0], _START[:, k]) for k in (1, 2)])
@@ -127,15 +164,17 @@ def _one_step(low: float, high: float) -> float:
     return float(np.exp(best.fun))
 
 
+CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)
+"""Largest logit of q₀, and range of log m(1 - q₀), that are tried: S and E round to nothing beyond."""
 _SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
 
 
-def _load(stretch: float, q0: float, low: float, high: float) -> float:
-    # -S/E at m(1 - q₀) = stretch
-    m = stretch / (1 - q0)
-    d, width = 1 + stretch, np.sqrt(1 - q0)
+def _load(stretch: float, rest: float, low: float, high: float) -> float:
+    # -S/E at m(1 - q₀) = stretch and 1 - q₀ = rest
+    m, q0 = stretch / rest, 1 - rest
+    d, width = 1 + stretch, np.sqrt(rest)
     entropy = np.log(d) / 2 + m * q0 / (2 * d)
-    z, weight = _gaussian(q0, low, high)
+    z, weight = _gaussian(rest, low, high)
     field = np.sqrt(q0) * z
     terms = [_log_interval((low - field) / width, (high - field) / width)]
     for distance in (low - field, field - high):
@@ -150,12 +189,13 @@ def _load(stretch: float, q0: float, low: float, high: float) -> float:
     return -entropy / float(weight @ log_sum)
 
 
-def _gaussian(q0: float, low: float, high: float) -> tuple[Array, Array]:
+def _gaussian(rest: float, low: float, high: float) -> tuple[Array, Array]:
+    q0 = 1 - rest
     if q0 == 0:
         return np.zeros(1), np.ones(1)
     finite = tuple(edge for edge in (low, high) if np.isfinite(edge))
     reach = np.sqrt(q0) * (TAIL + max(map(abs, finite)))
-    fine, cap = np.array([np.sqrt(1 - q0)]), np.array([min(2 * np.sqrt(q0), 1.0)])
+    fine, cap = np.array([np.sqrt(rest)]), np.array([min(2 * np.sqrt(q0), 1.0)])
     field, step = around(Layout(np.array([-reach]), np.array([reach]), finite, fine, cap, 0.5))
     z = field[0] / np.sqrt(q0)
     return z, step[0] / np.sqrt(q0) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)

@@ -40,6 +40,8 @@ NARROW = 0.02
 """Largest r/(1 - r) at which the reference field counts as narrow."""
 STEPS = (0.45, 0.3, 0.2, 0.13, 0.09)
 """Steps of ω₀ that are tried, in units of min(√r, √(1 - r))."""
+SHARP = 0.1
+"""Half width below which a maximum of the weight gets panels of its own."""
 BLOCK = 1 << 18
 """Gaussian weights formed at a time."""
 
@@ -55,7 +57,10 @@ class Averages(NamedTuple):
 
 
 class Kinks(NamedTuple):
-    """Breakpoints counted from zero field, ascending, and whether left and right of each is forbidden."""
+    """Breakpoints counted from zero field, ascending, and whether left and right of each is forbidden.
+
+    A maximum of the weight that is narrow, as at low temperatures, is one of them: the cavity field gathers there.
+    """
 
     at: tuple[float, ...]
     forbidden: tuple[tuple[bool, bool], ...]
@@ -67,10 +72,31 @@ def kinks(target: Target) -> Kinks:
     >>> kinks(Target(potential="band(1.5)"))
     Kinks(at=(-1.5, 1.5), forbidden=((True, False), (False, True)))
     """
-    points = np.array(sorted(set(target.potential.breakpoints)) or [0.0]) + target.margin
+    given = sorted(set(target.potential.breakpoints)) or [0.0]
+    points = np.array(sorted({*given, *_sharp_maxima(target, given)})) + target.margin
     middle = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
     void = [bool(v) for v in np.isneginf(target.log_weight(middle))]
     return Kinks(tuple(float(p) for p in points), tuple(pairwise(void)))
+
+
+def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
+    # maxima of the weight between breakpoints that are narrower than SHARP, counted from the margin
+    if target.beta < 1 / SHARP:
+        return []
+    centred = target.replace(margin=0.0)
+    s = np.linspace(breakpoints[0] - 10, breakpoints[-1] + 10, 801)
+    weight = centred.log_weight(s)
+    tops = 1 + np.flatnonzero((weight[1:-1] > weight[:-2]) & (weight[1:-1] >= weight[2:]))
+    found = []
+    for top in tops.tolist():
+        at, width = float(s[top]), float(s[1] - s[0])
+        while width > 1e-9:
+            near = at + width * np.linspace(-1, 1, 9)
+            at, width = float(near[np.argmax(centred.log_weight(near))]), width / 4
+        fall = float(centred.log_weight(at)) - centred.log_weight(np.array([at - SHARP, at + SHARP]))
+        if (fall > 0.5).all() and np.abs(np.array(breakpoints) - at).min() > 1e-6:
+            found.append(at)
+    return found
 
 
 def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Array, Array]:

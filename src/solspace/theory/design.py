@@ -68,7 +68,9 @@ class Design:
         """What the result is, and what it is not."""
         notes = []
         if self.entropy < 0:
-            notes.append("Its entropy there is negative: the equations go on past the end of solutions.")
+            notes.append(
+                "Its entropy there is negative: the equations go on past the end of the measure's typical samples."
+            )
         if self.replicon >= 1:
             notes.append("The replica-symmetric solution is unstable there.")
         return " ".join(

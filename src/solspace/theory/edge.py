@@ -27,6 +27,7 @@ from solspace.theory.cavity import kinks
 from solspace.theory.reference import Equilibrium
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.walls import Wall, divergence, log_weight_at, walls
+from solspace.theory.weights import weights_of
 
 HARD_JUMP = 0.903197285568626
 """J = ∫ φ(x)²/Φ(x) dx."""
@@ -63,12 +64,21 @@ class Edge:
 
 def maximum_at_one(equilibrium: Equilibrium) -> bool:
     """Return whether φ_t rises towards q = 1, at every t."""
-    growth = equilibrium.target.prior.conjugate_growth
-    gamma, logarithmic = divergence(equilibrium.target)
-    if logarithmic and growth == 0:
-        # α E_q[g²] = α p log(1/ε)/2 against q̂ = 2 log(1/ε)
-        return bool(equilibrium.alpha * _logarithmic_rate(equilibrium) > 4)
-    return bool(gamma > growth)
+    limit = instability_at_one(equilibrium)
+    if limit is not None:
+        return limit > 1
+    return bool(divergence(equilibrium.target)[0] > weights_of(equilibrium.target.prior).conjugate_growth)
+
+
+def instability_at_one(equilibrium: Equilibrium) -> float | None:
+    """Return λ as q → 1 where it is neither 0 nor infinite: ±1 weights, and a divergence like a logarithm.
+
+    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε); λ is the ratio of their slopes, and comes close to it
+    only like 1/log(1/ε).
+    """
+    if not weights_of(equilibrium.target.prior).discrete or not divergence(equilibrium.target)[1]:
+        return None
+    return float(equilibrium.alpha * _logarithmic_rate(equilibrium) / 4)
 
 
 def edge(equilibrium: Equilibrium) -> Edge:
@@ -95,7 +105,7 @@ def edge(equilibrium: Equilibrium) -> Edge:
         limit = _limit(equilibrium)
     top = maximum_at_one(equilibrium)
     words = _words(equilibrium, gamma, logarithmic, constant, limit, top)
-    return Edge(top, gamma, constant, limit, logarithmic, target.prior.conjugate_growth, words)
+    return Edge(top, gamma, constant, limit, logarithmic, weights_of(target.prior).conjugate_growth, words)
 
 
 def _density_at(law: StabilityLaw, wall: Wall) -> float:
@@ -173,7 +183,7 @@ def _limit(equilibrium: Equilibrium) -> float:
 def _words(
     equilibrium: Equilibrium, gamma: float, logarithmic: bool, constant: float | None, limit: float | None, top: bool
 ) -> str:
-    growth = equilibrium.target.prior.conjugate_growth
+    growth = weights_of(equilibrium.target.prior).conjugate_growth
     own = f"(1-q)^-{growth:g}" if growth else "2 log 1/(1-q)"
     if logarithmic:
         energy = f"dG_E/dq = {constant:.6g} log 1/(1-q)"

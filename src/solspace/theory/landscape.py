@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
-from solspace.numerics.roots import Index, bracketed_newton
-from solspace.theory.edge import maximum_at_one
+from solspace.numerics.roots import Index, Roots, bracketed_newton
+from solspace.numerics.status import Status
+from solspace.theory.edge import instability_at_one, maximum_at_one
 from solspace.theory.localization import Localization, Points
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.walls import smallest_scale
@@ -33,19 +34,30 @@ DENSE = 128
 """Points in a panel at which its polynomial is read."""
 EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
 """Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
+LATE = 20.0
+"""Depth from which λ can be trusted to be on its way to a limit that it may first have passed."""
 DEEPEST = 300.0
 """Depth beyond which no root is looked for: q = 1 to 130 digits."""
+
+
+ROUNDING = 1e-12
+"""Times that F cannot tell from zero."""
 
 
 class Window(NamedTuple):
     """Times between which φ_t has a lower and an upper maximum, and the time at which they are equally high.
 
-    `low` is -inf where the upper maximum, at q = 1, exists at every time.
+    `low` is -inf where the upper maximum, at q = 1, exists at every time. A time within the rounding of F is 0.
     """
 
     low: float
     maxwell: float
     high: float
+
+    @classmethod
+    def of(cls, *times: float) -> Window:
+        """Return the window with times within rounding of zero made zero."""
+        return cls(*(0.0 if abs(time) < ROUNDING else float(time) for time in times))
 
 
 @dataclass(frozen=True)
@@ -59,11 +71,13 @@ class Branch:
 
 
 class Landscape:
-    """Turning points, branches and windows of one curve F."""
+    """Turning points, branches and windows of one curve F; `status` tells how the searches for roots on it ended."""
 
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
+        self.status = Status.CONVERGED
         self.falls = maximum_at_one(curve.equilibrium)
+        self._limit = instability_at_one(curve.equilibrium)
         self._follow()
 
     def _follow(self) -> None:
@@ -79,14 +93,23 @@ class Landscape:
                 self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * chebyshev_points(NODES)).ravel())
             )
             end = parts[-1].instability[-3:]
-            falling, rising = end[2] < end[1] < end[0], end[2] > end[1] > end[0]
-            settled = (rising and end[2] > 2) if self.falls else (falling and end[2] < 0.5)
-            if (settled and edges[-1] >= least) or len(edges) + 2 > len(EDGES):
+            if (edges[-1] >= max(least, LATE * (self._limit is not None)) and self._settled(end)) or (
+                len(edges) + 2 > len(EDGES)
+            ):
                 break
         # still falling where the curve is given up: the maximum beyond is at q = 1 to all digits
         self.falls = self.falls or bool(end[2] > 1)
         self.edges = edges
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
+
+    def _settled(self, end: Array) -> bool:
+        # whether λ at the last three depths is on its way to what it is at q = 1, and 1 not in between
+        if self._limit is not None:
+            left = end - self._limit
+            return bool(left[0] > left[1] > left[2] and abs(left[2]) < abs(self._limit - 1) / 2)
+        if self.falls:
+            return bool(end[2] > end[1] > end[0] and end[2] > 2)
+        return bool(end[2] < end[1] < end[0] and end[2] < 0.5)
 
     @cached_property
     def _dense(self) -> tuple[Array, Points]:
@@ -178,7 +201,11 @@ class Landscape:
             _, variance = self.curve.distances(depth)
             return points.time - times[index], points.slope * variance
 
-        return bracketed_newton(mismatch, low, high, guess).x
+        return self._found(bracketed_newton(mismatch, low, high, guess))
+
+    def _found(self, roots: Roots) -> Array:
+        self.status = self.status.then(roots.status)
+        return roots.x
 
     def _knots(self, branch: Branch) -> tuple[Array, Array]:
         depth, dense = self._dense
@@ -191,17 +218,30 @@ class Landscape:
     def _bracket(self, branch: Branch, time: float) -> tuple[float, float, float]:
         knots, values = self._knots(branch)
         if time > values[-1]:
-            low, stop = float(knots[-1]), float(knots[-1])
-            while stop < DEEPEST:
-                low, stop = stop, min(1.3 * stop + 2, stop + 40, DEEPEST)
-                if self.curve.at_depth([stop]).time[0] > time:
-                    return low, stop, (low + stop) / 2
-            return stop, stop, stop
+            return self._bracket_beyond(time)
         slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
         guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
         # the knots are interpolated: leave room for the root on either side
         first, last = max(slot - 1, 0), min(slot + 2, len(knots) - 1)
         return float(knots[first]), float(knots[last]), guess
+
+    def _bracket_beyond(self, time: float) -> tuple[float, float, float]:
+        # past the panels F only rises: depths are tried in strides, once for all the times that are asked for
+        steps = self._beyond
+        while steps[-1][1] <= time and steps[-1][0] < DEEPEST:
+            stop = steps[-1][0]
+            stop = min(1.3 * stop + 2, stop + 40, DEEPEST)
+            steps.append((stop, float(self.curve.at_depth([stop]).time[0])))
+        after = next((k for k, (_, value) in enumerate(steps) if value > time), None)
+        if after is None:
+            return DEEPEST, DEEPEST, DEEPEST
+        low, high = steps[max(after - 1, 0)][0], steps[after][0]
+        return low, high, (low + high) / 2
+
+    @cached_property
+    def _beyond(self) -> list[tuple[float, float]]:
+        depth, dense = self._dense
+        return [(float(depth[-1]), float(dense.time[-1]))]
 
     def maxima(self, time: float) -> tuple[Array, Array]:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
@@ -229,10 +269,10 @@ class Landscape:
         """Pairs of neighbouring maxima: the times at which both exist, and at which they are equally high."""
         found = []
         for lower, upper in zip(self.branches, self.branches[1:]):
-            found.append(Window(upper.low, self._maxwell(lower, upper), lower.high))
+            found.append(Window.of(upper.low, self._maxwell(lower, upper), lower.high))
         if self.falls and self.branches:
             last = self.branches[-1]
-            found.append(Window(-np.inf, self._maxwell(last, None), last.high))
+            found.append(Window.of(-np.inf, self._maxwell(last, None), last.high))
         return found
 
     def _maxwell(self, lower: Branch, upper: Branch | None) -> float:
@@ -254,7 +294,7 @@ class Landscape:
             if advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
                 return -np.inf
             guess = first
-        return float(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13).x[0])
+        return float(self._found(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13))[0])
 
     def _guess_maxwell(self, lower: Branch, upper: Branch | None, first: float, last: float) -> float:
         # the same on the interpolated curve; -inf where the upper maximum is the higher one from the first time on

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.numerics.quadrature import legendre
-from solspace.numerics.status import Status
 from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 TOLERANCE = 1e-12
@@ -52,20 +52,18 @@ class Localization:
         self.equilibrium = equilibrium
         target, overlap, variance = equilibrium.target, equilibrium.overlap, equilibrium.variance
         self._fields = [CavityField(target, overlap, variance, level) for level in range(LEVELS)]
-        self._locate = target.prior.localized(equilibrium.conjugate)
+        self._locate = weights_of(target.prior).localized(equilibrium.conjugate)
         self.accuracy = 0.0
-
-    @property
-    def status(self) -> Status:
-        """Whether all integrals so far were accurate."""
-        return Status.CONVERGED if self.accuracy < 1e-8 else Status.INACCURATE
 
     def at_overlap(self, q: ArrayLike) -> Points:
         """Return the curve at overlaps r <= q < 1, arrays (k,)."""
         q = np.atleast_1d(np.asarray(q, dtype=float))
-        variance = 1 - q
-        # 1 - r - (1 - q) loses nothing when q is near 1, q - r nothing when it is near r
-        return self.at(np.maximum(q - self.equilibrium.overlap, 0.0), variance)
+        whole = self.equilibrium.variance
+        gap, variance = np.maximum(q - self.equilibrium.overlap, 0.0), 1 - q
+        # the smaller of the two distances as it is, the other so that both add up to 1 - r: exponents of size
+        # 1/(1 - r) would show what is missing
+        near = gap < variance
+        return self.at(np.where(near, gap, whole - variance), np.where(near, whole - gap, variance))
 
     def at_depth(self, depth: ArrayLike) -> Points:
         """Return the curve at y = log((1-r)/(1-q)) >= 0: the logarithmic depth at which F is a smooth curve."""
@@ -100,12 +98,15 @@ class Localization:
         result = self._fields[0].averages(gap, variance)
         # exponents of size 1/(1 - r) are summed: their rounding is an error that no grid removes
         tolerance = TOLERANCE + 1e-14 / self.equilibrium.variance
+        error = np.abs(result.norm - 1)
+        poor = np.flatnonzero(~(error < tolerance))
         for field in self._fields[1:]:
-            poor = np.flatnonzero(~(np.abs(result.norm - 1) < tolerance))
             if len(poor) == 0:
                 break
             for column, finer in zip(result, field.averages(gap[poor], variance[poor])):
                 column[poor] = finer
-        error = np.abs(result.norm - 1)
+            before, error = error, np.abs(result.norm - 1)
+            # what halving the panels did not help, halving them again will not
+            poor = poor[~(error[poor] < tolerance) & ~(error[poor] > before[poor] / 4)]
         self.accuracy = max(self.accuracy, float(np.max(error, initial=0.0)) if np.isfinite(error).all() else np.inf)
         return result.log_z, result.increment, result.dg2

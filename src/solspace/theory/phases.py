@@ -8,14 +8,17 @@ exact at each load, and a window narrower than the grid of times is in `spinodal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.system.progress import progress as progress_bar
+from solspace.theory import words
+from solspace.theory.landscape import Window
 from solspace.theory.prediction import Prediction, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 
@@ -35,8 +38,10 @@ class PhaseDiagram:
         (alphas,) times: from `spinodal_low` on φ_t has an upper maximum, from `maxwell` on it is the higher
         one, and at `spinodal_high` the lower one ends. NaN at loads without a window; -inf (or negative) where
         it is so already at t = 0.
-    samplable, stable, satisfiable
+    samplable, stable, populated, satisfiable
         (alphas,) flags of the prediction at each load.
+    entropy
+        (alphas,) entropy of the measure; NaN where the equations have no solution.
     notes
         Sentences on what was met on the way: loads without a solution, accuracy.
 
@@ -56,11 +61,13 @@ class PhaseDiagram:
     spinodal_high: Array
     samplable: NDArray[np.bool_]
     stable: NDArray[np.bool_]
+    populated: NDArray[np.bool_]
     satisfiable: NDArray[np.bool_]
+    entropy: Array
     notes: tuple[str, ...] = field(default=())
 
     LINES: ClassVar = ("spinodal_low", "maxwell", "spinodal_high")
-    FLAGS: ClassVar = ("samplable", "stable", "satisfiable")
+    FLAGS: ClassVar = ("samplable", "stable", "populated", "satisfiable")
 
     @property
     def codes(self) -> NDArray[np.int8]:
@@ -79,20 +86,23 @@ class PhaseDiagram:
             "regimes": self.regimes.tolist(),
             **lines,
             **flags,
+            "entropy": _plain(self.entropy),
             "notes": list(self.notes),
         }
 
     def __repr__(self) -> str:
         head = f"t–alpha diagram of {self.target}: {len(self.times)} times x {len(self.alphas)} loads"
-        rows = [f"  {'alpha':>10} {'spinodal':>12} {'Maxwell':>12} {'spinodal':>12}  sampling"]
+        rows = [f"  {'alpha':>10} {'low spinodal':>13} {'Maxwell':>13} {'high spinodal':>13}  sampling"]
         for k in _few(len(self.alphas)):
             line = (self.spinodal_low[k], self.maxwell[k], self.spinodal_high[k])
-            cells = " ".join(f"{'-' if np.isnan(x) else f'{x:.6g}':>12}" for x in line)
+            cells = " ".join(f"{'-' if np.isnan(x) else f'{x:.6g}':>13}" for x in line)
             rows.append(f"  {self.alphas[k]:>10.6g} {cells}  {_verdict(self, k)}")
         return "\n".join([head, *rows, *(f"  {note}" for note in self.notes)])
 
 
-def phase_diagram(target: Target, alphas: ArrayLike, times: ArrayLike, progress: bool | None = None) -> PhaseDiagram:
+def phase_diagram(
+    target: Target, alphas: ArrayLike, times: ArrayLike | None = None, progress: bool | None = None
+) -> PhaseDiagram:
     """Return the regimes of localization at each of `times` and `alphas`, and the exact spinodal and Maxwell lines.
 
     Parameters
@@ -100,7 +110,7 @@ def phase_diagram(target: Target, alphas: ArrayLike, times: ArrayLike, progress:
     target
         What is sampled.
     alphas, times
-        Loads > 0 and times >= 0, one-dimensional.
+        Loads > 0 and times >= 0, one-dimensional. None: 51 times, from 0 to a little after the last high spinodal.
     progress
         Whether to show a progress bar; None: when standard error is a terminal.
 
@@ -108,43 +118,64 @@ def phase_diagram(target: Target, alphas: ArrayLike, times: ArrayLike, progress:
     >>> found.regimes.T.tolist()
     [['green', 'green', 'green'], ['green', 'yellow', 'red']]
     """
-    loads, grid = _axis("alphas", alphas), _axis("times", times)
-    if np.any(loads <= 0) or np.any(grid < 0):
+    loads, grid = _axis("alphas", alphas), None if times is None else _axis("times", times)
+    if np.any(loads <= 0) or (grid is not None and np.any(grid < 0)):
         raise ValueError("alphas must be positive and times at least 0.")
-    regimes = np.full((len(grid), len(loads)), "none", dtype="U6")
-    lines = np.full((3, len(loads)), np.nan)
-    flags = np.zeros((3, len(loads)), bool)
+    columns: list[Column] = []
     notes: list[str] = []
     with progress_bar(len(loads), "t-alpha diagram", progress) as bar:
-        for k, alpha in enumerate(loads):
-            try:
-                column = predict(target, alpha)
-            except ValueError as error:
-                notes.append(str(error))
-            else:
-                regimes[:, k], lines[:, k] = _column(column, grid)
-                flags[:, k] = column.samplable, column.stable, column.satisfiable
-                if not column.status.ok:
-                    notes.append(f"alpha = {alpha:g}: accuracy {column.accuracy:.1g}, {column.status}")
+        for alpha in loads:
+            columns.append(_column(target, float(alpha), notes))
             bar.advance(note=f"alpha = {alpha:.4g}")
+    lines = np.array([_line(column.windows) for column in columns]).T
+    if grid is None:
+        last = lines[2][np.isfinite(lines[2])]
+        grid = np.linspace(0, 1.25 * last.max() if len(last) else 2.0, 51)
+    regimes = np.array([_regimes(column, grid) for column in columns], dtype="U6").T
+    flags = np.array([column.flags for column in columns]).T
     parts: dict[str, Any] = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
-    return PhaseDiagram(target, loads, grid, regimes, **parts, notes=tuple(notes))
+    entropy = np.array([column.entropy for column in columns])
+    return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes))
 
 
-def _column(prediction: Prediction, times: Array) -> tuple[NDArray[np.str_], Array]:
-    windows = prediction.windows
-    if len(windows) > 1:  # three maxima or more: compare them at every time
-        last = max(windows, key=lambda w: w.high)
-        return prediction.regime(times), np.array(last)
+class Column(NamedTuple):
+    """What a diagram needs of one load; `prediction` is None where the equations have no solution."""
+
+    prediction: Prediction | None
+    windows: Sequence[Window]
+    flags: tuple[bool, ...]
+    entropy: float
+
+
+def _column(target: Target, alpha: float, notes: list[str]) -> Column:
+    try:
+        p = predict(target, alpha)
+    except ValueError as error:
+        notes.append(str(error))
+        return Column(None, (), (False,) * len(PhaseDiagram.FLAGS), np.nan)
+    column = Column(p, p.windows, tuple(bool(getattr(p, name)) for name in PhaseDiagram.FLAGS), p.entropy)
+    if not p.status.ok:
+        notes.append(f"alpha = {alpha:g}: {words.doubt(p)}")
+    return column
+
+
+def _line(windows: Sequence[Window]) -> Window:
+    # the window that ends last
+    return max(windows, key=lambda window: window.high, default=Window(np.nan, np.nan, np.nan))
+
+
+def _regimes(column: Column, times: Array) -> list[str]:
+    if column.prediction is None:
+        return ["none"] * len(times)
+    if len(column.windows) > 1:  # three maxima or more: compare them at every time
+        return list(column.prediction.regime(times))
     names = np.full(len(times), "green", dtype="U6")
-    line = np.full(3, np.nan)
-    for window in windows:
-        line = np.array(window)
+    for window in column.windows:
         inside = (times >= window.low) & (times <= window.high)
         names[inside] = np.where(times[inside] <= window.maxwell, "yellow", "red")
-    if not prediction.stable:
+    if not column.prediction.stable:
         names[times == 0] = "red"
-    return names, line
+    return names.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +191,23 @@ class SamplingMap:
     dat: Array
     dynamical: Array
     condensation: Array
+    zero_entropy: Array
     capacity: Array
     capacity_rs: Array
     capacity_1rsb: Array
     asl_by: tuple[str | None, ...]
     tricritical: float | None
 
-    LINES: ClassVar = ("asl", "dat", "dynamical", "condensation", "capacity", "capacity_rs", "capacity_1rsb")
+    LINES: ClassVar = (
+        "asl",
+        "dat",
+        "dynamical",
+        "condensation",
+        "zero_entropy",
+        "capacity",
+        "capacity_rs",
+        "capacity_1rsb",
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map as plain values; None where there is no threshold."""
@@ -231,7 +272,8 @@ def _few(count: int) -> list[int]:
 def _verdict(diagram: PhaseDiagram, k: int) -> str:
     if (diagram.regimes[:, k] == "none").all():
         return "no solution"
-    words = ["samplable" if diagram.samplable[k] else "not samplable"]
-    words += [] if diagram.stable[k] else ["RS unstable"]
-    words += [] if diagram.satisfiable[k] else ["past capacity"]
-    return ", ".join(words)
+    said = ["samplable" if diagram.samplable[k] else "not samplable"]
+    said += [] if diagram.stable[k] else ["RS unstable"]
+    said += [] if diagram.populated[k] else ["entropy < 0"]
+    said += [] if diagram.satisfiable[k] else ["past capacity"]
+    return ", ".join(said)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.status import Status
+from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory import words
 from solspace.theory.edge import Edge
@@ -21,6 +22,7 @@ from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization, Points
 from solspace.theory.reference import Equilibrium, solve
 from solspace.theory.stability import StabilityLaw
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -80,15 +82,25 @@ class Prediction:
         """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
         return self.free_entropy - self.alpha * self._stability.log_weight
 
+    @property
+    def populated(self) -> bool:
+        """True where the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
+        return not weights_of(self.target.prior).discrete or self.entropy >= 0
+
     @cached_property
     def satisfiable(self) -> bool:
-        """True where typical weights exist: entropy >= 0 for discrete weights, load below capacity on the sphere."""
-        if self.target.prior.conjugate_growth == 0:
-            return self.entropy >= 0
-        from solspace.theory.capacity import capacity
+        """True where the constraints have solutions, typically: load below their capacity, whatever the potential.
 
-        limit = capacity(self.target)
+        Nothing is said of this measure's own samples, which end where its `entropy` becomes negative (`populated`), nor
+        of soft measures, which go on past capacity with samples that miss constraints.
+        """
+        limit = self.capacity
         return limit is None or self.alpha < limit
+
+    @property
+    def capacity(self) -> float | None:
+        """The load at which the constraints stop having solutions, None where they never do."""
+        return _capacity.capacity(self.target)
 
     # -- stabilities ------------------------------------------------------------------------------------------------
 
@@ -103,6 +115,11 @@ class Prediction:
     def stability_cdf(self, s: ArrayLike) -> Any:
         """Return the share of stabilities below `s`, of the shape of `s`."""
         return self._stability.cdf(_finite("s", s))[()]
+
+    @property
+    def stability_range(self) -> tuple[float, float]:
+        """The stabilities between which P(s) is seen: the ends of its support, or where it has all but vanished."""
+        return self._stability.extent
 
     @property
     def mean_stability(self) -> float:
@@ -131,7 +148,7 @@ class Prediction:
     def free_entropy_at(self, q: ArrayLike, t: ArrayLike) -> Any:
         """Return φ_t(q) for overlaps `q` in [r, 1] and times `t` >= 0, broadcast against each other."""
         t = _times(t)
-        top = self._landscape.top if self.target.prior.conjugate_growth == 0 else -np.inf
+        top = self._landscape.top if weights_of(self.target.prior).discrete else -np.inf
         at_zero = self._on_curve(q, lambda points, q: points.free_entropy, top)
         return (at_zero + t * np.asarray(q, dtype=float) / 2)[()]
 
@@ -179,8 +196,10 @@ class Prediction:
 
     @property
     def status(self) -> Status:
-        """Whether the integrals used so far are accurate."""
-        return Status.CONVERGED if self.accuracy < 1e-8 else Status.INACCURATE
+        """Whether the equations solved so far were solved to the end, and the integrals used are accurate."""
+        landscape = self.__dict__.get("_landscape")
+        roots = Status.CONVERGED if landscape is None else landscape.status
+        return self._equilibrium.status.then(roots).then(Status.of_error(self.accuracy))
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -199,9 +218,18 @@ class Prediction:
         result = np.full(flat.shape, at_one, dtype=float)
         below = flat < 1
         if below.any():
-            points: Points = self._curve.at_overlap(np.maximum(flat[below], self.overlap))
-            result[below] = column(points, flat[below])
+            result[below] = column(self._points_at(np.maximum(flat[below], self.overlap)), flat[below])
         return result.reshape(given.shape)[()]
+
+    def _points_at(self, q: Array) -> Points:
+        # F, λ and φ come together, and are often asked for at the same overlaps: the last ones are kept
+        kept, points = self.__dict__.get("_last_points", (None, None))
+        if kept is not None and np.array_equal(kept, q):
+            return points
+        points = self._curve.at_overlap(q)
+        if len(q) > 1:
+            self.__dict__["_last_points"] = q, points
+        return points
 
     def _depths(self, times: Array, start: str) -> Array:
         result = np.full(len(times), np.inf)
@@ -247,6 +275,8 @@ class Prediction:
             "mean_stability": self.mean_stability,
             "stable": self.stable,
             "satisfiable": self.satisfiable,
+            "populated": self.populated,
+            "capacity": self.capacity,
             "samplable": self.samplable,
             "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
             "status": str(self.status),
@@ -265,8 +295,8 @@ def predict(target: Target, alpha: float) -> Prediction:
     """Return the replica-symmetric prediction for `target` at load `alpha`.
 
     Raises ValueError where the equations have no solution, past the capacity; where the solution exists but is
-    unstable or its entropy negative, the prediction computes and says so (`stable`, `satisfiable`,
-    `summary()`).
+    unstable, its entropy negative or the load past capacity, the prediction computes and says so (`stable`,
+    `populated`, `satisfiable`, `summary()`).
 
     >>> p = predict(Target("spherical", "uniform", margin=-2.5), alpha=278)
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.measure import Target
+from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.roots import Index, bracketed_newton
 from solspace.numerics.status import Status
 from solspace.theory.cavity import reference_averages
+from solspace.theory.weights import weights_of
 
 Array = NDArray[np.floating[Any]]
 LARGEST = 1e17
@@ -28,6 +30,8 @@ STRIDE = 2.5
 """Factor between the conjugates tried on the way up; four of them are tried at a time."""
 ACCURACY = 1e-11
 LEVELS = 3
+COLDEST = 1e-4
+"""Lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +59,40 @@ def solve(target: Target, alpha: float) -> Equilibrium:
     """
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha must be a positive, finite number; got {alpha!r}.")
-    conjugate = 0.0 if symmetric(target) else _conjugate(target, alpha, 0)
+    check(target)
+    conjugate, root = (0.0, Status.CONVERGED) if symmetric(target) else _conjugate(target, alpha, 0)
     for level in range(LEVELS):
         error = _error(target, conjugate, level)
         if error < ACCURACY:
             break
         if conjugate > 0 and level + 1 < LEVELS:
-            conjugate = _conjugate(target, alpha, level + 1)
-    return equilibrium(target, conjugate, alpha, level, error)
+            conjugate, root = _conjugate(target, alpha, level + 1)
+    return equilibrium(target, conjugate, alpha, level, error, root)
+
+
+def check(target: Target) -> None:
+    """Raise ValueError where theory cannot follow: it stops at T = 1e-4, unless the potential does not feel T."""
+    flat = isinstance(target.potential, (Uniform, Band))
+    if target.temperature < COLDEST and not flat:
+        raise ValueError(
+            f"temperature must be at least {COLDEST:g} for replica theory; got {target.temperature:g}. Overlaps have "
+            "reached their limit T → 0 there, but for terms of the order of T."
+        )
 
 
 def equilibrium(
-    target: Target, conjugate: float, alpha: float | None = None, level: int = 0, accuracy: float = 0.0
+    target: Target,
+    conjugate: float,
+    alpha: float | None = None,
+    level: int = 0,
+    accuracy: float = 0.0,
+    root: Status = Status.CONVERGED,
 ) -> Equilibrium:
-    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
-    weights = target.prior.reference([conjugate])
+    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given.
+
+    `accuracy` and `root` say how well the conjugate is known: the error of the integrals, and how its search ended.
+    """
+    weights = weights_of(target.prior).reference([conjugate])
     log_z, g2, dg2, _ = (float(a[0]) for a in reference_averages(target, weights.overlap, weights.variance, level))
     load = conjugate / g2 if alpha is None else float(alpha)
     norm = None if weights.norm_conjugate is None else float(weights.norm_conjugate[0])
@@ -83,7 +106,7 @@ def equilibrium(
         float(weights.entropy[0]) + load * log_z,
         load * dg2 * float(weights.susceptibility[0]),
         accuracy,
-        Status.CONVERGED if accuracy < 1e-8 else Status.INACCURATE,
+        root.then(Status.of_error(accuracy)),
         level,
     )
 
@@ -100,13 +123,13 @@ def loads(target: Target, conjugate: Array, level: int = 0) -> Array:
     >>> loads(Target("spherical", "uniform"), np.array([3.4036435455])).round(9)
     array([1.])
     """
-    weights = target.prior.reference(conjugate)
+    weights = weights_of(target.prior).reference(conjugate)
     g2 = reference_averages(target, weights.overlap, weights.variance, level)[1]
     with np.errstate(divide="ignore"):
         return conjugate / g2
 
 
-def _conjugate(target: Target, alpha: float, level: int) -> float:
+def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]:
     # α E g² grows with the overlap, so its value without any is a lower bound: climb from there
     low = alpha * float(target.channel(0.0, 1.0)[1]) ** 2
     highest = 0.0
@@ -127,13 +150,13 @@ def _conjugate(target: Target, alpha: float, level: int) -> float:
 
     def mismatch(x: Array, index: Index) -> tuple[Array, Array]:
         conjugate = np.exp(x)
-        weights = target.prior.reference(conjugate)
+        weights = weights_of(target.prior).reference(conjugate)
         _, g2, _, slope = reference_averages(target, weights.overlap, weights.variance, level)
         return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
 
     start = np.log(high) - np.log(reached[above[0]] / alpha) / 2
     found = bracketed_newton(mismatch, [np.log(low) - 1e-9], [np.log(high)], [start])
-    return float(np.exp(found.x[0]))
+    return float(np.exp(found.x[0])), found.status
 
 
 def sufficient_level(target: Target, conjugate: float) -> int:
@@ -143,6 +166,6 @@ def sufficient_level(target: Target, conjugate: float) -> int:
 
 def _error(target: Target, conjugate: float, level: int) -> float:
     # how much the integrals move when every panel is halved
-    weights = target.prior.reference([conjugate])
+    weights = weights_of(target.prior).reference([conjugate])
     coarse, fine = (reference_averages(target, weights.overlap, weights.variance, n) for n in (level, level + 1))
     return max(abs(float(c[0]) / float(f[0]) - 1) if f[0] else 0.0 for c, f in zip(coarse[:3], fine[:3]))

@@ -84,6 +84,19 @@ class StabilityLaw:
         return edges, s, w, self.density(s)
 
     @cached_property
+    def extent(self) -> tuple[float, float]:
+        """Stabilities between which P(s) is seen: ends of its support, or where it falls below a thousandth of its top.
+
+        >>> StabilityLaw(Target("binary", "band(1.0)"), 0.0, 1.0).extent
+        (-1.0, 1.0)
+        """
+        _, s, _, density = self._table
+        points = kinks(self.target)
+        seen = s[density > 1e-3 * density.max()]
+        low = points.at[0] if points.forbidden[0][0] else float(seen.min())
+        return low, points.at[-1] if points.forbidden[-1][1] else float(seen.max())
+
+    @cached_property
     def norm(self) -> float:
         """∫ P(s) ds: one, up to the error of the quadrature."""
         _, _, w, density = self._table

@@ -8,7 +8,8 @@ potential is even, r = 0 at every load and the branch is the load itself.
 * ASL: F stops rising somewhere, max_q λ(q) = 1: at a cusp inside, unless the dAT line comes first;
 * dynamical (d1RSB): at t = 0 a second maximum of φ_0 appears, min F = 0 beyond the first turning point;
 * condensation (static 1RSB): at t = 0 it is as high as the first;
-* capacity: zero entropy (±1 weights), vanishing volume (sphere).
+* zero entropy: the entropy of this measure of ±1 weights vanishes, and its typical samples end;
+* capacity: the constraints stop having solutions, whatever the potential (`capacity`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ from scipy.optimize import brentq
 
 from solspace.measure import Target
 from solspace.theory import capacity as _capacity
-from solspace.theory.branch import Branch
+from solspace.theory.branch import PRECISE, Branch
 from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium
 from solspace.theory.walls import divergence
-
-PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
+from solspace.theory.weights import weights_of
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,21 @@ class Thresholds:
     ----------
     asl
         Where sampling by localization stops; `asl_by` says why: "cusp", "dAT", "edge" (a maximum at q = 1 at
-        every load: 0) or "capacity" (it never stops before).
+        every load: 0), "zero_entropy" or "capacity" (it never stops before). None where it never stops.
     dat
         Where the replica-symmetric solution becomes unstable.
     dynamical, condensation
         Where, at t = 0, a second maximum appears, and becomes the higher one.
+    zero_entropy
+        Where the entropy of *this* measure vanishes: its typical samples end there, solutions need not. ±1 weights only.
     capacity
-        ±1 weights: zero entropy of the measure. Sphere: the one-step (1RSB) value, which equals Gardner's for
-        margins >= 0.
+        Where the constraints stop having solutions, whatever the potential and the temperature; soft potentials
+        have the constraints s >= κ. ±1 weights: zero entropy of the uniform measure on the solutions. Sphere: the
+        one-step (1RSB) value, which equals Gardner's for margins >= 0.
     capacity_rs, capacity_1rsb
         The sphere's two values: Gardner's, and with one step of replica symmetry breaking.
+    cusp_overlap, cusp_time
+        q and t at which the second maximum is born, where ASL stops by a cusp.
 
     >>> t = thresholds(Target("spherical", "uniform", margin=-2.5))
     >>> round(t.asl, 5), round(t.dat, 5), t.asl_by
@@ -60,9 +65,12 @@ class Thresholds:
     dat: float | None
     dynamical: float | None
     condensation: float | None
+    zero_entropy: float | None
     capacity: float | None
     capacity_rs: float | None = None
     capacity_1rsb: float | None = None
+    cusp_overlap: float | None = None
+    cusp_time: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the thresholds as plain values."""
@@ -78,7 +86,8 @@ class Thresholds:
             ("dAT", self.dat, "(RS unstable above)"),
             ("dynamical", self.dynamical, "(d1RSB)"),
             ("condensation", self.condensation, "(static 1RSB)"),
-            ("capacity", self.capacity, ""),
+            *([("zero entropy", self.zero_entropy, "(of this measure)")] if self.zero_entropy is not None else []),
+            ("capacity", self.capacity, "(of the constraints)"),
             *([("capacity, RS", self.capacity_rs, "(Gardner)")] if self.capacity_rs is not None else []),
             *([("capacity, 1RSB", self.capacity_1rsb, "")] if self.capacity_1rsb is not None else []),
         ]
@@ -89,30 +98,50 @@ class Thresholds:
 def thresholds(target: Target) -> Thresholds:
     """Return the loads of `target` at which sampling, stability or solutions end.
 
-    >>> round(thresholds(Target("binary", "uniform")).capacity, 9)
-    0.8330786
+    >>> found = thresholds(Target())
+    >>> round(found.zero_entropy, 7), round(found.capacity, 7)
+    (0.6832185, 0.8330786)
     """
     if not isinstance(target, Target):
         raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     branch = Branch(target)
     dat = _dat(branch)
-    capacity, rs, one = _capacities(branch)
-    if divergence(target)[0] > target.prior.conjugate_growth:
+    ends: dict[str, float | None] = {"zero_entropy": branch.zero_entropy, "capacity": _capacity.capacity(target)}
+    if not weights_of(target.prior).discrete:
+        ends |= {"capacity_rs": _capacity.gardner(target), "capacity_1rsb": _capacity.one_step(target)}
+    if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
         dat_load = None if dat is None else branch.load(dat)
-        return Thresholds(target, 0.0, "edge", dat_load, 0.0, capacity, capacity, rs, one)
+        return Thresholds(target, 0.0, "edge", dat_load, 0.0, branch.zero_entropy, **ends)
     cusp = _cusp(branch, branch.end if dat is None else dat)
     first = cusp if cusp is not None else dat
-    asl_by = "cusp" if cusp is not None else "dAT" if dat is not None else "capacity"
-    asl = branch.load(first) if first is not None else rs or capacity
+    asl_by, asl = _end_of_sampling(target, ends)
+    if first is not None:
+        asl_by, asl = "cusp" if cusp is not None else "dAT", branch.load(first)
     dynamical = condensation = None
     if cusp is not None:
+        ends |= dict(zip(("cusp_overlap", "cusp_time"), _birth(branch, cusp)))
         end = _before_end(branch, dat)
         dynamical = _crossing(lambda x: -branch.lowest(x), cusp, end)
         if dynamical is not None:
             condensation = _crossing(branch.advantage, dynamical, end)
     at = [None if x is None else branch.load(x) for x in (dat, dynamical, condensation)]
-    reason = asl_by if asl is not None else None
-    return Thresholds(target, asl, reason, at[0], at[1], at[2], capacity, rs, one)
+    return Thresholds(target, asl, asl_by, at[0], at[1], at[2], **ends)
+
+
+def _end_of_sampling(target: Target, ends: dict[str, float | None]) -> tuple[str | None, float | None]:
+    # where nothing stops localization before: with the typical samples, or the solutions; soft measures go on
+    if ends["zero_entropy"] is not None:
+        return "zero_entropy", ends["zero_entropy"]
+    if target.potential.hard and ends["capacity"] is not None:
+        return "capacity", ends.get("capacity_rs") or ends["capacity"]
+    return None, None
+
+
+def _birth(branch: Branch, cusp: float) -> tuple[float, float]:
+    # overlap and time at which λ touches 1
+    landscape = branch.landscape(cusp)
+    _, variance = landscape.curve.distances(landscape.peak[0])
+    return 1 - float(variance[0]), float(landscape.curve.at_depth([landscape.peak[0]]).time[0])
 
 
 def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
@@ -120,7 +149,7 @@ def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
 
     Where F rises at every load, the one at the end of the branch is returned.
     """
-    if divergence(target)[0] > target.prior.conjugate_growth:
+    if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
         return None
     branch = Branch(target)
     dat = _dat(branch)
@@ -210,22 +239,3 @@ def _crossing(function: Callable[[float], float], low: float, high: float) -> fl
             return float(brentq(function, start, x, **PRECISE))
         start = x
     return None
-
-
-def _capacities(branch: Branch) -> tuple[float | None, float | None, float | None]:
-    target = branch.target
-    if target.prior.conjugate_growth > 0:
-        rs, one = _capacity.gardner(target), _capacity.one_step(target)
-        return _capacity.capacity(target), rs, one
-    u, _, _ = branch.grid
-    if branch.even:
-        state = branch.equilibrium(0.0)  # α = 1: the entropy is linear in α
-        start = float(target.prior.reference([0.0]).entropy[0])
-        loss = start - branch.entropy(0.0)
-        return (start / loss if loss > 0 and state.alpha else None), None, None
-    low = float(u[0])
-    for x in u[::4].tolist():
-        if branch.entropy(x) < 0:
-            return branch.load(float(brentq(branch.entropy, low, x, **PRECISE))), None, None
-        low = x
-    return None, None, None
