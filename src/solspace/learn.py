@@ -28,10 +28,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from solspace.data.preprocess import PREPROCESSING, Preprocessing
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.registry import SAMPLERS
+from solspace.system.checks import optional, whole
 from solspace.system.names import unknown
 
 Array = NDArray[Any]
-SAMPLERS = ("tau", "asl", "temperature")
 
 
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
@@ -147,16 +148,12 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - votes, votes])
 
     def _check(self) -> None:
-        if self.sampler not in SAMPLERS:
-            raise unknown("sampler", self.sampler, SAMPLERS)
+        if self.sampler not in SAMPLERS or not SAMPLERS[self.sampler].any_patterns:
+            raise unknown("sampler", self.sampler, [name for name, one in SAMPLERS.items() if one.any_patterns])
         if self.preprocess not in PREPROCESSING:
             raise unknown("preprocess", self.preprocess, PREPROCESSING)
-        for name in ("n_solutions", "n_sweeps"):
-            value = getattr(self, name)
-            if name == "n_sweeps" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}.")
+        whole(1)("n_solutions", self.n_solutions)
+        optional(whole(1))("n_sweeps", self.n_sweeps)
 
     def _draw(self, rows: Array, signs: Array) -> Array:
         random = check_random_state(self.random_state)

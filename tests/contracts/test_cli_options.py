@@ -67,6 +67,7 @@ REFUSED = {
     ("reproduce", "--device cpu"): [[], ["--list"], ["mnist", *DRY], ["edge"]],
     ("sweep", "--status"): [DRY, EXPORT],
     ("sweep", "--export rows.csv"): [DRY],
+    ("sweep", "--verify"): [DRY, STATUS, EXPORT],
     ("sweep", "--executor serial"): [STATUS, EXPORT],
     ("sweep", "--scheduler tcp://127.0.0.1:1"): [[], SERIAL, STATUS, EXPORT],
     ("sweep", "--workers 2"): [SERIAL, CLUSTER, STATUS, EXPORT],

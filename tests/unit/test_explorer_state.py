@@ -84,7 +84,7 @@ def test_unknown_fields_of_a_url_are_ignored():
         ({"samples": 256, "n": 5000, "alpha": 4.0}, "at most 250"),
         ({"sampler": "tau", "prior": "spherical"}, "flips ±1 weights"),
         ({"sampler": "tau", "potential": "uniform"}, "choose log"),
-        ({"sampler": "sa", "potential": "uniform"}, ""),
+        ({"sampler": "temperature", "potential": "uniform"}, ""),
     ],
 )
 def test_runs_too_large_or_impossible_are_refused(changes, words):

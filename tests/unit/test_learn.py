@@ -154,8 +154,8 @@ def test_more_classes_through_scikit_learns_wrappers(wrapper: Any) -> None:
     [
         ({"sampler": "taw"}, "did you mean 'tau'"),
         ({"preprocess": "white"}, "unknown preprocess"),
-        ({"n_solutions": 0}, "n_solutions must be a positive integer"),
-        ({"n_sweeps": 2.5}, "n_sweeps must be a positive integer"),
+        ({"n_solutions": 0}, "n_solutions must be an integer of at least 1"),
+        ({"n_sweeps": 2.5}, "n_sweeps must be an integer of at least 1"),
         ({"temperature": -1}, "temperature"),
         ({"device": "tpu"}, "device"),
     ],

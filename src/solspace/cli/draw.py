@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from solspace.cli.app import say
+from solspace.info import AnnealingInfo, Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
+from solspace.samplers.registry import Sampler
 from solspace.samples import Samples
 
 if TYPE_CHECKING:
@@ -26,12 +28,8 @@ class Settings:
 
     samples: int
     seed: int
-    method: str
-    damping: str
-    precision: str
-    sweeps: int | None
-    solve: bool
-    device: str
+    options: dict[str, Any]
+    """Options of samplers; each takes those that are its own."""
     checkpoint: Path
     resume: bool
     quiet: bool
@@ -57,7 +55,7 @@ class Outcome:
 
 def _exact(problem: Perceptron, settings: Settings) -> Outcome:
     law = problem.enumerate()
-    info = {"sampler": "exact", "seed": settings.seed}
+    info = Info(sampler="exact", seed=str(settings.seed))
     drawn = Samples.of(problem, law.sample(settings.samples, rng=generator(settings.seed, 1)), info)
     overlaps, mass = law.overlap_distribution()
     overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
@@ -88,57 +86,31 @@ def _exact(problem: Perceptron, settings: Settings) -> Outcome:
     return Outcome(drawn, report, rows, ("", "samples", "exact"), "", picture)
 
 
-def _asl(problem: Perceptron, settings: Settings) -> Outcome:
-    from solspace.samplers.localization.localize import localize
-
-    prediction = _expectation(problem, settings, asl=True)
-    damping: Any = settings.damping if settings.damping == "auto" else _number("damping", settings.damping)
-    drawn = localize(
+def _sampled(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outcome:
+    localized = issubclass(sampler.info, LocalizationInfo)
+    before = _expectation(problem, settings, announced=True) if localized else None
+    drawn = sampler.draw(
         problem,
-        n_samples=settings.samples,
+        settings.samples,
         rng=child(seed_sequence(settings.seed), 1),
-        method=settings.method,
-        damping=damping,
-        precision=settings.precision,
-        device=settings.device,
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
         keep_checkpoint=True,
+        **{name: value for name, value in settings.options.items() if name in sampler.options},
     )
-    return _judged(problem, drawn, "asl", prediction)
+    final = problem.with_target(drawn.target)
+    solving = isinstance(drawn.info, AnnealingInfo) and drawn.info.mode == "solve"
+    prediction = before if localized else None if solving else _expectation(final, settings, announced=False)
+    return _judged(final, drawn, sampler.name, prediction)
 
 
-def _annealed(name: str, schedule: str) -> Callable[[Perceptron, Settings], Outcome]:
-    def run(problem: Perceptron, settings: Settings) -> Outcome:
-        from solspace.samplers.annealing.anneal import anneal
-
-        drawn = anneal(
-            problem,
-            n_chains=settings.samples,
-            n_sweeps=problem.n if settings.sweeps is None else settings.sweeps,
-            schedule=schedule,
-            rng=child(seed_sequence(settings.seed), 1),
-            mode="solve" if settings.solve else "sample",
-            device=settings.device,
-            progress=settings.progress,
-            checkpoint=settings.checkpoint,
-            resume=settings.resume,
-            keep_checkpoint=True,
-        )
-        final = problem.with_target(drawn.target)
-        prediction = None if settings.solve else _expectation(final, settings, asl=False)
-        return _judged(final, drawn, name, prediction)
-
-    return run
-
-
-def _expectation(problem: Perceptron, settings: Settings, asl: bool) -> Prediction | None:
+def _expectation(problem: Perceptron, settings: Settings, announced: bool) -> Prediction | None:
     """Return theory's prediction where the patterns look random, and say before an ASL run whether it can work."""
     from solspace.theory.prediction import predict
 
     if not problem.looks_random():
-        if asl and not settings.quiet:
+        if announced and not settings.quiet:
             say("theory: the patterns do not look independent, so there is no prediction; watch convergence below.")
         return None
     try:
@@ -147,7 +119,7 @@ def _expectation(problem: Perceptron, settings: Settings, asl: bool) -> Predicti
         if not settings.quiet:
             say(f"theory: {error}")
         return None
-    if asl and not settings.quiet:
+    if announced and not settings.quiet:
         say(f"theory: {prediction.summary()}")
     return prediction
 
@@ -181,16 +153,6 @@ def with_error(values: Any) -> str:
     return f"{values.mean():.4f} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
 
 
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{name} must be auto or a number; got {text!r}.") from None
-
-
-DRAW: dict[str, Callable[[Perceptron, Settings], Outcome]] = {
-    "asl": _asl,
-    "tau": _annealed("tau", "tau"),
-    "sa": _annealed("sa", "temperature"),
-    "exact": _exact,
-}
+def draw(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outcome:
+    """Return what `sampler` makes of `problem`, with the table and the picture that go with it."""
+    return _exact(problem, settings) if sampler.name == "exact" else _sampled(problem, sampler, settings)

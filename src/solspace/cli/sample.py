@@ -12,24 +12,28 @@ from typing import Annotated, Any
 
 import typer
 
-from solspace.cli import draw
 from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
 from solspace.cli.data import image_problem
+from solspace.cli.draw import Outcome, Settings, draw
 from solspace.cli.inputs import meaning, own_problem, read_data
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
+from solspace.samplers.registry import SAMPLERS, Sampler, find
 from solspace.system.files import replacing
-from solspace.system.names import unknown
 
-SIZES = {"asl": 2001, "tau": 1001, "sa": 1001, "exact": 15}
-"""The samplers, and the size of a random instance where none is given."""
+ALIASES = {"sa": "temperature"}
+"""Other names of samplers that are usual elsewhere."""
 FILES = ("samples.npz", "report.json", "samples.png")
 RULES = (
-    Rule("method damping precision", lambda o: o.sampler == "asl", "belongs to --sampler asl"),
-    Rule("sweeps solve", lambda o: o.sampler in ("tau", "sa"), "belongs to --sampler tau and --sampler sa"),
+    Rule("method damping precision", lambda o: "method" in _named(o.sampler).options, "belongs to --sampler asl"),
+    Rule(
+        "sweeps solve",
+        lambda o: "n_sweeps" in _named(o.sampler).options,
+        "belongs to --sampler tau and --sampler temperature",
+    ),
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
     Rule("data", lambda o: o.patterns is None, "cannot stand beside --patterns: give one of them"),
@@ -40,16 +44,26 @@ RULES = (
     Rule("potential", lambda o: o.sampler != "tau" or o.potential == "log", "must be log with --sampler tau, which ends there"),
     Rule(
         "potential",
-        lambda o: o.sampler != "sa" or o.potential in ("hinge", "errors"),
-        "must be hinge or errors with --sampler sa, which anneals on one of them",
+        lambda o: _named(o.sampler).name != "temperature" or o.potential in ("hinge", "errors"),
+        "must be hinge or errors with --sampler temperature, which anneals on one of them",
     ),
-    Rule("temperature", lambda o: o.sampler != "sa", "has no effect with --sampler sa, which goes from 1 to 0"),
+    Rule(
+        "temperature",
+        lambda o: _named(o.sampler).name != "temperature",
+        "has no effect with --sampler temperature, which goes from 1 to 0",
+    ),
     TEMPERATURE,
 )  # fmt: skip
 
 
+def _named(name: str) -> Sampler:
+    return find(ALIASES.get(name, name))
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
+    listed = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values())
+    sample.__doc__ = (sample.__doc__ or "").replace("SAMPLERS", listed)
     app.command("sample")(verb(sample, *RULES))
 
 
@@ -58,14 +72,18 @@ def _option(panel: str, text: str, *names: str) -> Any:
 
 
 def sample(
-    sampler: Annotated[str, _option("Sampler", "How: asl, tau, sa or exact (see above).")] = "asl",
-    samples: Annotated[int, _option("Sampler", "How many samples (chains for tau and sa).")] = 16,
+    sampler: Annotated[str, _option("Sampler", "How: asl, tau, temperature (or sa) or exact (see above).")] = "asl",
+    samples: Annotated[int, _option("Sampler", "How many samples (chains for tau and temperature).")] = 16,
     seed: Annotated[int, _option("Sampler", "Same seed, same result; asl on real-valued patterns up to rounding.")] = 0,
     method: Annotated[str, _option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.")] = "auto",
     damping: Annotated[str, _option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
     precision: Annotated[str, _option("Sampler", "asl: float32 or float64.")] = "float32",
-    sweeps: Annotated[int | None, _option("Sampler", "tau, sa: sweeps of the schedule; n unless given.")] = None,
-    solve: Annotated[bool, _option("Sampler", "tau, sa: stop at the first solution: not fair.", "--solve")] = False,
+    sweeps: Annotated[
+        int | None, _option("Sampler", "tau, temperature: sweeps of the schedule; n unless given.")
+    ] = None,
+    solve: Annotated[
+        bool, _option("Sampler", "tau, temperature: stop at the first solution: not fair.", "--solve")
+    ] = False,
     device: Annotated[str, _option("Sampler", "cpu, gpu, or auto.")] = "cpu",
     n: Annotated[int | None, _option("Random instance", "Number of weights.")] = None,
     alpha: Annotated[
@@ -95,16 +113,9 @@ def sample(
 
     With no options: a random instance with ±1 weights under the log potential at T = 0.5, load 0.3, by ASL.
 
-    - `asl`: stochastic localization with message passing; fair on random patterns below its threshold.
-
-    - `tau`: Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights.
-
-    - `sa`: Metropolis with the temperature annealed to 0 on the hinge (or errors) potential; for comparison.
-
-    - `exact`: enumeration of all ±1 weights, n up to 20; the judge of the others.
+    SAMPLERS
     """
-    if sampler not in SIZES:
-        raise unknown("sampler", sampler, SIZES)
+    chosen = _named(sampler)
     resolve(device)
     _prepare(out)
     target, rng = Target(prior, potential, temperature, margin), generator(seed, 0)
@@ -117,16 +128,17 @@ def sample(
         problem = own_problem(X, y, target, alpha=alpha, features=features, preprocess=preprocess, rng=rng)
         taken = meaning(y)
     else:
-        size = SIZES[sampler] if n is None else n
+        size = chosen.size if n is None else n
         problem = Perceptron.random(size, 0.3 if alpha is None else alpha, target, ensemble, rng=rng)
     if taken and not as_json:
         say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
-    checkpoint = out / f"{sampler}.checkpoint.npz"
-    settings = draw.Settings(
-        samples=samples, seed=seed, method=method, damping=damping, precision=precision, sweeps=sweeps, solve=solve,
-        device=device, checkpoint=checkpoint, resume=resume, quiet=as_json,
-    )  # fmt: skip
-    outcome = _finished(problem, sampler, settings, out, {"labels": taken} if taken else {})
+    options: dict[str, Any] = {
+        "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
+        "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
+    }  # fmt: skip
+    checkpoint = out / f"{chosen.name}.checkpoint.npz"
+    settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)
+    outcome = _finished(problem, chosen, settings, out, {"labels": taken} if taken else {})
     if as_json:
         show_json(outcome.report)
         return
@@ -134,6 +146,13 @@ def sample(
     if outcome.verdict:
         print(outcome.verdict)
     say(f"wrote samples.npz, report.json and samples.png to {out}")
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"damping must be auto or a number; got {text!r}.") from None
 
 
 def _prepare(out: Path) -> None:
@@ -146,16 +165,14 @@ def _prepare(out: Path) -> None:
         raise PermissionError(f"the results go to {out}, which you may not write to: give another --out.")
 
 
-def _finished(
-    problem: Perceptron, sampler: str, settings: draw.Settings, out: Path, about: dict[str, Any]
-) -> draw.Outcome:
+def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Path, about: dict[str, Any]) -> Outcome:
     """Run the sampler and write its results; only then the checkpoint goes. Tell how to go on where this is stopped."""
     before = _written(settings.checkpoint)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
-            outcome = draw.DRAW[sampler](problem, settings)
+            outcome = draw(problem, sampler, settings)
             outcome.report.update(about)
             _write(out, outcome)
     except KeyboardInterrupt:
@@ -171,7 +188,7 @@ def _written(checkpoint: Path) -> int | None:
     return checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
 
 
-def _way_on(settings: draw.Settings, before: int | None) -> str:
+def _way_on(settings: Settings, before: int | None) -> str:
     """Return what is kept of a run whose checkpoint was last written at `before` when it began, and how to go on."""
     last = _written(settings.checkpoint)
     if last is None or (last == before and not settings.resume):
@@ -180,7 +197,7 @@ def _way_on(settings: draw.Settings, before: int | None) -> str:
     return f"the state of the run is kept. To go on: {shlex.join(['solspace', *again, '--resume'])}"
 
 
-def _write(out: Path, outcome: draw.Outcome) -> None:
+def _write(out: Path, outcome: Outcome) -> None:
     from matplotlib.figure import Figure
 
     from solspace.plots.style import style

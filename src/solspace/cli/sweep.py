@@ -39,8 +39,13 @@ RULES = (
     Rule("export", lambda o: not o.dry_run, "cannot stand beside --dry-run"),
     Rule(
         "executor scheduler workers retry",
-        lambda o: not o.status and o.export is None,
-        "has no effect with --status or --export, which run nothing",
+        lambda o: not (o.status or o.verify) and o.export is None,
+        "has no effect with --status, --verify or --export, which run nothing",
+    ),
+    Rule(
+        "verify",
+        lambda o: not (o.dry_run or o.status) and o.export is None,
+        "cannot stand beside --dry-run, --status or --export",
     ),
     Rule("device", lambda o: not o.dry_run, "cannot stand beside --dry-run, which times tasks on the processor"),
     *RUNNING,

@@ -33,14 +33,13 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
             f"problem = ss.Perceptron.random(n={s.n}, alpha={s.alpha!r}, target=target, patterns={s.patterns!r}, "
             f"rng={s.seed})"
         )
-    if s.sampler == "asl":
-        lines.append(f"samples = ss.localize(problem, n_samples={s.samples}, rng={s.seed + 1})")
-    else:
-        schedule = {"tau": "tau", "sa": "temperature"}[s.sampler]
+    if s.annealed:
         lines.append(
-            f"samples = ss.anneal(problem, n_chains={s.samples}, n_sweeps={s.sweeps}, schedule={schedule!r}, "
+            f"samples = ss.anneal(problem, n_chains={s.samples}, n_sweeps={s.sweeps}, schedule={s.sampler!r}, "
             f"rng={s.seed + 1})"
         )
+    else:
+        lines.append(f"samples = ss.localize(problem, n_samples={s.samples}, rng={s.seed + 1})")
     lines.append(
         "print(ss.diagnose(samples))"
         if own_patterns

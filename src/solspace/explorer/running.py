@@ -57,7 +57,7 @@ class Running:
     def settings_changed(self) -> None:
         """Look again whether a run is allowed, and say so."""
         s = self.page.settings
-        self.fields["sweeps"].layout.visible = s.sampler != "asl"
+        self.fields["sweeps"].layout.visible = s.annealed
         own = self.patterns is not None
         for name in ("n", "patterns"):
             self.fields[name].layout.visible = not own
@@ -86,7 +86,7 @@ class Running:
             self._tell("The machine is busy with other visitors' runs; try again when one has ended.")
             return
         self.page.charts.clear_run()
-        self.page.charts.annealing.visible = self.page.settings.sampler != "asl"
+        self.page.charts.annealing.visible = self.page.settings.annealed
         self.page.service.publish(self.page.token, {})
         self.worker = self.worker or Worker()
         self._begun = time.monotonic()

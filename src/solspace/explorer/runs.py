@@ -21,14 +21,15 @@ import solspace as ss
 from solspace.explorer.code import program
 from solspace.explorer.state import Settings
 from solspace.explorer.worker import reporting
+from solspace.info import LocalizationInfo
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.registry import find
 from solspace.samples import Samples
 
 Array = NDArray[Any]
 BEAT = 0.2
 """Seconds between two updates of a page."""
-SCHEDULES = {"tau": "tau", "sa": "temperature"}
 
 
 @reporting
@@ -42,15 +43,10 @@ def sample(settings: Settings, patterns: Array | None, report: Callable[[Any], N
     watch = Watch(problem, s, report)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
-        if s.sampler == "asl":
-            samples = ss.localize(
-                problem, n_samples=s.samples, rng=s.seed + 1, callback=watch.localized, progress=False
-            )
-        else:
-            samples = ss.anneal(
-                problem, n_chains=s.samples, n_sweeps=s.sweeps, schedule=SCHEDULES[s.sampler], rng=s.seed + 1,
-                n_threads=1, callback=watch.annealed, progress=False,
-            )  # fmt: skip
+        more: dict[str, Any] = {"callback": watch.localized}
+        if s.annealed:
+            more = {"callback": watch.annealed, "n_sweeps": s.sweeps, "n_threads": 1}
+        samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **more)
         seen = {**watch.stabilities(samples.stabilities), "pairs": overlap_bars(samples.overlaps(), samples.n)}
         report({"fraction": 1.0, "words": "comparing with theory", **seen})
         prediction = _prediction(target, problem.alpha)
@@ -99,7 +95,7 @@ class Watch:
         seen = overlap_path(path.t, path.overlap)
         end = 20.0 if self.problem.target.prior.name == "binary" else 1e4
         words = f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}"
-        bars = {} if path.means is None else self._decoded(path.means())
+        bars = self._decoded(path.means())
         self.tell({"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars})
 
     def _decoded(self, means: Array) -> dict[str, Any]:
@@ -185,8 +181,8 @@ def _prediction(target: Target, alpha: float) -> Any:
 
 
 def _end(samples: Samples, watch: Watch) -> dict[str, Any]:
-    if "overlap" in samples.info:
-        return {"seen": overlap_path(samples.info["t"], samples.info["overlap"])}
+    if isinstance(samples.info, LocalizationInfo):
+        return {"seen": overlap_path(samples.info.t, samples.info.overlap)}
     return {"energy": energy(samples.info["energy"], samples.n), "missed": watch.missed}
 
 
@@ -223,10 +219,10 @@ def pictures(samples: Samples, prediction: Any) -> dict[str, bytes]:
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     plots.stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
-    if "overlap" in samples.info:
+    if isinstance(samples.info, LocalizationInfo):
         if prediction is not None:
             theory.overlap_path(prediction, right)
-        seen = overlap_path(samples.info["t"], samples.info["overlap"])
+        seen = overlap_path(samples.info.t, samples.info.overlap)
         right.plot(seen["t"], seen["q"], "o", ms=4, color=plots.BLUE, label="samples")
         right.set(xlim=(0, 20), xlabel="time $t$", ylabel="overlap")
         right.legend(frameon=False, loc="lower right")

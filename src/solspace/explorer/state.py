@@ -12,13 +12,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from solspace.measure import Target
+from solspace.measure import Target, priors
 from solspace.measure.potentials import REGISTRY, as_potential
+from solspace.problem import ENSEMBLES
+from solspace.samplers import registry
 from solspace.system.names import unknown
 
-PRIORS = ("binary", "spherical")
-SAMPLERS = {"asl": "ASL", "tau": "τ-annealing", "sa": "simulated annealing"}
-ENSEMBLES = ("binary", "gaussian")
+PRIORS = tuple(priors.REGISTRY)
+SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns}
+"""What the page offers: its name and what it is called there."""
 THEMES = ("auto", "light", "dark")
 MAX_ENTRIES = 10**8
 """Pattern entries (N times M) that one run on the page may have."""
@@ -55,6 +57,11 @@ class Settings:
     def target(self) -> Target:
         """The measure."""
         return Target(self.prior, self.potential, self.temperature, self.margin)
+
+    @property
+    def annealed(self) -> bool:
+        """Whether the sampler makes sweeps."""
+        return "n_sweeps" in registry.find(self.sampler).options
 
     def with_text(self, name: str, text: str) -> Settings:
         """Return the settings with one field read from what a user typed; `ValueError` with a sentence if refused."""
@@ -111,8 +118,9 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
         )
     if settings.samples * m > MAX_STABILITIES:
         return f"{settings.samples} samples of {m} constraints are too many for a page: at most {MAX_STABILITIES // m}."
-    if settings.sampler != "asl" and settings.prior != "binary":
-        return f"{SAMPLERS[settings.sampler]} flips ±1 weights; the weights are {settings.prior}: choose ASL."
+    lacking = registry.find(settings.sampler).lacks(n, settings.target)
+    if lacking:
+        return f"{lacking} Choose ASL."
     if settings.sampler == "tau" and as_potential(settings.potential).name not in ("log", "tau"):
         return f"τ-annealing ends in the log potential; the potential is {settings.potential}: choose log."
     return ""

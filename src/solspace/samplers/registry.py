@@ -46,6 +46,8 @@ class Sampler:
     """A named sampler."""
 
     name: str
+    title: str
+    """As it is called in text."""
     about: str
     """What it does, in a line of help."""
     size: int
@@ -145,9 +147,9 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
     return float(n) * m * k * (options.get("n_sweeps", schedules.DEFAULT_SWEEPS) + options.get("n_extra", 0))
 
 
-def _annealer(name: str, about: str) -> Sampler:
+def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
-        name, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
+        name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
         _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), anywhere=True,
     )  # fmt: skip
 
@@ -156,17 +158,20 @@ SAMPLERS: dict[str, Sampler] = {
     sampler.name: sampler
     for sampler in (
         Sampler(
-            "asl", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
+            "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
             localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, localize.OPTIONS,
             lambda n, target: "", version=2, feed=_localize_parcels, on_device=_localizes_on_device,
         ),
-        _annealer("tau", "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights"),
         _annealer(
-            "temperature",
+            "tau", "τ-annealing",
+            "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights",
+        ),
+        _annealer(
+            "temperature", "temperature annealing",
             "Metropolis with the temperature annealed to 0 on the hinge (or errors) potential; for comparison",
         ),
         Sampler(
-            "exact", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
+            "exact", "enumeration", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
             lambda n, m, k, options: 2.0**n * m, {}, _lacks_exact, any_patterns=False,
         ),
     )
