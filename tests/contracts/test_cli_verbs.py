@@ -72,6 +72,7 @@ def test_a_killed_run_goes_on_to_the_same_samples(tmp_path):
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
+@pytest.mark.slow
 def test_predict(tmp_path):
     arguments = ["--prior", "spherical", "--potential", "uniform", "--margin", "-2.5", "--alpha", "278"]
     done = run("predict", *arguments, "--json", cwd=tmp_path)
@@ -83,6 +84,7 @@ def test_predict(tmp_path):
     assert "past" in run("predict", "--alpha", "0.75", "--no-thresholds", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_phase(tmp_path):
     run("phase", "--alphas", "0.64:0.68:3", "--times", "0:0.5:6", cwd=tmp_path)
     with (tmp_path / "phase.csv").open() as file:
