@@ -108,6 +108,7 @@ def test_ctrl_c_in_a_verb_that_keeps_nothing_says_so(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_predict(tmp_path):
     arguments = ["--prior", "spherical", "--potential", "uniform", "--margin", "-2.5", "--alpha", "278"]
     done = run("predict", *arguments, "--json", cwd=tmp_path)
@@ -119,6 +120,7 @@ def test_predict(tmp_path):
     assert "past" in run("predict", "--alpha", "0.75", "--no-thresholds", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_phase(tmp_path):
     run("phase", "--alphas", "0.64:0.68:3", "--times", "0:0.5:6", cwd=tmp_path)
     with (tmp_path / "phase.csv").open() as file:

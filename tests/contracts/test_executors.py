@@ -44,6 +44,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return rows
 
 
+@pytest.mark.slow
 @linux
 def test_killed_workers_cost_nothing(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
@@ -56,6 +57,7 @@ def test_killed_workers_cost_nothing(tmp_path: Path, reference: dict[str, Any]) 
     assert comparable(path) == reference
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
     process = driver(path, n_workers=2)

@@ -119,6 +119,7 @@ def test_resume_is_seamless(options, problem, tmp_path, monkeypatch):
         np.testing.assert_array_equal(resumed.info[name], whole.info[name])
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_a_sweep(tmp_path):
     """A real interrupt, while the kernels run: they stop at once, and nothing that was done is lost or done twice."""
     problem = ss.Perceptron.random(2001, 0.5, rng=8)
