@@ -136,7 +136,7 @@ def wait_until(holds, otherwise):
     end = time.monotonic() + WAIT / 1000
     while not holds():
         assert time.monotonic() < end, otherwise
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 def finished(page, words="Download"):

@@ -11,7 +11,7 @@ import solspace as ss
 from solspace.explorer.code import program
 from solspace.explorer.curves import FACTS, columns, curves, path, thresholds
 from solspace.explorer.diagram import loads
-from solspace.explorer.runs import histogram, sample
+from solspace.explorer.runs import histogram, overlap_bars, sample
 from solspace.explorer.state import Settings
 from solspace.explorer.worker import Stopped
 
@@ -38,6 +38,16 @@ def test_curves_are_the_predictions(target, alpha, time):
     assert {round(top["q"], 9) for top in drawn["tops"]} == {round(float(q), 9) for q in starts}
     assert all(drawn["phi_range"][0] < top["phi"] < drawn["phi_range"][1] for top in drawn["tops"])
     assert drawn["f_range"][0] <= time <= drawn["f_range"][1]
+
+
+@pytest.mark.parametrize(("target", "alpha", "time"), CASES)
+def test_f_is_drawn_as_a_curve(target, alpha, time):
+    drawn, p = curves(target.to_json(), alpha, time), ss.predict(target, alpha=alpha)
+    q, f = drawn["q"], drawn["f"]
+    middle = np.asarray(p.localization_time((q[1:] + q[:-1]) / 2))
+    beside = np.abs(middle - (f[1:] + f[:-1]) / 2)
+    high, wide = beside / np.maximum(np.abs(middle), 1e-3), beside / np.abs(np.diff(f) / np.diff(q)) / (q[-1] - q[0])
+    assert np.minimum(high, wide).max() < 2e-3  # half a pixel of a chart
 
 
 @pytest.mark.parametrize(("target", "alpha", "time"), CASES)
@@ -84,6 +94,8 @@ def test_a_run_reports_ends_and_is_repeated_by_its_program(sampler, tmp_path, mo
     assert any(("seen" if sampler == "asl" else "energy") in update for update in told)
     assert "bars" in told[0]
     assert sum(done["bars"]["top"] * (done["bars"]["right"] - done["bars"]["left"])) == pytest.approx(1)
+    pairs = done["pairs"]
+    assert sum(pairs["top"] * (pairs["right"] - pairs["left"])) == pytest.approx(1)
     monkeypatch.chdir(tmp_path)
     exec(done["files"]["code.py"].decode(), {})
     repeated = ss.Samples.load("samples.npz")
@@ -108,6 +120,15 @@ def test_a_run_on_own_patterns_needs_no_theory_and_stops_when_told(rng):
     assert "np.load" in done["files"]["code.py"].decode()
     with pytest.raises(Stopped):
         sample(settings, patterns, stop)
+
+
+def test_overlaps_lie_in_the_middle_of_their_bars(rng):
+    weights = rng.choice([-1, 1], size=(12, 101))
+    overlaps = (weights @ weights.T / 101)[np.triu_indices(12, 1)]
+    bars = overlap_bars(overlaps, 101)
+    edges = np.append(bars["left"], bars["right"][-1])
+    assert np.abs(overlaps[:, None] - edges).min() > 0.4 / 101
+    assert len(overlap_bars(np.array([]), 101)["top"]) == 0
 
 
 def test_bars_never_straddle_the_margin(rng):
