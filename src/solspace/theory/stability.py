@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.quadrature import ORDER, Layout, around, legendre
+from solspace.numerics.tails import vanishing
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
 Array = NDArray[np.floating[Any]]
@@ -40,6 +41,7 @@ class StabilityLaw:
     variance: float
 
     @cached_property
+    @vanishing
     def _source(self) -> tuple[Array, Array]:
         # fields ω₀, and log of Gaussian weight over Z
         if self.overlap < 1e-12:
@@ -49,6 +51,7 @@ class StabilityLaw:
         keep = weight > 0
         return omega[keep], np.log(weight[keep]) - self.target.channel(omega[keep], self.variance)[0]
 
+    @vanishing
     def density(self, s: ArrayLike) -> Array:
         """Return P(s), of the shape of `s`."""
         s = np.asarray(s, dtype=float)
@@ -63,6 +66,7 @@ class StabilityLaw:
         return (result / np.sqrt(2 * np.pi * self.variance)).reshape(s.shape)
 
     @cached_property
+    @vanishing
     def _table(self) -> tuple[Array, Array, Array, Array]:
         # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
         omega, _ = self._source
@@ -97,11 +101,13 @@ class StabilityLaw:
         return low, points.at[-1] if points.forbidden[-1][1] else float(seen.max())
 
     @cached_property
+    @vanishing
     def norm(self) -> float:
         """∫ P(s) ds: one, up to the error of the quadrature."""
         _, _, w, density = self._table
         return float((w * density).sum())
 
+    @vanishing
     def average(self, function: Array) -> float:
         """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
         _, _, w, density = self._table
@@ -123,6 +129,7 @@ class StabilityLaw:
         """The mean of log W(s) = -U(s - κ)/T."""
         return self.average(self.target.log_weight(self.nodes))
 
+    @vanishing
     def cdf(self, s: ArrayLike) -> Array:
         """Return the probability of a stability below `s`, of the shape of `s`.
 
@@ -145,6 +152,7 @@ class StabilityLaw:
         return np.clip(result / self.norm, 0.0, 1.0).reshape(s.shape)
 
     @cached_property
+    @vanishing
     def _integrals(self) -> tuple[Array, Array, Array]:
         # edges, the integral up to each panel, and the integral inside as Legendre coefficients (17, p)
         edges, _, w, density = self._table
