@@ -30,7 +30,7 @@ from solspace.measure import Target
 from solspace.measure.channels import band_channel
 from solspace.measure.potentials import Band, Uniform
 from solspace.measure.priors import Prior
-from solspace.numerics.quadrature import Layout, around
+from solspace.numerics.rules import Layout, around
 from solspace.numerics.tails import vanishing
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import TAIL

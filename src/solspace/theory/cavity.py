@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.mixtures import mixtures
-from solspace.numerics.quadrature import Layout, around, gaussian_trapezoid, hermite
+from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
 from solspace.numerics.tails import vanishing
 
 Array = NDArray[np.floating[Any]]

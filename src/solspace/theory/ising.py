@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erf
 
-from solspace.numerics.quadrature import gaussian_trapezoid, hermite
+from solspace.numerics.rules import gaussian_trapezoid, hermite
 from solspace.numerics.tails import vanishing
 
 Array = NDArray[np.floating[Any]]

@@ -18,7 +18,7 @@ from numpy.polynomial.legendre import legint, legval, legvander
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.quadrature import ORDER, Layout, around, legendre
+from solspace.numerics.rules import ORDER, Layout, around, legendre
 from solspace.numerics.tails import vanishing
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
@@ -77,12 +77,9 @@ class StabilityLaw:
         low, high = min(mean.min() - reach, points.at[0] - 1), max(mean.max() + reach, points.at[-1] + 1)
         cap = min(2.0 * np.sqrt(self.variance), 1.0)
         layout = Layout(np.array([low]), np.array([high]), points.at, np.array([FINEST]), np.array([cap]), 0.6)
-        s, w = (rows[0].reshape(-1, ORDER) for rows in around(layout))
-        order = np.argsort(s[:, 0])
-        flip = np.where((s[:, -1] < s[:, 0])[:, None], np.arange(ORDER)[::-1], np.arange(ORDER))
-        s, w = np.take_along_axis(s, flip, 1)[order], np.take_along_axis(w, flip, 1)[order]
-        order = np.argsort(s[:, 0])
-        s, w = s[order], w[order]
+        s, w = (rows[0] for rows in around(layout))
+        order = np.argsort(s, kind="stable")  # panels do not overlap: their nodes stay together, and so do the panels
+        s, w = s[order].reshape(-1, ORDER), w[order].reshape(-1, ORDER)
         width = w.sum(axis=1)
         edges = np.append(s[:, 0] - legendre()[0][0] * width, s[-1, -1] + legendre()[0][0] * width[-1])
         return edges, s, w, self.density(s)
