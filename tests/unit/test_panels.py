@@ -5,8 +5,8 @@ import pytest
 
 from solspace.numerics import mixtures as module
 from solspace.numerics.mixtures import mixtures
-from solspace.numerics.quadrature import Layout, around, gaussian_trapezoid, graded, hermite, legendre, nodes
 from solspace.numerics.roots import bracketed_newton
+from solspace.numerics.rules import Layout, around, gaussian_trapezoid, graded, hermite, legendre, nodes
 from solspace.numerics.status import Status
 
 

@@ -277,3 +277,12 @@ def test_theory_of_a_users_prior():
         assert p.overlap == expected.overlap
         assert p.populated
         assert p.capacity == expected.capacity
+
+
+def test_a_diagram_chooses_its_times():
+    diagram = ss.phase_diagram(ss.Target(), [0.3, 0.66])
+    assert len(diagram.times) == 51
+    assert diagram.times[0] == 0
+    assert diagram.times[-1] == pytest.approx(1.25 * diagram.spinodal_high[1])
+    assert set(diagram.regimes[:, 1]) == {"green", "yellow", "red"}
+    assert ss.phase_diagram(ss.Target(), [0.3]).times[-1] == 2.0

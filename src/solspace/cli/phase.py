@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 def phase(
     prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
     potential: Annotated[str, typer.Option(help="uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
-    temperature: Annotated[float, typer.Option(help="T; inf is the uniform measure.")] = 0.5,
+    temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ, for the t–α diagram.")] = 0.0,
     alphas: Annotated[
         str | None, typer.Option(help="Loads as FIRST:LAST:COUNT; around the thresholds unless given.")

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure.quadrature import quadrature_channel
 from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
+from solspace.numerics.tails import vanishing
 
 Array = NDArray[np.floating[Any]]
 Channel = tuple[Array, Array, Array]
@@ -61,6 +62,7 @@ def power_derivatives(
     return gaussian_power_derivatives(omega, variance, beta, out)
 
 
+@vanishing
 def log_quadratic_channel(
     omega: ArrayLike, variance: ArrayLike, beta: float, linear: float, quadratic: float
 ) -> Channel:
@@ -97,6 +99,7 @@ def log_quadratic_channel(
     return finish(log_z, np.where(x < 0, far, near), (curvature - 2.0 * b * variance) / widening)
 
 
+@vanishing
 def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
     """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(-`beta`) on s < 0; beta = inf is the step.
 
@@ -126,6 +129,7 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
     return finish(log_z, gamma, -gamma * shifted)
 
 
+@vanishing
 def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
     """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(`beta` s) on s < 0; beta = inf is the step.
 
@@ -156,6 +160,7 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     return finish(log_z, tilt * p, -tilt * p * q * spread)
 
 
+@vanishing
 def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel:
     """Return (log Z, g, dg) of the weight 1 on abs(s) <= `width`.
 

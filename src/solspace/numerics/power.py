@@ -119,7 +119,11 @@ def _tile(variance: Array, shape: tuple[int, ...]) -> Array:
 def _moments(
     field: Array, spread: Array, beta: float, scaled: bool, want_log: bool, out: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array, Array]:
-    """Return (log Z, g, dg) of a flat field by way of double precision; log Z is empty unless wanted."""
+    """Return (log Z, g, dg) of a flat field by way of double precision; log Z is empty unless wanted.
+
+    A variance of zero, as of columns that only fill up a block, has infinities that nobody reads; threads do not
+    inherit what their caller ignores, so each task says it again.
+    """
     table = power_table(beta)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
@@ -129,16 +133,19 @@ def _moments(
     def by_numpy(start: int, stop: int) -> None:
         part = slice(start, stop)
         own = np.asarray(spread[part] if full else np.resize(spread, stop - start), dtype=np.float64)
-        inverse = 1.0 / np.sqrt(own)
-        log_i, rho, curvature = evaluate(field[part] * inverse, table, scaled)
-        log_z[part] = (log_i + 0.5 * beta * np.log(own))[: log_z.size]
-        g[part], dg[part] = rho * inverse, curvature * inverse * inverse
+        with np.errstate(all="ignore"):
+            inverse = 1.0 / np.sqrt(own)
+            log_i, rho, curvature = evaluate(field[part] * inverse, table, scaled)
+            log_z[part] = (log_i + 0.5 * beta * np.log(own))[: log_z.size]
+            g[part], dg[part] = rho * inverse, curvature * inverse * inverse
 
     def compiled(start: int, stop: int) -> None:
         part = slice(start, stop)
         own = np.asarray(spread[part] if full else spread, dtype=np.float64)
-        shift = 0.5 * beta * np.log(own) if want_log else own
-        moments(field[part], 1.0 / np.sqrt(own), shift, *settings, log_z[part], g[part], dg[part])
+        with np.errstate(all="ignore"):
+            shift = 0.5 * beta * np.log(own) if want_log else own
+            inverse = 1.0 / np.sqrt(own)
+        moments(field[part], inverse, shift, *settings, log_z[part], g[part], dg[part])
 
     if has_numba():
         from solspace.numerics.power_kernels import moments
@@ -150,7 +157,7 @@ def _moments(
 
 
 def _single(field: Array, g: Array, dg: Array, spread: Array, beta: float) -> None:
-    """Fill (g, dg) of a flat float32 field by the vectorised loops."""
+    """Fill (g, dg) of a flat float32 field by the vectorised loops; zero variances as in `_moments`."""
     from solspace.numerics import power_kernels as kernels
     from solspace.numerics.power_single import normal_mean, power_nodes
 
@@ -168,7 +175,8 @@ def _single(field: Array, g: Array, dg: Array, spread: Array, beta: float) -> No
 
     def task(start: int, stop: int) -> None:
         part = slice(start, stop)
-        inverse = 1.0 / np.sqrt(spread[part] if full else spread, dtype=precision)
+        with np.errstate(all="ignore"):
+            inverse = 1.0 / np.sqrt(spread[part] if full else spread, dtype=precision)
         loop(field[part], inverse, block, *settings, g[part], dg[part])
 
     share(task, field.size, block)

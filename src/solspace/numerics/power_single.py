@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.numerics.power_table import Array, evaluate, power_table
+from solspace.numerics.tails import vanishing
 
 SPACING = 1.0 / 32.0
 
@@ -40,6 +41,7 @@ class PowerNodes:
 
 
 @lru_cache(maxsize=64)
+@vanishing
 def power_nodes(beta: float) -> PowerNodes:
     """Nodes and asymptotic polynomials of exponent `beta` > 0.
 
@@ -62,6 +64,7 @@ def power_nodes(beta: float) -> PowerNodes:
 
 
 @lru_cache(maxsize=1)
+@vanishing
 def normal_mean() -> tuple[float, NDArray[np.float32]]:
     """Constant c and coefficients, highest power of 2 t - 1 first, of K s at b = 0 and x <= 0.
 

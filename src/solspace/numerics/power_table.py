@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI, negative_moments, positive_moments
+from solspace.numerics.tails import vanishing
 
 Array = NDArray[np.float64]
 
@@ -53,6 +54,7 @@ class PowerTable:
 
 
 @lru_cache(maxsize=64)
+@vanishing
 def power_table(beta: float) -> PowerTable:
     """Table of the power moment of exponent `beta`, built once (some ten milliseconds) and kept.
 
@@ -94,6 +96,7 @@ def _last_share(side: Array) -> float:
     return float(np.max(np.abs(side[:, ::2, -1]) / size)) * 0.25**DEGREE
 
 
+@vanishing
 def evaluate(x: Array, table: PowerTable, scaled: bool = False) -> tuple[Array, Array, Array]:
     """Return (log I, rho, curvature) of a flat array, by NumPy alone; `scaled` leaves out -x^2/2 of log I at x < 0.
 

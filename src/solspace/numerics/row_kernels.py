@@ -16,7 +16,10 @@ NEAR = 4.0
 """Fields further inside than this, and not beyond the last node, have the square of the distance as it stands."""
 
 
-@njit()
+FAST = {"nogil": True, "fastmath": {"contract", "nsz", "reassoc", "nnan"}}
+
+
+@njit(nogil=True)
 def row_sums(x, sides, u, height, step):
     """Return log Z, mean and variance of z (3, n), and how much they change without every other node (n,).
 
@@ -26,16 +29,18 @@ def row_sums(x, sides, u, height, step):
     """
     count = len(sides)
     result, change = np.full((3, len(x)), np.nan), np.full(len(x), np.inf)
-    peak, offset, inner = np.empty(count), np.empty(count), np.empty(count, np.bool_)
-    at = np.empty(count, np.int64)
+    peak, offset = np.empty(count), np.empty(count)
+    exponent = np.empty(len(u))
     parts = np.empty((2, count, 3))
     for i in range(len(x)):
         best = -np.inf
         for k in range(count):
-            field = x[i, k]
-            inner[k] = NEAR < field <= u[sides[k, 2] - 1]
-            offset[k] = 0.0 if inner[k] else -0.5 * field * field
-            peak[k], at[k] = _peak(field, inner[k], u, height, sides[k, 1], sides[k, 2])
+            first, stop = sides[k, 1], sides[k, 2]
+            inner = NEAR < x[i, k] <= u[stop - 1]
+            # elsewhere the square of the field's own distance is taken out: it would round away what tells nodes apart
+            offset[k] = 0.0 if inner else -0.5 * x[i, k] * x[i, k]
+            centre, tilt = (x[i, k], 0.0) if inner else (0.0, x[i, k])
+            peak[k] = _exponents(centre, tilt, u[first:stop], height[first:stop], exponent[first:stop])
             best = max(best, peak[k] + offset[k])
         if not math.isfinite(best):
             continue
@@ -44,7 +49,10 @@ def row_sums(x, sides, u, height, step):
             parts[:, k] = 0.0
             weight = math.exp(max(peak[k] + offset[k] - best, -700.0))
             if weight > 1e-20:
-                cut |= _side(x[i, k], inner[k], sides[k], u, height, peak[k], at[k], parts[:, k])
+                sign, first, stop, stays, dead = sides[k]
+                falls = exponent[first:stop]
+                cut |= (dead & 1 and falls[0] - peak[k] > DEAD) or (dead & 2 and falls[-1] - peak[k] > DEAD)
+                _side(x[i, k], sign, stays, u[first:stop], falls, peak[k], parts[:, k])
                 parts[:, k, 0] *= weight
         fine, coarse = _mixture(parts[0]), _mixture(parts[1])
         result[0, i] = best + math.log(fine[0] * step)
@@ -58,41 +66,34 @@ def row_sums(x, sides, u, height, step):
     return result, change
 
 
-@njit()
-def _exponent(x, inner, u, height):
-    # outside, the square of the field's own distance is taken out: it would round away what tells nodes apart
-    return height - 0.5 * (u - x) * (u - x) if inner else height - u * (0.5 * u - x)
+@njit(**FAST)
+def _exponents(centre, tilt, u, height, exponent):
+    """Fill the exponents of one side and return the largest."""
+    best = -np.inf
+    for j in range(u.size):
+        distance = u[j] - centre
+        value = height[j] - 0.5 * distance * distance + tilt * u[j]
+        exponent[j] = value
+        best = value if value > best else best
+    return best
 
 
-@njit()
-def _peak(x, inner, u, height, first, stop):
-    best, at = -np.inf, first
-    for j in range(first, stop):
-        value = _exponent(x, inner, u[j], height[j])
-        if value > best:
-            best, at = value, j
-    return best, at
-
-
-@njit()
-def _side(x, inner, side, u, height, peak, at, parts):
-    """Fill (mass, mean of z, variance of z) of the fine and the coarse rule; return whether mass is cut off."""
-    sign, first, stop, stays, dead = side
-    origin = u[at]
+@njit(nogil=True)
+def _side(x, sign, stays, u, exponent, peak, parts):
+    """Fill (mass, mean of z, variance of z) of the fine and the coarse rule."""
+    origin = min(max(x, 0.0), u[-1])
     fine0 = fine1 = fine2 = coarse0 = coarse1 = coarse2 = 0.0
-    for j in range(first, stop):
-        exponent = _exponent(x, inner, u[j], height[j]) - peak
-        if exponent > DEEP:
-            weight, distance = math.exp(exponent), u[j] - origin
+    for j in range(u.size):
+        depth = exponent[j] - peak
+        if depth > DEEP:
+            weight, distance = math.exp(depth), u[j] - origin
             once = weight * distance
             twice = once * distance
             fine0, fine1, fine2 = fine0 + weight, fine1 + once, fine2 + twice
-            if (j - first) % 2 == stays:
+            if j % 2 == stays:
                 coarse0, coarse1, coarse2 = coarse0 + weight, coarse1 + once, coarse2 + twice
     _moments(parts[0], sign, origin - x, fine0, fine1, fine2)
     _moments(parts[1], sign, origin - x, coarse0, coarse1, coarse2)
-    cut = dead & 1 and _exponent(x, inner, u[first], height[first]) - peak > DEAD
-    return cut or (dead & 2 and _exponent(x, inner, u[stop - 1], height[stop - 1]) - peak > DEAD)
 
 
 @njit()

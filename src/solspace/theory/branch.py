@@ -110,10 +110,9 @@ class Branch:
     def lowest(self, u: float) -> float:
         """Return the lowest F beyond its first turning point; 1 where it has none, -1 where F falls at the end."""
         landscape = self.landscape(u)
-        rising = landscape.branches
         if landscape.falls:
             return -1.0
-        return min((branch.low for branch in rising[1:]), default=1.0)
+        return min((rise.low for rise in landscape.rises[1:]), default=1.0)
 
     def advantage(self, u: float) -> float:
         """Return by how much the highest other maximum of φ_0 exceeds the one at q = r; -1 where there is none."""

@@ -30,7 +30,8 @@ from solspace.measure import Target
 from solspace.measure.channels import band_channel
 from solspace.measure.potentials import Band, Uniform
 from solspace.measure.priors import Prior
-from solspace.numerics.quadrature import Layout, around
+from solspace.numerics.rules import Layout, around
+from solspace.numerics.tails import vanishing
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import TAIL
 from solspace.theory.weights import weights_of
@@ -169,6 +170,7 @@ CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)
 _SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
 
 
+@vanishing
 def _load(stretch: float, rest: float, low: float, high: float) -> float:
     # -S/E at m(1 - q₀) = stretch and 1 - q₀ = rest
     m, q0 = stretch / rest, 1 - rest

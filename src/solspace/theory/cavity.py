@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.mixtures import mixtures
-from solspace.numerics.quadrature import Layout, around, gaussian_trapezoid, hermite
+from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
+from solspace.numerics.tails import vanishing
 
 Array = NDArray[np.floating[Any]]
 TAIL = 9.0
@@ -99,6 +100,7 @@ def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
     return found
 
 
+@vanishing
 def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Array, Array]:
     """Return fields ω₀ and Gaussian weights (q, n), by panels fine at the breakpoints, for each overlap r and 1 - r."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
@@ -113,6 +115,7 @@ def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, leve
     return omega, weight * np.exp(-((omega / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
 
 
+@vanishing
 def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> Array:
     """Return E log Z, E g², E g'² and dE g²/dr = E[g'² - 2g²g'] over ω₀ ~ N(0, r) at variance 1 - r, rows of (4, q)."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
@@ -154,6 +157,7 @@ class CavityField:
         return kinks(self.target)
 
     @cached_property
+    @vanishing
     def _start(self) -> tuple[Array, ...]:
         # ω₀ with log weights, and the channel there; the widest step that gives the reference's own averages
         exact = reference_averages(self.target, self.overlap, self.variance, self.level + 1)[:3, 0]
@@ -181,6 +185,7 @@ class CavityField:
         omega, weight = reference_nodes(self._kinks, self.overlap, self.variance, self.level)
         return omega[0] / np.sqrt(self.overlap), weight[0]
 
+    @vanishing
     def averages(self, gap: ArrayLike, variance: ArrayLike) -> Averages:
         """Return the averages at overlaps q, given as `gap` = q - r >= 0 and `variance` = 1 - q > 0, arrays (k,)."""
         gap, variance = np.atleast_1d(gap).astype(float), np.atleast_1d(variance).astype(float)

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erf
 
-from solspace.numerics.quadrature import gaussian_trapezoid, hermite
+from solspace.numerics.rules import gaussian_trapezoid, hermite
+from solspace.numerics.tails import vanishing
 
 Array = NDArray[np.floating[Any]]
 STEP = 0.2
@@ -39,6 +40,7 @@ class Alone(NamedTuple):
     slope: Array
 
 
+@vanishing
 def alone(conjugate: ArrayLike) -> Alone:
     """Return the averages for each conjugate r̂ >= 0.
 
@@ -98,6 +100,7 @@ class PlantedIsing:
     conjugate: float
 
     @cached_property
+    @vanishing
     def _source(self) -> tuple[Array, Array]:
         # points b and weights N(b; 0, r̂) sech b
         if self.conjugate < _NARROW:
@@ -109,6 +112,7 @@ class PlantedIsing:
         return b, weight / np.cosh(b)
 
     @cached_property
+    @vanishing
     def _correlation(self) -> tuple[Array, Array]:
         # C_f(m) = Σ_j f(b_j + m h) N(b_j) sech b_j for the three f, m >= 0; both factors are even
         _, weight = self._source
@@ -119,6 +123,7 @@ class PlantedIsing:
         both[1:] *= 2
         return (STEP * np.arange(len(both))) ** 2, both
 
+    @vanishing
     def __call__(self, excess: ArrayLike) -> Planted:
         """Return the averages for each `excess` d = q̂ - r̂ >= 0."""
         excess = np.atleast_1d(np.asarray(excess, dtype=float))

@@ -5,7 +5,7 @@ depth y = log((1-r)/(1-q)), where it is smooth from q = r to within 1e-20 of 1; 
 finds every turning point, also two that lie closer together than the nodes. Between turning points F is
 monotone, and a time has one root there.
 
-* spinodals: a local maximum of F is the time up to which the lower branch lives, the next local minimum the
+* spinodals: a local maximum of F is the time up to which the lower maximum lives, the next local minimum the
   time from which the upper one does;
 * Maxwell: the time at which the two have the same φ_t.
 """
@@ -61,7 +61,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Branch:
+class Rise:
     """A stretch of depths on which F rises, and its values at the ends; `stop` is infinite for the last one."""
 
     start: float
@@ -71,7 +71,7 @@ class Branch:
 
 
 class Landscape:
-    """Turning points, branches and windows of one curve F; `status` tells how the searches for roots on it ended."""
+    """Turning points, rises and windows of one curve F; `status` tells how the searches for roots on it ended."""
 
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
@@ -174,7 +174,7 @@ class Landscape:
         return depth, self.curve.at_depth(depth)
 
     @cached_property
-    def branches(self) -> list[Branch]:
+    def rises(self) -> list[Rise]:
         """The rising stretches of F, from low to high overlap."""
         depth, points = self.turning
         rising = self.curve.equilibrium.replicon < 1
@@ -183,18 +183,18 @@ class Landscape:
         result = []
         for (start, low), (stop, high) in zip(ends, [*ends[1:], top]):
             if rising and high > low:
-                result.append(Branch(start, stop, low, high))
+                result.append(Rise(start, stop, low, high))
             rising = not rising
         return result
 
-    def roots(self, branch: Branch, times: ArrayLike) -> Array:
-        """Return the depths on `branch` at which F equals each of the `times`, which it must reach."""
+    def roots(self, rise: Rise, times: ArrayLike) -> Array:
+        """Return the depths on `rise` at which F equals each of the `times`, which it must reach."""
         times = np.atleast_1d(np.asarray(times, dtype=float))
-        return self._roots([branch] * len(times), times)
+        return self._roots([rise] * len(times), times)
 
-    def _roots(self, branches: list[Branch], times: Array) -> Array:
-        # one root for each pair of branch and time, all at once
-        low, high, guess = np.transpose([self._bracket(branch, time) for branch, time in zip(branches, times)])
+    def _roots(self, rises: list[Rise], times: Array) -> Array:
+        # one root for each pair of rise and time, all at once
+        low, high, guess = np.transpose([self._bracket(rise, time) for rise, time in zip(rises, times)])
 
         def mismatch(depth: Array, index: Index) -> tuple[Array, Array]:
             points = self.curve.at_depth(depth)
@@ -207,16 +207,16 @@ class Landscape:
         self.status = self.status.then(roots.status)
         return roots.x
 
-    def _knots(self, branch: Branch) -> tuple[Array, Array]:
+    def _knots(self, rise: Rise) -> tuple[Array, Array]:
         depth, dense = self._dense
-        inside = (depth > branch.start) & (depth < branch.stop)
-        last = [(branch.stop, branch.high)] if np.isfinite(branch.stop) else []
-        ends = np.array([(branch.start, branch.low), *last])
+        inside = (depth > rise.start) & (depth < rise.stop)
+        last = [(rise.stop, rise.high)] if np.isfinite(rise.stop) else []
+        ends = np.array([(rise.start, rise.low), *last])
         knots = np.concatenate([ends[:1, 0], depth[inside], ends[1:, 0]])
         return knots, np.maximum.accumulate(np.concatenate([ends[:1, 1], dense.time[inside], ends[1:, 1]]))
 
-    def _bracket(self, branch: Branch, time: float) -> tuple[float, float, float]:
-        knots, values = self._knots(branch)
+    def _bracket(self, rise: Rise, time: float) -> tuple[float, float, float]:
+        knots, values = self._knots(rise)
         if time > values[-1]:
             return self._bracket_beyond(time)
         slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
@@ -245,7 +245,7 @@ class Landscape:
 
     def maxima(self, time: float) -> tuple[Array, Array]:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
-        alive = [b for b in self.branches if b.low <= time <= b.high]
+        alive = [rise for rise in self.rises if rise.low <= time <= rise.high]
         depths = self._roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
         heights = self._heights(depths, time)
         if self.falls:
@@ -268,17 +268,17 @@ class Landscape:
     def windows(self) -> list[Window]:
         """Pairs of neighbouring maxima: the times at which both exist, and at which they are equally high."""
         found = []
-        for lower, upper in zip(self.branches, self.branches[1:]):
+        for lower, upper in zip(self.rises, self.rises[1:]):
             found.append(Window.of(upper.low, self._maxwell(lower, upper), lower.high))
-        if self.falls and self.branches:
-            last = self.branches[-1]
+        if self.falls and self.rises:
+            last = self.rises[-1]
             found.append(Window.of(-np.inf, self._maxwell(last, None), last.high))
         return found
 
-    def _maxwell(self, lower: Branch, upper: Branch | None) -> float:
+    def _maxwell(self, lower: Rise, upper: Rise | None) -> float:
         # φ_t of the upper minus that of the lower maximum rises with t, at the rate of half their difference in q
         pair = [lower] if upper is None else [lower, upper]
-        first, last = max(branch.low for branch in pair), lower.high
+        first, last = max(rise.low for rise in pair), lower.high
 
         def advantage(time: Array, index: Index) -> tuple[Array, Array]:
             depths = self._roots(pair, np.full(len(pair), time[0]))
@@ -296,7 +296,7 @@ class Landscape:
             guess = first
         return float(self._found(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13))[0])
 
-    def _guess_maxwell(self, lower: Branch, upper: Branch | None, first: float, last: float) -> float:
+    def _guess_maxwell(self, lower: Rise, upper: Rise | None, first: float, last: float) -> float:
         # the same on the interpolated curve; -inf where the upper maximum is the higher one from the first time on
         times = np.linspace(first, last, 400)[1:-1]
         below = self._interpolated(lower, times)
@@ -309,8 +309,8 @@ class Landscape:
         k = ahead[0]
         return float(np.interp(0.0, (above - below)[k - 1 : k + 1], times[k - 1 : k + 1]))
 
-    def _interpolated(self, branch: Branch, times: Array) -> Array:
-        knots, values = self._knots(branch)
+    def _interpolated(self, rise: Rise, times: Array) -> Array:
+        knots, values = self._knots(rise)
         at = np.interp(times, values, knots)
         depth, dense = self._dense
         _, variance = self.curve.distances(at)

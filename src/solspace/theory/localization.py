@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.quadrature import legendre
+from solspace.numerics.rules import legendre
 from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
 from solspace.theory.weights import weights_of

@@ -233,14 +233,14 @@ class Prediction:
 
     def _depths(self, times: Array, start: str) -> Array:
         result = np.full(len(times), np.inf)
-        branches = self._landscape.branches
+        rises = self._landscape.rises
         if start == "high" and self._landscape.falls:
             return result
         open_ = np.ones(len(times), bool)
-        for branch in branches if start == "low" else branches[::-1]:
-            here = open_ & (times <= branch.high) & (times >= branch.low)
+        for rise in rises if start == "low" else rises[::-1]:
+            here = open_ & (times <= rise.high) & (times >= rise.low)
             if here.any():
-                result[here] = self._landscape.roots(branch, times[here])
+                result[here] = self._landscape.roots(rise, times[here])
                 open_ &= ~here
         if start == "low":
             result[times == 0] = 0.0

@@ -18,7 +18,8 @@ from numpy.polynomial.legendre import legint, legval, legvander
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.quadrature import ORDER, Layout, around, legendre
+from solspace.numerics.rules import ORDER, Layout, around, legendre
+from solspace.numerics.tails import vanishing
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
 Array = NDArray[np.floating[Any]]
@@ -40,6 +41,7 @@ class StabilityLaw:
     variance: float
 
     @cached_property
+    @vanishing
     def _source(self) -> tuple[Array, Array]:
         # fields ω₀, and log of Gaussian weight over Z
         if self.overlap < 1e-12:
@@ -49,6 +51,7 @@ class StabilityLaw:
         keep = weight > 0
         return omega[keep], np.log(weight[keep]) - self.target.channel(omega[keep], self.variance)[0]
 
+    @vanishing
     def density(self, s: ArrayLike) -> Array:
         """Return P(s), of the shape of `s`."""
         s = np.asarray(s, dtype=float)
@@ -63,6 +66,7 @@ class StabilityLaw:
         return (result / np.sqrt(2 * np.pi * self.variance)).reshape(s.shape)
 
     @cached_property
+    @vanishing
     def _table(self) -> tuple[Array, Array, Array, Array]:
         # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
         omega, _ = self._source
@@ -73,12 +77,9 @@ class StabilityLaw:
         low, high = min(mean.min() - reach, points.at[0] - 1), max(mean.max() + reach, points.at[-1] + 1)
         cap = min(2.0 * np.sqrt(self.variance), 1.0)
         layout = Layout(np.array([low]), np.array([high]), points.at, np.array([FINEST]), np.array([cap]), 0.6)
-        s, w = (rows[0].reshape(-1, ORDER) for rows in around(layout))
-        order = np.argsort(s[:, 0])
-        flip = np.where((s[:, -1] < s[:, 0])[:, None], np.arange(ORDER)[::-1], np.arange(ORDER))
-        s, w = np.take_along_axis(s, flip, 1)[order], np.take_along_axis(w, flip, 1)[order]
-        order = np.argsort(s[:, 0])
-        s, w = s[order], w[order]
+        s, w = (rows[0] for rows in around(layout))
+        order = np.argsort(s, kind="stable")  # panels do not overlap: their nodes stay together, and so do the panels
+        s, w = s[order].reshape(-1, ORDER), w[order].reshape(-1, ORDER)
         width = w.sum(axis=1)
         edges = np.append(s[:, 0] - legendre()[0][0] * width, s[-1, -1] + legendre()[0][0] * width[-1])
         return edges, s, w, self.density(s)
@@ -97,11 +98,13 @@ class StabilityLaw:
         return low, points.at[-1] if points.forbidden[-1][1] else float(seen.max())
 
     @cached_property
+    @vanishing
     def norm(self) -> float:
         """∫ P(s) ds: one, up to the error of the quadrature."""
         _, _, w, density = self._table
         return float((w * density).sum())
 
+    @vanishing
     def average(self, function: Array) -> float:
         """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
         _, _, w, density = self._table
@@ -123,6 +126,7 @@ class StabilityLaw:
         """The mean of log W(s) = -U(s - κ)/T."""
         return self.average(self.target.log_weight(self.nodes))
 
+    @vanishing
     def cdf(self, s: ArrayLike) -> Array:
         """Return the probability of a stability below `s`, of the shape of `s`.
 
@@ -145,6 +149,7 @@ class StabilityLaw:
         return np.clip(result / self.norm, 0.0, 1.0).reshape(s.shape)
 
     @cached_property
+    @vanishing
     def _integrals(self) -> tuple[Array, Array, Array]:
         # edges, the integral up to each panel, and the integral inside as Legendre coefficients (17, p)
         edges, _, w, density = self._table

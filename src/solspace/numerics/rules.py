@@ -1,4 +1,4 @@
-"""Gauss–Legendre panels that are fine near given points and grow away from them.
+"""Quadrature rules as nodes and weights; above all Gauss–Legendre panels, fine near given points and growing away.
 
 A function with a feature of size `fine` at a point c, and smooth on the scale of the distance from c elsewhere,
 needs panels of width w(d) = min(max(fine, growth d), cap) at distance d. The panels are laid out by counting:
