@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from solspace.samplers.annealing.anneal import anneal
     from solspace.samplers.localization.localize import localize
     from solspace.samplers.marginals.amp import amp
+    from solspace.samplers.marginals.ep import ep
     from solspace.samples import Samples
     from solspace.theory.design import design
     from solspace.theory.phases import phase_diagram, sampling_map
@@ -47,6 +48,7 @@ _HOME = {
     "anneal": "solspace.samplers.annealing.anneal",
     "design": "solspace.theory.design",
     "diagnose": "solspace.diagnostics",
+    "ep": "solspace.samplers.marginals.ep",
     "localize": "solspace.samplers.localization.localize",
     "phase_diagram": "solspace.theory.phases",
     "predict": "solspace.theory.prediction",
@@ -72,6 +74,7 @@ __all__ = [
     "data",
     "design",
     "diagnose",
+    "ep",
     "localize",
     "phase_diagram",
     "potentials",

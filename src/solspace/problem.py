@@ -57,6 +57,9 @@ class Perceptron:
     0
     """
 
+    ensemble: str | None = None
+    """"binary" or "gaussian" where `random` drew the patterns, None for patterns that were given."""
+
     def __init__(self, patterns: Any, labels: Any = None, *, target: Target | None = None) -> None:
         given = _matrix(patterns)
         signs = None if labels is None else _signs(labels, len(given))
@@ -107,6 +110,7 @@ class Perceptron:
         else:
             matrix = random.standard_normal((m, n), dtype=np.float32)
         problem._keep(matrix, Target() if target is None else target)
+        problem.ensemble = patterns
         return problem
 
     @classmethod
@@ -178,6 +182,7 @@ class Perceptron:
         """Return the same patterns under another target; the patterns are shared."""
         problem = type(self).__new__(type(self))
         problem._keep(self.patterns, target)
+        problem.ensemble = self.ensemble
         return problem
 
     def blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Array]]:
@@ -214,29 +219,39 @@ class Perceptron:
         return bool(solved) if solved.ndim == 0 else solved
 
     def looks_random(self) -> bool:
-        """Return whether theory for independent entries of unit variance can be expected to hold for these patterns.
+        """Return whether theory for independent entries of unit variance can be expected to hold for these patterns."""
+        return not self.structure()
 
-        Three signs of structure are looked for: rows of uneven or wrong length, columns with a mean, and a direction in
-        which the patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
+    def structure(self) -> str:
+        """Return in words what keeps the patterns from looking like independent entries of unit variance; else ''.
+
+        Three signs are looked for: rows of uneven or wrong length, columns with a mean, and a direction in which the
+        patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
+
+        >>> Perceptron(np.outer([1.0, 2.0, 3.0], np.ones(5))).structure()
+        'their rows differ in length'
         """
+        if self.ensemble is not None:
+            return ""
         lengths, sums = np.empty(self.m), np.zeros(self.n)
         for rows, block in self.blocks():
             lengths[rows] = (block**2).mean(axis=1)
             sums += block.sum(axis=0)
         slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
-        if abs(lengths.mean() - 1) > slack or lengths.std() > slack:
-            return False
+        if lengths.std() > slack:
+            return "their rows differ in length"
+        if abs(lengths.mean() - 1) > slack:
+            return f"their entries have a mean square of {lengths.mean():.3g} instead of 1"
         if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
-            return False
+            return "their columns have means"
         direction = generator(0).standard_normal(self.n)
         for _ in range(12):
-            size = np.linalg.norm(direction)
-            if size == 0:
-                return False
-            direction /= size
+            direction /= np.linalg.norm(direction)
             image = sum(block.T @ (block @ direction) for _, block in self.blocks())
             direction = np.asarray(image)
-        return bool(np.linalg.norm(direction) / self.n < (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3)))
+        edge = (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3))
+        largest = np.linalg.norm(direction) / self.n
+        return f"they vary {largest / edge:.2g} times too much along one direction" if largest >= edge else ""
 
     def enumerate(self) -> Enumeration:
         """Return the exact law of all 2^n weights (±1 weights, n <= 20)."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.marginals.amp import Status
 from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.marginals import Status
 from solspace.samplers.marginals.relaxation import LADDER, Relaxation
 
 

@@ -27,6 +27,8 @@ class PackedPerceptron(Perceptron):
     True
     """
 
+    ensemble = "binary"
+
     def __init__(self, n: int, m: int, target: Target, rng: RNG = None) -> None:
         self.shape, self.target = (m, n), target
         self.bits = np.frombuffer(generator(rng).bytes((m * n + 7) // 8), np.uint8)

@@ -1,15 +1,12 @@
 """Marginals of a perceptron problem under a Gaussian observation, by approximate message passing.
 
 `amp(problem, field, time)` is the Bayesian denoiser of stochastic localization: the mean of the target tilted by
-exp(⟨h, w⟩ - t |w|²/2). The equations are in `messages`, damping and convergence in `relaxation`.
+exp(⟨h, w⟩ - t |w|²/2). The equations are in `cpu`, damping and convergence in `relaxation`.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +14,7 @@ from numpy.typing import ArrayLike
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
 from solspace.samplers.marginals.relaxation import Relaxation
 from solspace.samplers.options import DAMPING, PRECISIONS, VARIANCE, Option, checked, choose_variances, count, named
 from solspace.system.checks import instance, number, reals, shown
@@ -34,44 +32,6 @@ OPTIONS = {
     "variances": VARIANCE,
     "precision": named("float64", PRECISIONS, "float64 or float32"),
 }
-
-
-class Status(Enum):
-    """How message passing ended; the value says it in words."""
-
-    CONVERGED = "converged"
-    SLOW = "not converged: stopped at the iteration limit while still changing a little; the marginals are approximate"
-    DIVERGED = "diverged: message passing blew up at every damping; the marginals are those before it did"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-@dataclass(frozen=True)
-class Marginals:
-    """Means and variances of the weights, (n,) or (k, n) like the field they were asked for."""
-
-    mean: Array
-    variance: Array
-    status: Status | list[Status]
-    iterations: Any
-    instability: Any
-    """λ = α mean(Δ²) mean(g'²): message passing converges where it is below 1."""
-    damping: Any
-    variances: str
-    """"scalar" or "full"."""
-
-    @property
-    def converged(self) -> Any:
-        """Whether each field's iteration converged: bool or (k,) bools."""
-        if isinstance(self.status, Status):
-            return self.status is Status.CONVERGED
-        return np.array([status is Status.CONVERGED for status in self.status])
-
-    @property
-    def overlap(self) -> Any:
-        """|m|²/n."""
-        return (self.mean.astype(float) ** 2).mean(axis=-1)
 
 
 def amp(
@@ -112,7 +72,7 @@ def amp(
     ((501,), 'converged')
     """
     asked = checked(OPTIONS, locals())
-    rows, single = _rows(instance(Perceptron)("problem", problem), field)
+    rows, single = rows_of(instance(Perceptron)("problem", problem), field)
     k, automatic = len(rows), asked["damping"] == "auto"
     chosen = choose_variances(problem, asked["variances"])
     messages = Messages(problem, k, asked["precision"], full=chosen == "full", spreads=True)
@@ -124,22 +84,17 @@ def amp(
     missed = [word for word in status if word is not Status.CONVERGED]
     if missed:
         warnings.warn(f"message passing: {len(missed)} of {k} fields {missed[0]}. {TRY}", stacklevel=2)
-    one: Any = (lambda values: values[0]) if single else (lambda values: values)
     assert messages.spread is not None
-    return Marginals(
-        mean=one(np.ascontiguousarray(messages.mean[:, :k].T)),
-        variance=one(np.ascontiguousarray(messages.spread[:, :k].T)),
-        status=one(status),
-        iterations=one(effort.iterations),
-        instability=one(messages.instability[:k]),
-        damping=one(relaxation.damping),
+    found = Marginals(
+        mean=np.ascontiguousarray(messages.mean[:, :k].T),
+        variance=np.ascontiguousarray(messages.spread[:, :k].T),
+        status=status,
+        iterations=effort.iterations,
+        instability=messages.instability[:k],
+        damping=relaxation.damping,
         variances=chosen,
     )
-
-
-def ending(converged: bool, blown: bool) -> Status:
-    """Return the status of a relaxation that ended so."""
-    return Status.CONVERGED if converged else Status.DIVERGED if blown else Status.SLOW
+    return found.of(0) if single else found
 
 
 def _times(time: ArrayLike, k: int) -> Array:
@@ -149,12 +104,3 @@ def _times(time: ArrayLike, k: int) -> Array:
             f"time must be a finite number of at least 0, or one for each of {k} fields; got {shown(time)}."
         )
     return times
-
-
-def _rows(problem: Perceptron, field: ArrayLike | None) -> tuple[Array, bool]:
-    field = np.zeros(problem.n) if field is None else reals("field", field)
-    if field.ndim not in (1, 2) or field.shape[-1] != problem.n or field.size == 0:
-        raise ValueError(f"field must have shape ({problem.n},) or (k, {problem.n}); got {field.shape}.")
-    if not np.isfinite(field).all():
-        raise ValueError("field must be finite.")
-    return np.atleast_2d(field), field.ndim == 1

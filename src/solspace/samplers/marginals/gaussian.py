@@ -39,6 +39,11 @@ class Sites(NamedTuple):
         """Return the sites of the samples `lanes`, a copy."""
         return Sites(*(part[lanes] for part in self))
 
+    def put(self, lanes: Array, given: Sites) -> None:
+        """Write the sites of the samples `lanes`."""
+        for own, part in zip(self, given):
+            own[lanes] = part
+
     def moved(self, other: Sites, share: Array) -> Sites:
         """Return the sites a `share` (k,) of the way towards others."""
         return Sites(*(own + share[:, None] * (new - own) for own, new in zip(self, other)))
@@ -54,6 +59,18 @@ class Moments(NamedTuple):
     log_determinant: Array
     proper: Array
 
+    @classmethod
+    def none(cls, sites: Sites) -> Moments:
+        """Return moments in which nothing is proper, as many as there are `sites` (k, n) and (k, m)."""
+        (k, n), m = sites.weight_precision.shape, sites.constraint_precision.shape[1]
+        weights, constraints = (np.zeros((k, n)), np.ones((k, n))), (np.zeros((k, m)), np.ones((k, m)))
+        return cls(*weights, *constraints, np.zeros(k), np.zeros(k, bool))
+
+    def put(self, lanes: Array, given: Moments) -> None:
+        """Write the moments of the samples `lanes`."""
+        for own, part in zip(self, given):
+            own[lanes] = part
+
 
 class Gaussian:
     """The patterns of a problem, and the moments of Gaussians with sites on them; double precision."""
@@ -63,11 +80,9 @@ class Gaussian:
 
     def moments(self, sites: Sites) -> Moments:
         """Return the moments for sites (k, n) and (k, m), one sample after another: none depends on its neighbours."""
-        weights, constraints = sites.weight_precision.shape, sites.constraint_precision.shape
-        found = Moments(np.zeros(weights), np.ones(weights), np.zeros(constraints), np.ones(constraints),
-                        np.zeros(weights[0]), np.zeros(weights[0], bool))  # fmt: skip
-        for j in range(weights[0]):
-            one = self._moments(Sites(*(part[j] for part in away_from_zero(sites))))
+        found, sites = Moments.none(sites), away_from_zero(sites)
+        for j in range(len(found.proper)):
+            one = self._moments(Sites(*(part[j] for part in sites)))
             if one is not None:
                 for part, own in zip(found, (*one, True)):
                     part[j] = own

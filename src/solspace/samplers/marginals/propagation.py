@@ -75,8 +75,7 @@ class Propagation:
         effort.converged[lanes] = False
         todo, kept = np.asarray(lanes), self.sites.of(np.arange(self.k))
         for cap in CAPS:
-            for own, old in zip(self.sites, kept):
-                own[todo] = old[todo]
+            self.sites.put(todo, kept.of(todo))
             self._attempt(todo, cap, tolerance, limit, effort)
             todo = todo[~effort.converged[todo]]
             if not len(todo):
@@ -94,13 +93,13 @@ class Propagation:
         count = np.zeros(len(lanes), int)
         while moving.any():
             here = np.flatnonzero(moving)
-            new, after = self._stepped(sites.of(here), Sites(*(part[here] for part in update.sites)), step, here)
+            new, after = self._stepped(sites.of(here), update.sites.of(here), step, here)
             found = self._update(lanes[here], new, after)
             now = np.where(after.proper, _residual(found, after), np.inf)
             better = now <= residual[here]
             step[here] = np.where(better, np.minimum(1.1 * step[here], cap), np.maximum(0.5 * step[here], 0.02))
-            _put(sites, here, new)
-            _put(update.sites, here, found.sites)
+            sites.put(here, new)
+            update.sites.put(here, found.sites)
             residual[here] = now
             count[here] += 1
             done = now < tolerance[lanes[here]]
@@ -108,7 +107,7 @@ class Propagation:
             lost = ~after.proper | ~np.isfinite(now)
             effort.converged[lanes[here[done]]] = True
             moving[here] = ~(done | lost | (count[here] >= limit[lanes[here]]))
-        _put(self.sites, lanes, sites)
+        self.sites.put(lanes, sites)
         self.step[lanes] = np.where(effort.converged[lanes], np.maximum(step, 0.8 * cap), cap)
         effort.iterations[lanes] += count
         effort.residual[lanes] = residual
@@ -120,11 +119,10 @@ class Propagation:
         improper = np.flatnonzero(~moments.proper)
         while len(improper):
             step[lanes[improper]] *= 0.5
-            again = old.of(improper).moved(Sites(*(part[improper] for part in new)), step[lanes[improper]])
+            again = old.of(improper).moved(new.of(improper), step[lanes[improper]])
             found = self.law.moments(again)
-            _put(sites, improper, again)
-            for own, part in zip(moments, found):
-                own[improper] = part
+            sites.put(improper, again)
+            moments.put(improper, found)
             improper = improper[~found.proper & (step[lanes[improper]] > SHORTEST)]
         return sites, moments
 
@@ -193,8 +191,3 @@ class ScalarGaussian:
 def _residual(update: Update, moments: Moments) -> Array:
     """Return mean (m - μ)² / mean s², (k,)."""
     return ((update.mean - moments.mean) ** 2).mean(axis=1) / update.spread.mean(axis=1)
-
-
-def _put(sites: Sites, lanes: Array, given: Sites) -> None:
-    for own, part in zip(sites, given):
-        own[lanes] = part

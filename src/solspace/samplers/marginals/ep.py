@@ -1,0 +1,107 @@
+"""Marginals of a perceptron problem on any patterns, and the number of its solutions, by expectation propagation.
+
+The updates are in `propagation`, the Gaussian with sites that they need in `gaussian`.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from solspace.problem import Perceptron
+from solspace.samplers.device import resolve
+from solspace.samplers.marginals.gaussian import Gaussian
+from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
+from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
+from solspace.samplers.marginals.propagation import Propagation, ScalarGaussian
+from solspace.samplers.options import DEVICE, Option, checked, count, named
+from solspace.system.checks import instance, number
+
+LARGE = 2e10
+"""Operations of an iteration, m² n or n² m, above which one variance a site costs too much."""
+VARIANCES = ("auto", "full", "scalar")
+OPTIONS = {
+    "tolerance": Option(1e-10, number(positive=True), "mean squared difference of the two means at which to stop"),
+    "max_iterations": count(300, "limit of iterations in one attempt"),
+    "variances": named(
+        "auto", VARIANCES, "full (one a site), scalar (one for all), or auto: full where it is affordable"
+    ),
+    "device": DEVICE,
+}
+
+
+def ep(
+    problem: Perceptron,
+    field: ArrayLike | None = None,
+    *,
+    tolerance: float = 1e-10,
+    max_iterations: int = 300,
+    variances: str = "auto",
+    device: str = "cpu",
+) -> Marginals:
+    """Return the marginals of `problem`'s target tilted by exp(⟨h, w⟩), for ±1 weights and any patterns.
+
+    Parameters
+    ----------
+    field
+        h, (n,) or (k, n); zero unless given.
+    tolerance
+        Stop when the means of sites and of the Gaussian differ, mean squared, by less than `tolerance` times the mean
+        variance of the weights.
+    max_iterations
+        Limit; a field that does not converge tries again in smaller steps, four times in all.
+    variances
+        "full": one variance a site, some 2 m² n operations an iteration (m < n). "scalar": one for all weights and one
+        for all constraints, from one decomposition of the patterns; exact where their singular vectors are random. Or
+        "auto": full where it is affordable.
+    device
+        "cpu", "gpu" (all fields in one batch on a CUDA device, in double precision) or "auto".
+
+    Returns
+    -------
+    Marginals
+        With `log_partition`, log Z = log Σ_w exp(-ΣU/T + ⟨h, w⟩). For the uniform potential and no field it is the logarithm
+        of the number of solutions.
+
+    >>> problem = Perceptron.random(n=13, alpha=0.4, rng=2)
+    >>> found, exact = ep(problem), problem.enumerate()
+    >>> bool(abs(found.mean - exact.marginals).max() < 0.1), round(found.log_partition - exact.log_partition, 2)
+    (True, 0.0)
+    """
+    instance(Perceptron)("problem", problem)
+    asked = checked(OPTIONS, locals())
+    rows, single = rows_of(problem, field)
+    made = propagation(problem, len(rows), asked["variances"], resolve(device))
+    made.field[...] = rows
+    every = np.arange(len(rows))
+    with np.errstate(all="ignore"):
+        effort = made.run(np.full(len(rows), asked["tolerance"]), np.full(len(rows), asked["max_iterations"]), every)
+    status = [ending(*flags) for flags in zip(effort.converged, effort.blown)]
+    missed = [word for word in status if word is not Status.CONVERGED]
+    if missed:
+        warnings.warn(
+            f"expectation propagation: {len(missed)} of {len(rows)} fields {missed[0]}. Try a lower load or margin, more "
+            "max_iterations, or ss.anneal, which needs no convergence.",
+            stacklevel=2,
+        )
+    found = Marginals(
+        mean=made.mean,
+        variance=made.spread,
+        status=status,
+        iterations=effort.iterations,
+        variances="scalar" if made.scalar else "full",
+        log_partition=made.log_partition,
+    )
+    return found.of(0) if single else found
+
+
+def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str = "cpu") -> Propagation:
+    """Return expectation propagation for `k` fields, with the variances that are asked for or affordable."""
+    if problem.target.prior.name != "binary":
+        raise ValueError(f"ep takes ±1 weights, but the target's prior is {problem.target.prior}; use amp for it.")
+    few, many = sorted((problem.m, problem.n))
+    if variances == "scalar" or (variances == "auto" and float(few) ** 2 * many > LARGE):
+        return Propagation(problem, k, ScalarGaussian(problem), scalar=True)
+    return Propagation(problem, k, GpuGaussian(problem) if where == "gpu" else Gaussian(problem))
