@@ -13,6 +13,8 @@ from solspace.system.names import unknown
 
 KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {
     "log": {"temperature": (0.6, 0.1, 0.999)},
+    "log_band": {"temperature": (0.7, 0.1, 0.999), "quadratic": (0.0, -0.45, 8.0)},
+    "wall": {"temperature": (0.6, 0.1, 0.999)},
     "log_quadratic": {"temperature": (0.85, 0.3, 0.999), "linear": (1.0, -4.0, 8.0), "quadratic": (0.8, 0.0, 8.0)},
 }
 """Parameters of the families that are known: start, lowest and highest value."""
