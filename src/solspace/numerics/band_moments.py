@@ -62,7 +62,8 @@ def _block(x: Array, d: Array, beta: float) -> Array:
     result = np.empty((3, x.size))
     xi = d - x
     drop = 44.0 + 2.2 * beta  # of u^b exp(-u) from its peak to where exp(-42) is left
-    reach = np.where(xi > 0, xi + math.sqrt(2 * drop), 2 * drop / (np.hypot(xi, math.sqrt(2 * drop)) - xi))
+    outside = np.minimum(xi, 0.0)
+    reach = np.maximum(xi, 0.0) + 2 * drop / (np.hypot(outside, math.sqrt(2 * drop)) - outside)
     inside = xi > max(INSIDE, math.sqrt(2 * beta))
     peaked = ~inside & (beta >= PEAKED)
     across = ~(inside | peaked) & (reach > 1.8 * d)
@@ -139,6 +140,53 @@ def _inside(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array
     curvature = (share * (z - mean[:, None]) * (r - mean[:, None])).sum(axis=1) / mass
     level = beta * (np.log1p(-x / d) + np.log1p(x / d))
     return level + np.log(mass * (0.4 / math.sqrt(2.0 * math.pi))), mean, curvature
+
+
+@vanishing
+def tilted_moments(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, Array]:
+    """Return log of J = int_{-1}^{1} (1 - y^2)^b exp(pull y - bend y^2/2) dy, E y and Var y, for `pull` >= 0 (n,).
+
+    The same integral by its natural parameters, where no Gaussian need be: `bend` may have any sign, and should not be
+    large. A strong pull leaves less than exp(-42) beyond some distance from the wall.
+
+    >>> log_j, mean, variance = tilted_moments(np.array([0.0]), np.array([0.0]), 1.0)
+    >>> round(float(np.exp(log_j[0])), 12), round(float(variance[0]), 12)
+    (1.333333333333, 0.2)
+    """
+    result = np.empty((3, pull.size))
+    slope = pull - bend  # of the exponent at the wall
+    near = slope - np.maximum(-bend, 0.0) > 0.6 * (44.0 + 2.2 * beta)
+    for where, rule in ((~near, _tilted_across), (near, _tilted_wall)):
+        for part in np.array_split(np.flatnonzero(where), -(-np.count_nonzero(where) // BLOCK) or 1):
+            if part.size:
+                result[:, part] = rule(pull[part], bend[part], beta)
+    return result[0], result[1], result[2]
+
+
+def _tilted_across(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, Array]:
+    y, weight, total = _gegenbauer(beta)
+    pull = pull[:, None]
+    towards = np.exp(pull * (y - 1.0) - 0.5 * bend[:, None] * y * y) * weight
+    fall = np.exp(-2.0 * pull * y)
+    even, odd = towards * (1.0 + fall), towards * -np.expm1(-2.0 * pull * y)
+    mass = even.sum(axis=1)
+    mean = odd @ y / mass
+    return total + np.log(mass) + pull[:, 0], mean, even @ (y * y) / mass - mean * mean
+
+
+def _tilted_wall(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, Array]:
+    v, weight = _jacobi(beta)
+    drop = 44.0 + 2.2 * beta
+    # where (pull - bend) x + bend x^2/2 has fallen by `drop`
+    slope = pull - bend
+    reach = 2 * drop / (slope + np.sqrt(np.maximum(slope * slope + 2 * drop * bend, 0.0)))
+    x = reach[:, None] * v
+    share = np.exp(beta * np.log(1.0 - 0.5 * x) - x * (slope[:, None] + 0.5 * bend[:, None] * x)) * weight
+    mass = share.sum(axis=1)
+    mean = (share * x).sum(axis=1) / mass
+    variance = (share * (x - mean[:, None]) ** 2).sum(axis=1) / mass
+    log_j = np.log(mass) + (beta + 1.0) * np.log(reach) - math.log(beta + 1.0) + beta * math.log(2.0)
+    return log_j + pull - 0.5 * bend, 1.0 - mean, variance
 
 
 def _peaked(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array, Array]:
