@@ -18,7 +18,9 @@ from solspace.system.files import replacing
 RULES = (
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
     Rule("alphas times margins", lambda o: o.widths is None, "cannot go with the map of --widths"),
-    Rule("widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to the potentials band and log_band"),
+    Rule(
+        "widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to the potentials band and log_band"
+    ),
     TEMPERATURE,
 )
 
@@ -30,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 def phase(
     prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
-    potential: Annotated[str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")] = "log",
+    potential: Annotated[
+        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+    ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ, for the t–α diagram.")] = 0.0,
     alphas: Annotated[

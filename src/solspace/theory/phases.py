@@ -284,7 +284,9 @@ def sampling_map(
 def _with_width(target: Target, width: float) -> Target:
     potential = target.potential
     if "width" not in potential.parameters:
-        raise ValueError(f"widths are those of a band about the origin (band, log_band); got the potential {potential}.")
+        raise ValueError(
+            f"widths are those of a band about the origin (band, log_band); got the potential {potential}."
+        )
     return target.replace(potential=type(potential)(**potential.parameters | {"width": width}))
 
 

@@ -158,7 +158,9 @@ class Form:
 def is_power(stage: Stage) -> bool:
     """Tell whether the power form holds the potential of `stage`."""
     potential = stage.potential
-    known = isinstance(potential, (Tau, Log, Hinge, Errors, Uniform)) or (_walled(potential) and potential.upper is None)
+    known = isinstance(potential, (Tau, Log, Hinge, Errors, Uniform)) or (
+        _walled(potential) and potential.upper is None
+    )
     return known and np.isfinite(stage.temperature)
 
 

@@ -104,7 +104,9 @@ class ResponseTable:
         ends = np.arcsinh(np.clip([-REACH / width, REACH / width], FIRST, LAST))
         near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.band.breakpoints]
         at = np.concatenate([np.sinh(random.uniform(ends[0], ends[1], TRIALS)), *near])
-        at = at[(at > self.grid[3]) & (at < self.grid[-4]) & (np.abs(at) * width < REACH) & (at * width <= self.band.half)]
+        at = at[
+            (at > self.grid[3]) & (at < self.grid[-4]) & (np.abs(at) * width < REACH) & (at * width <= self.band.half)
+        ]
         own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(2, -1)
         exact = np.array(self._exact(at, width**2))
         found = lookup.along(own, at, np.arcsinh(FIRST), FIELD_STEP)
