@@ -77,6 +77,8 @@ class Report:
     verdict: str
     mean_stability: Estimate | None = None
     overlap: Estimate | None = None
+    overlap_square: Estimate | None = None
+    """Mean of the squared overlap, where r = 0 by symmetry and the mean says nothing; theory 1/(n(1 - λ)), λ the replicon."""
     overlap_at_start: Estimate | None = None
     ks: Distance | None = None
     ks_pooled: Distance | None = None
@@ -94,6 +96,7 @@ class Report:
         named = {
             "mean stability": self.mean_stability,
             "overlap of two samples": self.overlap,
+            "overlap² of two samples": self.overlap_square,
             "overlap |m|²/n at t = 0": self.overlap_at_start,
             "largest instability λ": self.instability,
         }
@@ -213,7 +216,21 @@ def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> di
     jackknife = np.sqrt((len(means) - 1) * means.var()) if len(means) > 1 else float(values.std())
     error = float(np.hypot(jackknife, 0.5 / np.sqrt(n)))
     theory = None if prediction is None else prediction.overlap
-    return {"overlap": Estimate(float(values.mean()), error, theory), "copies": copies}
+    found = {"overlap": Estimate(float(values.mean()), error, theory), "copies": copies}
+    if prediction is not None and prediction.overlap == 0 and prediction.replicon < 1:
+        found["overlap_square"] = _square(values, n, prediction.replicon)
+    return found
+
+
+def _square(values: Array, n: int, replicon: float) -> Estimate:
+    """Return the mean of q² beside 1/(n(1 - λ)): near q = 0 the number of pairs falls off like exp(-n (1 - λ) q²/2).
+
+    For ± symmetric measures w and -w are alike, and a sampler stuck in one pair of clusters still has mean overlap 0. The
+    error is that of as many independent Gaussian overlaps, and allows for an instance's own λ.
+    """
+    expected = 1 / (n * (1 - replicon))
+    error = expected * np.hypot(np.sqrt(2 / len(values)), 2 / np.sqrt(n) / (1 - replicon))
+    return Estimate(float((values**2).mean()), float(error), expected)
 
 
 def _path(info: LocalizationInfo, n: int, prediction: Prediction | None) -> dict[str, Any]:
@@ -232,8 +249,10 @@ def _path(info: LocalizationInfo, n: int, prediction: Prediction | None) -> dict
         return found
     together = np.isfinite(q).all(axis=1) & (np.ptp(t, axis=1) == 0)
     if together.any():
-        expected = np.asarray(prediction.overlap_at(t[together, 0]))
-        found["path_deviation"] = float(np.abs(q[together].mean(axis=1) / np.maximum(expected, 1e-12) - 1).max())
+        expected, seen = np.asarray(prediction.overlap_at(t[together, 0])), q[together].mean(axis=1)
+        known = expected > 0  # at t = 0 nothing is known of a measure that is even
+        if known.any():
+            found["path_deviation"] = float(np.abs(seen[known] / expected[known] - 1).max())
     return found
 
 
@@ -270,6 +289,11 @@ def _biases(found: dict[str, Any]) -> list[str]:
         biases.append(
             f"samples are {way} (overlap {overlap.value:.3f} ± {overlap.error:.3f}, theory {overlap.theory:.3f}); "
             "try a smaller step or more sweeps"
+        )
+    square = found.get("overlap_square")
+    if square is not None and square.sigmas > SIGMAS:
+        biases.append(
+            f"samples gather in few places (overlap² {square.value:.2g} ± {square.error:.1g}, theory {square.theory:.2g})"
         )
     if mean is not None and abs(mean.sigmas) > SIGMAS:
         biases.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")

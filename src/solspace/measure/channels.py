@@ -246,7 +246,7 @@ def _tilted_gaussian(omega: Array, variance: Array, beta: float, width: float, b
 def _tilted_band(omega: Array, variance: Array, beta: float, width: float, b: float) -> Channel:
     """The same where exp(-b s^2) grows faster than the Gaussian falls, or nearly: the walls alone hold the mass."""
     pull, bend = omega * width / variance, width**2 * (1.0 / variance + 2.0 * b)
-    log_j, mean, spread = tilted_moments(pull, bend, beta)
+    log_j, mean, spread = tilted_moments(pull.astype(np.float64), bend.astype(np.float64), beta)
     sigma = np.sqrt(variance)
     log_z = log_j + (2.0 * beta + 1.0) * np.log(width) - np.log(sigma) - 0.5 * omega**2 / variance - LOG_SQRT_TWO_PI
     return log_z, (width * mean - omega) / sigma, width**2 * spread / variance - 1.0

@@ -3,8 +3,9 @@
 An entry x becomes the integer rint(x 2^q), with q as large as 32 bits allow for the worst weights; a stability is then
 the integer t = Σ x w - margin, exactly, and s - margin = c t with c = 2^-q/√n. The potential is approximated by one of
 the two forms of `kernels.energies`, in units of which `kt` make one kT. Both resolve a potential best near t = 0, so t is
-counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. The walls and steep places of a potential are
-treated as in `samplers.landscape`, with the root mean square of a flip's step in place of the lattice step.
+counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. The walls and
+steep places of a potential are treated as in `samplers.landscape`, with the root mean square of a flip's step in place of
+the lattice step.
 """
 
 from __future__ import annotations
@@ -158,9 +159,9 @@ class Form:
 def is_power(stage: Stage) -> bool:
     """Tell whether the power form holds the potential of `stage`."""
     potential = stage.potential
-    known = isinstance(potential, (Tau, Log, Hinge, Errors, Uniform)) or (
-        _walled(potential) and potential.upper is None
-    )
+    known = isinstance(potential, (Tau, Log, Hinge, Errors, Uniform))
+    if isinstance(potential, (Wall, TauWall)):
+        known = potential.upper is None
     return known and np.isfinite(stage.temperature)
 
 

@@ -1,11 +1,11 @@
 """Responses of potentials that have no closed form, read from a table instead of integrated for every constraint.
 
-A channel by quadrature costs some 25 to 50 µs for each constraint and sample, one with walls on both sides 1 µs. But in the scaled field x = ω/√V it is smooth:
-γ = √V g and c = V dg change over distances of order one near x = 0, and over distances of order x far from it. So they are
-tabulated on even grids of asinh x and log V, by rows of one V as a run comes to need them, and interpolated by six points
-either way. Every cell between two rows is tried at random points before it is used; where a potential has
-structure that the grid cannot follow, and outside of the grid, constraints are integrated as before. Fields are counted
-from the margin; those of a band, which is even about its centre, inwards from the nearer of its walls.
+A channel by quadrature costs some 25 to 50 µs for each constraint and sample, one with walls on both sides 1 µs. But in the
+scaled field x = ω/√V it is smooth: γ = √V g and c = V dg change over distances of order one near x = 0, and over distances of
+order x far from it. So they are tabulated on even grids of asinh x and log V, by rows of one V as a run comes to need them, and
+interpolated by six points either way. Every cell between two rows is tried at random points before it is used; where a
+potential has structure that the grid cannot follow, and outside of the grid, constraints are integrated as before. Fields
+are counted from the margin; those of a band, which is even about its centre, inwards from the nearer of its walls.
 """
 
 from __future__ import annotations
