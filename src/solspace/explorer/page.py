@@ -27,7 +27,7 @@ from solspace.explorer.turns import Turns
 from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
 from solspace.measure import Target
-from solspace.measure.potentials import REGISTRY, as_potential
+from solspace.measure.potentials import as_potential
 
 if TYPE_CHECKING:
     from solspace.explorer.server import Service
