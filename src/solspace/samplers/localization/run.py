@@ -227,13 +227,14 @@ def _leave(
     drawn = finish.draw(problems, fields, means, lanes[asking], seeds, sweeps, turn, where)
     weights[asking] = drawn.weights
     hard = problems[0].target.potential.hard
-    missed = np.where(hard, drawn.missed, 0)
-    gone[asking] = drawn.mixed & (missed == 0)
+    missing = np.zeros(len(lanes), int)
+    missing[asking] = np.where(hard, drawn.missed, 0)
+    gone[asking] = drawn.mixed & (missing[asking] == 0)
     if last:
-        for at, missing in zip(np.flatnonzero(asking & ~diverged), missed[~diverged[asking]]):
-            lane = lanes[at]
-            signs = np.where(means[lane] >= 0, 1, -1)
-            gone[at] = missing == 0 or missing < problems[lane // drift.each].violations(signs)
+        gone |= asking & ~diverged & (missing == 0)
+        rest = np.flatnonzero(asking & ~diverged & ~gone)
+        signs = np.where(means[lanes[rest]] >= 0, 1, -1)
+        gone[rest] = missing[rest] < finish.missed(problems, lanes[rest] // drift.each, signs)
     return weights, gone
 
 
