@@ -155,6 +155,12 @@ class AnnealingInfo(Info):
     """(sweeps,) T."""
     tau: Array | None = None
     """(sweeps,) τ, where all stages have one."""
+    ladder: Array | None = None
+    """(rungs,) sweeps of the schedule at whose stages replicas were exchanged; None: chains went alone."""
+    swap_acceptance: Array | None = None
+    """(rungs - 1,) share of the exchanges between neighbouring rungs that were made."""
+    round_trips: Array | None = None
+    """(chains,) times that a replica went from the last rung to the first and back."""
 
     @property
     def chains(self) -> Array:
