@@ -167,6 +167,15 @@ class AnnealingInfo(Info):
         """(k,) which chain each sample is a draw of."""
         return self.chain
 
+    def at_draws(self) -> dict[str, Array]:
+        """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; the last ones in mode "solve"."""
+        if self.mode == "solve":
+            done = np.isfinite(self.energy).sum(axis=1) - 1
+            places = np.maximum(done, 0)[:, None]
+        else:
+            places = np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
+
     def numbers(self) -> dict[str, float]:
         """Return the mean acceptance."""
         return {"acceptance": float(np.nanmean(self.acceptance))}
