@@ -123,8 +123,8 @@ class Samples:
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
         info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
-        told = Info.from_dict(info, meta.get("kind"))
-        return cls(weights, stabilities, solved, Target.from_dict(meta["target"]), told)
+        target = Target.from_dict(meta["target"])
+        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")))
 
     def by_chain(self) -> Array:
         """Return the weights (chains, draws, n) as chains drew them; samples that are independent are chains of one draw."""

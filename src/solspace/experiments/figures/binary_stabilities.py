@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
 from solspace.experiments.figures.stability_panels import panel
 from solspace.experiments.predictions import stabilities_of
 from solspace.experiments.results import Results
@@ -20,7 +20,7 @@ def specs(size: str) -> Sequence[Spec]:
     """Return several instances of the paper's size, each with a few samples."""
     instances, samples = {"quick": (4, 4), "paper": (16, 16)}[size]
     return [
-        Spec(name="binary-stabilities", n=5000, alpha=ALPHA, target=TARGET, sampler="asl", n_samples=samples,
+        Spec(name="binary-stabilities", n=5000, alpha=ALPHA, target=TARGET, sampler=LOCALIZE, n_samples=samples,
              instances=instances, keep=["stabilities", "violations"])
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
 from solspace.experiments.figures.stability_panels import panel
 from solspace.experiments.predictions import stabilities_of
 from solspace.experiments.results import Results
@@ -27,7 +27,7 @@ def specs(size: str) -> Sequence[Spec]:
         "paper": dict.fromkeys(ALPHAS, (1001, 10, 16)),
     }[size]
     return [
-        Spec(name="spherical-stabilities", n=n, alpha=alpha, target=TARGET, sampler="asl", n_samples=samples,
+        Spec(name="spherical-stabilities", n=n, alpha=alpha, target=TARGET, sampler=LOCALIZE, n_samples=samples,
              instances=instances, keep=["stabilities", "violations"])
         for alpha, (n, instances, samples) in shape.items()
     ]  # fmt: skip

@@ -101,13 +101,22 @@ class Chains:
     sweep: int = 0
     field: Array | None = None
     """(k, n) h of the measure p(w) exp(⟨h, w⟩); None: no field."""
+    number: Array | None = None
+    """(k,) from which, and the call's key, a chain's random numbers are made; None: 0 … k - 1."""
     stage: Array | None = None
     """(k,) rung of the plan's ladder that each chain is at; None: all are at the stage of the sweep."""
     begun: int = 0
     """Sweep that the first record is of."""
 
     @classmethod
-    def start(cls, weights: Array, plan: Plan, field: Array | None = None, records: int | None = None) -> Chains:
+    def start(
+        cls,
+        weights: Array,
+        plan: Plan,
+        field: Array | None = None,
+        number: Array | None = None,
+        records: int | None = None,
+    ) -> Chains:
         """Return chains at `weights` before the first sweep of `plan`, with room to record all sweeps or so many."""
         k, n = weights.shape
         records = len(plan) if records is None else records
@@ -119,6 +128,7 @@ class Chains:
             solved_at=np.full(k, -1, np.int64),
             stopped=np.zeros(k, np.bool_),
             field=None if field is None else np.ascontiguousarray(field, dtype=np.float64),
+            number=number,
         )
 
     def recorded(self, sweeps: slice) -> slice:

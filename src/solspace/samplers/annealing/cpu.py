@@ -127,8 +127,11 @@ class CpuFlips:
 
         energies = np.full((rows.stop - rows.start, len(work.orders)), NOT_DONE)
         field = np.empty((0, 0)) if chains.field is None else chains.field[rows]
+        number = (
+            np.arange(rows.start, rows.stop) if chains.number is None else np.asarray(chains.number[rows], np.int64)
+        )
         return Rows(
-            np.arange(rows.start, rows.stop), chains.first_stage()[rows], field, chains.weights[rows], chains.draws[rows],
+            number, chains.first_stage()[rows], field, chains.weights[rows], chains.draws[rows],
             chains.accepted[rows, chains.recorded(work.sweeps)], energies, chains.solved_at[rows], chains.stopped[rows],
         )  # fmt: skip
 
