@@ -107,7 +107,8 @@ def _verdict(
     failed = "" if alone else _failed(samples, found)
     if failed:
         return False, failed, None
-    if found.get("copies"):
+    # chains at a load with few solutions meet each other: those that judge themselves know better
+    if found.get("copies") and not alone:
         return False, f"biased: {found['copies']} of {k} samples are copies of another one.", None
     if reference is not None:
         own = diagnose(reference)
