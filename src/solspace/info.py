@@ -163,11 +163,26 @@ class AnnealingInfo(Info):
     """(sweeps,) T."""
     tau: Array | None = None
     """(sweeps,) τ, where all stages have one."""
+    ladder: Array | None = None
+    """(rungs,) sweeps of the schedule at whose stages replicas were exchanged; None: chains went alone."""
+    swap_acceptance: Array | None = None
+    """(rungs - 1,) share of the exchanges between neighbouring rungs that were made."""
+    round_trips: Array | None = None
+    """(chains,) times that a replica went from the last rung to the first and back."""
 
     @property
     def chains(self) -> Array:
         """(k,) which chain each sample is a draw of."""
         return self.chain
+
+    def at_draws(self) -> dict[str, Array]:
+        """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; the last ones in mode "solve"."""
+        if self.mode == "solve":
+            done = np.isfinite(self.energy).sum(axis=1) - 1
+            places = np.maximum(done, 0)[:, None]
+        else:
+            places = np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
 
     def numbers(self) -> dict[str, float]:
         """Return the mean acceptance."""

@@ -66,8 +66,9 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Ax
 
 
 def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) -> Axes:
-    """Draw the overlaps of all pairs of samples and, where known, the r that theory predicts."""
-    seen = samples.overlaps()
+    """Draw the overlaps of all pairs of samples (of chains: at their last draws) and, where known, theory's r."""
+    last = samples.by_chain()[:, -1].astype(float)
+    seen = (last @ last.T / samples.n)[np.triu_indices(len(last), 1)]
     if len(seen):
         low, high = seen.min(), seen.max()
         bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))

@@ -152,6 +152,7 @@ def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
         _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), anywhere=True,
+        on_device=lambda problem, options: not options.get("exchange", False),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The figures of the paper, one module each; to add one, write its module and name it here."""
+"""The figures of the paper and some beyond it, one module each; to add one, write its module and name it here."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ FIGURES = (
     "fashion",
     "fashion-features",
     "cifar10",
+    "mixing",
 )
 """Names on the command line, in the paper's order; the module of `tau-annealing` is `tau_annealing`."""
 

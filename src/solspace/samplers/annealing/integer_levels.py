@@ -80,6 +80,10 @@ class Landscapes:
     unit: Array
     floor: Array
 
+    def potential(self, energy: Array, stage: Array, m: int) -> Array:
+        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
+        return energy * self.unit[stage] + m * self.floor[stage]
+
 
 def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
     """Return the potentials of `stages` rounded on the lattice.

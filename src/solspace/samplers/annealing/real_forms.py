@@ -126,6 +126,10 @@ class Forms:
     kt: Array
     unit: Array
 
+    def potential(self, energy: Array, stage: Array, m: int) -> Array:
+        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
+        return energy * self.unit[stage]
+
 
 def forms(stages: Sequence[Stage], fixed: FixedPoint, power: bool) -> Forms:
     """Return the potentials of `stages` in the power form, or else in the cell form."""
