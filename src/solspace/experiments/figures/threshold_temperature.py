@@ -136,6 +136,13 @@ def _draw_success(results: Results, ax: Any) -> list[dict[str, Any]]:
     return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
 
 
-FIGURE = Figure(
-    "threshold-temperature", "ASL's threshold against T, AMP's convergence, and success", "ours", draw, specs, theory
+FIGURES = (
+    Figure(
+        "threshold-temperature",
+        "ASL's threshold against T, AMP's convergence, and success",
+        "ours",
+        draw,
+        specs,
+        theory,
+    ),
 )
