@@ -4,7 +4,7 @@
 
 for every real b >= 0 and every x. With rho = (log I_b)' the mean of u under the weight is K = rho + x and
 (log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions
-that do not: by compiled loops where Numba is installed, by NumPy elsewhere.
+that do not, by compiled loops.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solspace.numerics.power_table import evaluate, power_table
-from solspace.system.compiled import has_numba
+from solspace.numerics.power_table import power_table
 from solspace.system.threads import share
 
 Array = NDArray[np.floating[Any]]
@@ -100,7 +99,7 @@ def gaussian_power_derivatives(
             )
     spread = _tile(np.asarray(variance), field.shape)
     flat, flat_g, flat_dg = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
-    if dtype == np.float32 and has_numba():
+    if dtype == np.float32:
         _single(flat, flat_g, flat_dg, spread, float(beta))
     else:
         _moments(flat, spread, float(beta), False, False, (flat_g, flat_dg))
@@ -124,22 +123,15 @@ def _moments(
     A variance of zero, as of columns that only fill up a block, has infinities that nobody reads; threads do not
     inherit what their caller ignores, so each task says it again.
     """
+    from solspace.numerics.power_kernels import moments
+
     table = power_table(beta)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
     full = spread.size == field.size
     settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
 
-    def by_numpy(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        own = np.asarray(spread[part] if full else np.resize(spread, stop - start), dtype=np.float64)
-        with np.errstate(all="ignore"):
-            inverse = 1.0 / np.sqrt(own)
-            log_i, rho, curvature = evaluate(field[part] * inverse, table, scaled)
-            log_z[part] = (log_i + 0.5 * beta * np.log(own))[: log_z.size]
-            g[part], dg[part] = rho * inverse, curvature * inverse * inverse
-
-    def compiled(start: int, stop: int) -> None:
+    def task(start: int, stop: int) -> None:
         part = slice(start, stop)
         own = np.asarray(spread[part] if full else spread, dtype=np.float64)
         with np.errstate(all="ignore"):
@@ -147,12 +139,7 @@ def _moments(
             inverse = 1.0 / np.sqrt(own)
         moments(field[part], inverse, shift, *settings, log_z[part], g[part], dg[part])
 
-    if has_numba():
-        from solspace.numerics.power_kernels import moments
-
-        share(compiled, field.size, TILE if full else spread.size)
-    else:
-        by_numpy(0, field.size)
+    share(task, field.size, TILE if full else spread.size)
     return log_z, g, dg
 
 
