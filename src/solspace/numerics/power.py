@@ -123,13 +123,13 @@ def _moments(
     A variance of zero, as of columns that only fill up a block, has infinities that nobody reads; threads do not
     inherit what their caller ignores, so each task says it again.
     """
-    from solspace.numerics.power_kernels import moments
+    from solspace.numerics.power_kernels import Reading, moments
 
     table = power_table(beta)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
     full = spread.size == field.size
-    settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
+    reading = Reading(table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
 
     def task(start: int, stop: int) -> None:
         part = slice(start, stop)
@@ -137,7 +137,7 @@ def _moments(
         with np.errstate(all="ignore"):
             shift = 0.5 * beta * np.log(own) if want_log else own
             inverse = 1.0 / np.sqrt(own)
-        moments(field[part], inverse, shift, *settings, log_z[part], g[part], dg[part])
+        moments(reading, field[part], inverse, shift, log_z[part], g[part], dg[part])
 
     share(task, field.size, TILE if full else spread.size)
     return log_z, g, dg

@@ -1,9 +1,9 @@
 """Products with the patterns: X m/√n and Xᵀ g/√n for many columns at once, and the same with squared entries.
 
 No second copy of the patterns is ever made. Where their type is the working one, BLAS does the work; where it is not (±1
-patterns are int8), compiled loops convert them in the caches as they go (`tiles`). At 64 columns on AVX-512 those loops
-run at the speed of a large square matrix product in BLAS. Few columns only wait for the patterns to be read: `vectors`
-takes them one or four at a time, at N = 5000 in a quarter of the time of tiles for four.
+patterns are int8), compiled loops convert them in the caches as they go (`product_tiles`). At 64 columns on AVX-512 those loops
+run at the speed of a large square matrix product in BLAS. Few columns only wait for the patterns to be read:
+`product_vectors` takes them one or four at a time, at N = 5000 in a quarter of the time of tiles for four.
 """
 
 from __future__ import annotations
@@ -132,14 +132,14 @@ class Products:
     def _tiles(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
         from solspace.samplers.kernels import product_tiles as tiles
 
-        lane = tiles.lanes(self.dtype)
-        kernel = getattr(tiles, way)
-        ahead = way == "forward"
+        lane, ahead = tiles.lanes(self.dtype), way == "forward"
+        kernel = tiles.forward if ahead else tiles.backward
         shape = (tiles.ACROSS, tiles.DEPTH) if ahead else (tiles.DEPTH_BACK, tiles.ACROSS_BACK)
+        product = tiles.Product(self.patterns, given, out, scale, square, lane)
 
         def part(first: int, last: int) -> None:
-            a, b = np.empty(shape, self.dtype), columns(tiles.DEPTH, tiles.VECTORS * lane, self.dtype).reshape(-1)
-            kernel(self.patterns, given, out, first, last, scale, square, lane, a, b)
+            packed = columns(tiles.DEPTH, tiles.VECTORS * lane, self.dtype).reshape(-1)
+            kernel(product, first, last, tiles.Scratch(np.empty(shape, self.dtype), packed))
 
         split(part, len(out), tiles.ACROSS if ahead else tiles.ACROSS_BACK)
         return out
