@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -27,12 +26,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solspace.data.preprocess import PREPROCESSING, Preprocessing
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.registry import SAMPLERS
 from solspace.system.checks import optional, whole
 from solspace.system.names import unknown
-
-Array = NDArray[Any]
 
 
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):

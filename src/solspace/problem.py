@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.system.names import unknown
 
 if TYPE_CHECKING:
     from solspace.enumeration import Enumeration
 
-Array = NDArray[Any]
 BLOCK = 1 << 22
 """Entries of the patterns turned into floating point at a time."""
 _LARGE_SPARSE = 1 << 24

@@ -9,17 +9,15 @@ those are summed one by one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from solspace.numerics.arrays import Reals
+
 BLOCK = 1 << 17
 """Gaussians formed at a time where they are summed one by one."""
 
 
-def mixtures(x: Array, factor: Array, centres: Array, bias: Array, variance: Array) -> Array:
+def mixtures(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
     """Return the densities (q, n) at points `x` (q, n) of the mixtures of `variance` (q,), times exp(`factor`) (q, n).
 
     `centres` and `bias` (k,) are the same for all rows; centres are equidistant.
@@ -35,7 +33,7 @@ def mixtures(x: Array, factor: Array, centres: Array, bias: Array, variance: Arr
     return one_by_one(x, factor, centres, bias, variance)
 
 
-def one_by_one(x: Array, factor: Array, centres: Array, bias: Array, variance: Array) -> Array:
+def one_by_one(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
     """Return what `mixtures` does, for any centres."""
     density = np.empty(x.shape)
     rows = max(1, BLOCK // len(centres))

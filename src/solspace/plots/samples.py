@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
-Array = NDArray[Any]
 VISIBLE = 1e-6
 """Least probability that is drawn."""
 
 
-def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], Array] | None = None) -> Axes:
+def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None) -> Axes:
     """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
     values = samples.stabilities.ravel()
     edges = _edges(values, samples)
@@ -31,7 +30,7 @@ def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], A
     return ax
 
 
-def _edges(values: Array, samples: Samples) -> Array:
+def _edges(values: Reals, samples: Samples) -> Reals:
     """Return bin edges of an even number of lattice steps: stabilities of ±1 problems lie on a lattice of 2/√n."""
     step = 2 / np.sqrt(samples.n)
     width = max(step, 3.5 * values.std() / len(values) ** (1 / 3), 1e-12)
@@ -40,7 +39,7 @@ def _edges(values: Array, samples: Samples) -> Array:
     return np.arange(low, values.max() + 1.5 * width, width)
 
 
-def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> Axes:
+def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
     """Draw the frequency of each stability beside its exact probability `mass` on `lattice`."""
     values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
     width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
@@ -52,7 +51,7 @@ def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> A
     return ax
 
 
-def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Axes:
+def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Axes:
     """Draw the overlaps of all pairs of samples beside their exact law."""
     seen = np.round(samples.overlaps(), 9)
     width = 0.8 * 2 / samples.n

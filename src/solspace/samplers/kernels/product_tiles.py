@@ -12,19 +12,24 @@ ignored.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.ir import IRBuilder, Value
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
-from numba.extending import intrinsic as _intrinsic
+from numba.core.base import BaseContext as Target
+from numba.core.types import Type
+from numba.core.typing import BaseContext
+from numba.core.typing.templates import Signature
+from numpy.typing import DTypeLike
 
+from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.machine_vectors import FEATURES, Emitter, intrinsic
 from solspace.system.compiled import njit
 
-intrinsic: Any = _intrinsic
-FEATURES = frozenset(cpu_target.target_context.codegen().magic_tuple()[2].split(","))
 REGISTER = 64 if "+avx512f" in FEATURES else 32 if "+avx2" in FEATURES else 16
 """Bytes of a vector register."""
 VECTORS = 4 if REGISTER == 64 else 2
@@ -40,13 +45,13 @@ FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 class Product(NamedTuple):
     """A product of patterns with columns, and where it goes."""
 
-    patterns: Any
+    patterns: Array
     """(m, n) of any real type."""
-    columns: Any
+    columns: Array
     """(n, w) or (m, w), C-contiguous."""
-    out: Any
+    out: Array
     """(m, w) or (n, w), C-contiguous."""
-    scale: Any
+    scale: np.floating
     square: bool
     """Whether the patterns' squares are meant."""
     lane: int
@@ -56,27 +61,37 @@ class Product(NamedTuple):
 class Scratch(NamedTuple):
     """Memory of one thread, in the type of the columns."""
 
-    patterns: Any
+    patterns: Array
     """(ACROSS, DEPTH), or (DEPTH_BACK, ACROSS_BACK)."""
-    columns: Any
+    columns: Array
     """(DEPTH · VECTORS · lane,)."""
 
 
 class Block(NamedTuple):
     """Converted patterns: the one in row r at depth p is at r · row + p · deep of `values`."""
 
-    values: Any
+    values: Array
     row: int
     deep: int
 
 
-def lanes(dtype: Any) -> int:
+def lanes(dtype: DTypeLike) -> int:
     """Return the number of columns in a register: widths of column arrays are multiples of it."""
     return REGISTER // np.dtype(dtype).itemsize
 
 
 @intrinsic(prefer_literal=True)
-def tile(typing: Any, a: Any, a_steps: Any, b: Any, c: Any, c_steps: Any, depth: Any, rows: Any, vectors: Any) -> Any:
+def tile(
+    typing: BaseContext,
+    a: types.Array,
+    a_steps: Type,
+    b: types.Array,
+    c: types.Array,
+    c_steps: Type,
+    depth: Type,
+    rows: types.IntegerLiteral,
+    vectors: types.IntegerLiteral,
+) -> Emitter:
     """Add Σ_p a[at + row r + deep p] b[p, j] to c[start + wide r + j] for r < rows, j < `vectors` registers of lanes.
 
     `a_steps` is (at, row, deep) and `c_steps` (start, wide); `rows` and `vectors` are constants of the code. Nothing is
@@ -87,8 +102,8 @@ def tile(typing: Any, a: Any, a_steps: Any, b: Any, c: Any, c_steps: Any, depth:
         a, types.UniTuple(types.intp, 3), b, c, types.UniTuple(types.intp, 2), types.intp, rows, vectors
     )
 
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        def data(kind: Any, value: Any) -> Any:
+    def generate(context: Target, builder: IRBuilder, _: Signature, values: Sequence[Value]) -> Value:
+        def data(kind: types.Array, value: Value) -> Value:
             return context.make_array(kind)(context, builder, value).data
 
         inputs = data(a, values[0]), *cgutils.unpack_tuple(builder, values[1], 3)
@@ -101,8 +116,8 @@ def tile(typing: Any, a: Any, a_steps: Any, b: Any, c: Any, c_steps: Any, depth:
     return signature, generate
 
 
-def _emit_tile(builder: Any, kind: Any, shape: tuple[int, int, int], inputs: Any, b: Any, outputs: Any,
-               depth: Any) -> None:  # fmt: skip
+def _emit_tile(builder: IRBuilder, kind: tuple[ir.Type, int], shape: tuple[int, int, int], inputs: Sequence[Value],
+               b: Value, outputs: Sequence[Value], depth: Value) -> None:  # fmt: skip
     """Emit the loop over the depth; `kind` is a register's type and the bytes of a number in it."""
     (vector, size), (rows, vectors, lanes) = kind, shape
     (a, a_at, row, deep), (c, c_at, wide) = inputs, outputs
@@ -110,15 +125,15 @@ def _emit_tile(builder: Any, kind: Any, shape: tuple[int, int, int], inputs: Any
         builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * size}"
     )
 
-    def number(value: int) -> Any:
+    def number(value: int) -> Value:
         return ir.Constant(depth.type, value)
 
-    def at(pointer: Any, *offsets: Any) -> Any:
+    def at(pointer: Value, *offsets: Value) -> Value:
         for offset in offsets:
             pointer = builder.gep(pointer, [offset])
         return pointer
 
-    def splat(value: Any) -> Any:
+    def splat(value: Value) -> Value:
         empty = ir.Constant(vector, ir.Undefined)
         first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
         return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
@@ -157,11 +172,13 @@ def _emit_tile(builder: Any, kind: Any, shape: tuple[int, int, int], inputs: Any
 
 
 @intrinsic
-def _convert_lanes(typing: Any, source: Any, source_at: Any, target: Any, target_at: Any) -> Any:
+def _convert_lanes(
+    typing: BaseContext, source: types.Array, source_at: Type, target: types.Array, target_at: Type
+) -> Emitter:
     """Write a register's worth of `source`, in the type of `target`; nothing is checked."""
     signature = types.void(source, types.intp, target, types.intp)
 
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+    def generate(context: Target, builder: IRBuilder, _: Signature, values: Sequence[Value]) -> Value:
         given, wanted = (context.get_value_type(kind.dtype) for kind in (source, target))
         count, size = lanes(str(target.dtype)), context.get_abi_sizeof(wanted)
         before, after = ir.VectorType(given, count), ir.VectorType(wanted, count)

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.threads import split
 
-Array = NDArray[Any]
 FEW = 12
 """Up to so many columns are multiplied four at a time."""
 
