@@ -29,6 +29,7 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.registry import SAMPLERS
+from solspace.samples import Samples
 from solspace.system.checks import optional, whole
 from solspace.system.names import unknown
 
@@ -164,7 +165,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         samples = self._localize(problem, rng) if self.sampler == "asl" else self._anneal(problem, rng)
         return np.asarray(samples.weights, dtype=np.int8)
 
-    def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+    def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
         from solspace.samplers.annealing.anneal import anneal
         from solspace.samplers.annealing.schedules import TauAnnealing, TemperatureAnnealing
 
@@ -180,7 +181,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             progress=False,
         )
 
-    def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+    def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
         from solspace.samplers.localization.localize import localize
 
         with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors

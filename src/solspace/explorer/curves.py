@@ -15,6 +15,7 @@ import numpy as np
 import solspace as ss
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
+from solspace.theory.prediction import Prediction
 
 LATEST = 30.0
 """The last time shown."""
@@ -24,7 +25,7 @@ FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable"
 
 
 @lru_cache(maxsize=64)
-def _prediction(target: str, alpha: float) -> Any:
+def _prediction(target: str, alpha: float) -> Prediction:
     return ss.predict(Target.from_json(target), alpha=alpha)
 
 
@@ -85,7 +86,7 @@ def columns(target: str, alphas: Sequence[float]) -> dict[str, Any]:
     return {"alpha": np.asarray(alphas, dtype=float), "first": lines[0], "maxwell": lines[1], "last": lines[2]}
 
 
-def window(p: Any) -> dict[str, Any]:
+def window(p: Prediction) -> dict[str, Any]:
     """Return when a second maximum takes over (`takeover`) and when it appears and is alone (`window`), if ever."""
     later = [w for w in p.windows if w.high > 0]
     first = min(later, key=lambda w: w.maxwell, default=None)
@@ -112,7 +113,7 @@ def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
     return np.unique(np.concatenate([r + (1 - r) * np.concatenate([near, between, 1 - far]), inside]))
 
 
-def _localization(p: Any, q: Reals) -> tuple[Reals, Reals]:
+def _localization(p: Prediction, q: Reals) -> tuple[Reals, Reals]:
     """Return overlaps, those given and some between, and F there: as many as make its chords a curve."""
     f = np.asarray(p.localization_time(q), dtype=float)
     more = between(q, f)
@@ -152,13 +153,13 @@ def stabilities(target: Target) -> Reals:
     return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
 
 
-def _tops(p: Any, time: float, base: float) -> list[dict[str, Any]]:
+def _tops(p: Prediction, time: float, base: float) -> list[dict[str, Any]]:
     low, high = (float(p.overlap_at(time, start=start)) for start in ("low", "high"))
     found = [("maximum", low)] if abs(high - low) < 1e-7 else [("low start", low), ("high start", high)]
     return [{"name": name, "q": q, "phi": float(p.free_entropy_at(q, time)) - base} for name, q in found]
 
 
-def _jumps(p: Any) -> list[tuple[float, float, float]]:
+def _jumps(p: Prediction) -> list[tuple[float, float, float]]:
     """Return (t, q before, q after) where the path from a low start jumps: at the end of each lower maximum."""
     ends = [float(w.high) for w in p.windows if w.high > 0]
     before, after = (np.atleast_1d(p.overlap_at(np.array(ends) * x, start="low")) for x in (1 - 1e-9, 1 + 1e-9))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import solspace as ss
+from solspace.diagnostics import Report
 from solspace.explorer.code import program
 from solspace.explorer.state import Settings
 from solspace.explorer.worker import reporting
@@ -26,6 +27,7 @@ from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.theory.prediction import Prediction
 
 BEAT = 0.2
 """Seconds between two updates of a page."""
@@ -172,7 +174,7 @@ def energy(values: Reals, n: int, most: int = 400) -> dict[str, Reals]:
     return {"sweep": 1.0 + np.arange(len(mean))[::stride], "energy": mean[::stride]}
 
 
-def _prediction(target: Target, alpha: float) -> Any:
+def _prediction(target: Target, alpha: float) -> Prediction | None:
     try:
         return ss.predict(target, alpha=alpha)
     except ValueError:  # past capacity: samples are still shown, without a theory line
@@ -189,7 +191,9 @@ def _sentences(notes: list[warnings.WarningMessage]) -> list[str]:
     return [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
 
 
-def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, own: bool) -> dict[str, bytes]:
+def _files(
+    settings: Settings, samples: Samples, prediction: Prediction | None, judged: Report, own: bool
+) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as folder:
         samples.save(Path(folder) / "samples.npz")
         packed = (Path(folder) / "samples.npz").read_bytes()
@@ -208,7 +212,7 @@ def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, o
     }
 
 
-def pictures(samples: Samples, prediction: Any) -> dict[str, bytes]:
+def pictures(samples: Samples, prediction: Prediction | None) -> dict[str, bytes]:
     """Return a picture of the run by file name: stabilities, and the path of the overlap or the energy."""
     from matplotlib.figure import Figure
 

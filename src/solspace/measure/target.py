@@ -51,7 +51,11 @@ class Target:
     margin: float
 
     def __init__(
-        self, prior: Any = "binary", potential: Any = "log", temperature: float = 0.5, margin: float = 0.0
+        self,
+        prior: str | Prior = "binary",
+        potential: str | Potential = "log",
+        temperature: float = 0.5,
+        margin: float = 0.0,
     ) -> None:
         _set(self, "prior", priors.as_prior(prior))
         _set(self, "potential", potentials.as_potential(potential))

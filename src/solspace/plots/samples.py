@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +11,11 @@ from matplotlib.axes import Axes
 from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from solspace.theory.prediction import Prediction
 
 VISIBLE = 1e-6
 """Least probability that is drawn."""
@@ -80,7 +85,7 @@ def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) 
     return ax
 
 
-def overlap_run(samples: Samples, ax: Axes, prediction: Any = None) -> Axes:
+def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None) -> Axes:
     """Draw the path of |m|²/n along a localization and, where known, its prediction q(t)."""
     t, q = samples.info["t"], samples.info["overlap"]
     ax.plot(t, q, color=BLUE, alpha=0.35, lw=1)
@@ -109,7 +114,7 @@ def energy_run(samples: Samples, ax: Axes) -> Axes:
     return ax
 
 
-def sample_panels(samples: Samples, figure: Any, prediction: Any = None) -> Any:
+def sample_panels(samples: Samples, figure: Figure, prediction: Prediction | None = None) -> Any:
     """Draw stabilities, overlaps and the course of the run beside each other, with theory where it is known."""
     left, middle, right = figure.subplots(1, 3)
     stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
