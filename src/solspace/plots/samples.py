@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
@@ -119,9 +120,9 @@ def sample_panels(samples: Samples, figure: Figure, prediction: Prediction | Non
     left, middle, right = figure.subplots(1, 3)
     stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
     overlap_histogram(samples, middle, None if prediction is None else prediction.overlap)
-    if "overlap" in samples.info:
+    if isinstance(samples.info, LocalizationInfo):
         overlap_run(samples, right, prediction)
-    elif "energy" in samples.info:
+    elif isinstance(samples.info, AnnealingInfo):
         energy_run(samples, right)
     figure.suptitle(
         f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, "
