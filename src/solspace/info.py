@@ -87,6 +87,14 @@ class LocalizationInfo(Info):
     kind: ClassVar[str] = "localization"
     PATH: ClassVar[tuple[str, ...]] = ("t", "overlap", "iterations", "converged", "instability")
 
+    denoiser: str = "amp"
+    """"amp", "ep" or "function", and"""
+    reason: str = ""
+    """why, in words."""
+    finish: int = 0
+    """Sweeps of the heat bath with which samples leave; 0: the signs of their means are taken."""
+    left: Array | None = None
+    """(k,) time at which each sample left by heat bath, NaN where it did not."""
     method: str
     integrator: str
     variances: str

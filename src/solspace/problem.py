@@ -228,7 +228,7 @@ class Perceptron:
         Three signs are looked for: rows of uneven or wrong length, columns with a mean, and a direction in which the
         patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
 
-        >>> Perceptron(np.outer([1.0, 2.0, 3.0], np.ones(5))).structure()
+        >>> Perceptron(np.outer(np.arange(1.0, 60.0), np.ones(200))).structure()
         'their rows differ in length'
         """
         if self.ensemble is not None:

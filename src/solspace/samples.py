@@ -120,8 +120,8 @@ class Samples:
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
         info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
-        told = Info.from_dict(info, meta.get("kind"))
-        return cls(weights, stabilities, solved, Target.from_dict(meta["target"]), told)
+        target = Target.from_dict(meta["target"])
+        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")))
 
     def to_arviz(self) -> Any:
         """Return `weights` and `overlap` for ArviZ, chains and draws as the sampler made them.

@@ -69,6 +69,22 @@ def flatnonzero(array: Any) -> ndarray:
     return _own(np.flatnonzero(array))
 
 
+sqrt, log, isfinite = np.sqrt, np.log, np.isfinite
+
+
+def eye(n: int) -> ndarray:
+    return _own(np.eye(n))
+
+
+def arange(n: int) -> ndarray:
+    return _own(np.arange(n))
+
+
+class linalg:
+    cholesky = staticmethod(lambda matrices: _own(np.linalg.cholesky(matrices)))
+    inv = staticmethod(lambda matrices: _own(np.linalg.inv(matrices)))
+
+
 class _Device:
     mem_info = (1 << 30, 1 << 30)
     attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}

@@ -116,7 +116,8 @@ def _lacks_annealing(n: int, target: Target) -> str:
 
 def _localizes_on_device(problem: Perceptron, options: Mapping[str, Any]) -> bool:
     asked = {name: options.get(name, option.default) for name, option in localize.OPTIONS.items()}
-    return localize.place(problem, asked | {"device": "auto"}, own=False) == "gpu"
+    name, _ = localize.choose_denoiser(problem, asked)
+    return localize.place(problem, asked | {"device": "auto"}, name) == "gpu"
 
 
 def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
 from solspace.experiments.predictions import stabilities_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -32,7 +32,7 @@ def stabilities(
 
     def specs(size: str) -> Sequence[Spec]:
         return [
-            Spec(name=name, n=n, alpha=alpha, target=target, sampler="asl", n_samples=samples, instances=instances,
+            Spec(name=name, n=n, alpha=alpha, target=target, sampler=LOCALIZE, n_samples=samples, instances=instances,
                  keep=["stabilities", "violations"])
             for alpha, (n, instances, samples) in sizes[size].items()
         ]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
 from solspace.experiments.predictions import instability_of, thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -38,7 +38,7 @@ def specs(size: str) -> Sequence[Spec]:
     alphas = [0.56, 0.6, 0.64, 0.68] if size == "quick" else {"start": 0.56, "stop": 0.72, "step": 0.02}
     return [
         Spec(name="threshold-temperature", n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES),
-             sampler={"name": "asl", "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
+             sampler={**LOCALIZE, "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
     ]  # fmt: skip
 
 

@@ -89,9 +89,11 @@ class Chains:
     sweep: int = 0
     field: Array | None = None
     """(k, n) h of the measure p(w) exp(⟨h, w⟩); None: no field."""
+    number: Array | None = None
+    """(k,) from which, and the call's key, a chain's random numbers are made; None: 0 … k - 1."""
 
     @classmethod
-    def start(cls, weights: Array, plan: Plan, field: Array | None = None) -> Chains:
+    def start(cls, weights: Array, plan: Plan, field: Array | None = None, number: Array | None = None) -> Chains:
         """Return chains at `weights` before the first sweep of `plan`."""
         k, n = weights.shape
         return cls(
@@ -102,6 +104,7 @@ class Chains:
             solved_at=np.full(k, -1, np.int64),
             stopped=np.zeros(k, np.bool_),
             field=None if field is None else np.ascontiguousarray(field, dtype=np.float64),
+            number=number,
         )
 
     def snapshot(self) -> dict[str, Array]:

@@ -111,8 +111,11 @@ class CpuFlips:
 
         energies = np.full((rows.stop - rows.start, len(work.orders)), NOT_DONE)
         field = np.empty((0, 0)) if chains.field is None else chains.field[rows]
+        number = (
+            np.arange(rows.start, rows.stop) if chains.number is None else np.asarray(chains.number[rows], np.int64)
+        )
         return Rows(
-            np.arange(rows.start, rows.stop), field, chains.weights[rows], chains.draws[rows],
+            number, field, chains.weights[rows], chains.draws[rows],
             chains.accepted[rows, work.sweeps], energies, chains.solved_at[rows], chains.stopped[rows],
         )  # fmt: skip
 

@@ -114,6 +114,8 @@ class GpuFlips:
         self.weights = self.cupy.asarray(chains.weights)
         self.solved_at = self.cupy.asarray(chains.solved_at)
         self.stopped = self.cupy.asarray(chains.stopped.astype(np.uint8))
+        if chains.number is not None:
+            self.number_of = self.cupy.asarray(np.asarray(chains.number, np.int32))
         self.fielded = chains.field is not None
         self.field = self.cupy.asarray(np.zeros(1) if chains.field is None else chains.field)
         self.cached = self._cache()
