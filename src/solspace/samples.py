@@ -9,16 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.info import AnnealingInfo, Info
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.files import replacing
 
-Array = NDArray[Any]
 FORMAT = 2
 
 

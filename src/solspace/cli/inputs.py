@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.data.instances import classes, signs
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_arrays
 
-Array = NDArray[Any]
 PATTERNS = ("patterns", "X")
 LABELS = ("labels", "y")
 
