@@ -9,6 +9,7 @@ import random
 import re
 import socket
 import string
+from urllib.parse import quote
 
 import pytest
 from explorer_server import serving
@@ -136,8 +137,7 @@ class Attacker:
 
     def query(self) -> str:
         pairs = [f"{self.rng.choice(FIELDS)}={self._word().split('#')[0]}" for _ in range(self.rng.randrange(4))]
-        path = ("/?" + "&".join(pairs)).replace(" ", "%20").replace("\n", "").replace("\r", "")
-        status, _, _ = self.explorer.request(path=path.encode("ascii", "ignore").decode().replace("\x00", "%00"))
+        status, _, _ = self.explorer.request(path="/?" + quote("&".join(pairs), safe="=&%+()/"))
         return f"status {status}"
 
     def upload(self) -> str:
@@ -145,6 +145,8 @@ class Attacker:
                                    self.rng.randbytes(3000), b"," * 5000])  # fmt: skip
         token = self.rng.choice([self.secret, self.secret, "0" * 32, self._word()])
         headers = self._headers(self.rng.randrange(3))
+        if self.rng.random() < 0.2:
+            headers["X-Refused-Size"] = self.rng.choice(HEADERS["X-Refused-Size"])
         if self.rng.random() < 0.7:
             headers.setdefault("Content-Length", str(len(content)))
         return self._send(self._head("POST", f"/upload/{token}", headers) + content)

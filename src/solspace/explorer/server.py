@@ -109,13 +109,13 @@ class Upload(_Handler):
         self.parts: list[bytes] = []
         self.why_not = ""
         try:
-            self.service.allowance.take(token, "file", self._announced())
+            self.service.allowance.take(token, "file", self._said("Content-Length", MAX_BYTES))
         except ValueError as error:
             self.why_not = str(error)
 
-    def _announced(self) -> int:
-        length = self.request.headers.get("Content-Length", "")
-        return int(length) if length.isdecimal() and len(length) < 10 else MAX_BYTES
+    def _said(self, header: str, otherwise: int) -> int:
+        number = self.request.headers.get(header, "")
+        return int(number) if number.isdecimal() and len(number) < 16 else otherwise
 
     def data_received(self, chunk: bytes) -> None:
         """Keep a part; one that is refused is heard out, since a browser takes a broken connection for a fault."""
@@ -131,9 +131,8 @@ class Upload(_Handler):
         page = self.service.pages.get(token)
         if page is None:
             raise HTTPError(404)
-        refused = self.request.headers.get("X-Refused-Size", "")
-        if refused:
-            self.why_not = too_large(int(refused) if refused.isdecimal() else 0)
+        if "X-Refused-Size" in self.request.headers:
+            self.why_not = too_large(self._said("X-Refused-Size", 0))
         if self.why_not:
             self.parts.clear()
             page.running.uploaded("failed", self.why_not)
