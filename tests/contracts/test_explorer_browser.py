@@ -371,7 +371,7 @@ def evil_site(page):
 
 
 def test_other_sites_reach_nothing(server, browser):
-    token, secret = server.session(), server.page_token()
+    token, secret = server.open_page()
     script = EVIL.replace("ADDRESS", server.address).replace("TOKEN", token).replace("SECRET", secret)
     with evil_site(script) as port:
         for site in (f"http://evil.test:{port}/", f"http://127.0.0.1:{port}/"):

@@ -84,12 +84,24 @@ CHANGES = [
 class Attacker:
     """Makes one hostile request a try."""
 
-    def __init__(self, explorer, session, secret):
-        self.explorer, self.session, self.secret = explorer, session, secret
+    def __init__(self, explorer):
+        self.explorer, self.link = explorer, None
         self.kinds = [self.http, self.http, self.raw, self.upload, self.websocket]
+
+    def open_page(self) -> None:
+        """Get the secrets of a page of its own, and keep it alive by a websocket."""
+        self.close()
+        self.session, self.secret = self.explorer.open_page()
+        _, self.link = self.explorer.websocket(self.session)
+
+    def close(self) -> None:
+        if self.link is not None:
+            self.link.close()
 
     def attack(self, number: int) -> str:
         """Return what came of try `number`: a status, or how the connection ended."""
+        if number % 500 == 0:
+            self.open_page()
         self.rng = random.Random(number)
         if number < len(SUCCEEDED):
             return f"status {self.explorer.request(path=SUCCEEDED[number])[0]}"
@@ -211,16 +223,15 @@ def explorer(tmp_path, monkeypatch):
 
 
 def test_hostile_requests(explorer, budget, tally):
-    attacker = Attacker(explorer, explorer.session(), explorer.page_token())
+    attacker = Attacker(explorer)
     for number in range(budget(200, 5_000)):
         tally[attacker.attack(number)] += 1
         assert explorer.process.poll() is None, f"try {number} ended the server"
-        if number % 1000 == 999:  # pages live a few seconds without their tab
-            attacker.session, attacker.secret = explorer.session(), explorer.page_token()
+    attacker.close()
     status, _, page = explorer.request()
     assert status == 200
     assert b"solspace explorer" in page
-    status, link = explorer.websocket(explorer.session())
+    status, link = explorer.websocket(explorer.open_page()[0])
     with link:
         assert status == 101
         while b"ACK" not in (answer := link.recv(65536)):
