@@ -120,9 +120,10 @@ class Samples:
             raise ValueError("its weights, stabilities or solved have another type")
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
+        target = Target.from_dict(meta["target"])
         info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         told = Info.from_dict(info, meta.get("kind"))
-        return cls(weights, stabilities, solved, Target.from_dict(meta["target"]), told)
+        return cls(weights, stabilities, solved, target, told)
 
     def to_arviz(self) -> Any:
         """Return `weights` and `overlap` for ArviZ, chains and draws as the sampler made them.
