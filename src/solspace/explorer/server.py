@@ -15,6 +15,7 @@ import webbrowser
 from typing import TYPE_CHECKING, Any
 
 import panel as pn
+from tornado.ioloop import IOLoop
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from solspace.explorer import gate
@@ -36,7 +37,10 @@ KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "
 
 
 class Service:
-    """What all pages share."""
+    """What all pages share; they come from any thread."""
+
+    loop: IOLoop
+    """The server's own, once there is one."""
 
     def __init__(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -64,7 +68,7 @@ class Service:
 
     def may_run(self, page: Page) -> bool:
         """Tell whether another run may start."""
-        return sum(other.running.busy for other in self.pages.values()) < MAX_RUNS
+        return sum(other.running.busy for other in list(self.pages.values())) < MAX_RUNS
 
     def close(self) -> None:
         """End all processes."""
@@ -180,6 +184,7 @@ def make_server(service: Service, host: str, port: int) -> Any:
             (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
         ],
     )
+    service.loop = server.io_loop
     gate.install(server._tornado, host, port)
     return server
 
