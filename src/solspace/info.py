@@ -57,11 +57,11 @@ class Info(Mapping[str, Any]):
         """Return the record that `to_dict` gave; `kind` says of which class it was (version 0.1 did not)."""
         if kind is None:
             kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
+            values = {_RENAMED.get(name, name): value for name, value in values.items()}
         found = next((own for own in (LocalizationInfo, AnnealingInfo) if own.kind == kind), Info)
         known = {f.name for f in fields(found) if f.name != "extra"}
-        renamed = {_RENAMED.get(name, name): value for name, value in values.items()}
-        own = {name: value for name, value in renamed.items() if name in known}
-        return found(**own, extra={name: value for name, value in renamed.items() if name not in known})
+        own = {name: value for name, value in values.items() if name in known}
+        return found(**own, extra={name: value for name, value in values.items() if name not in known})
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]

@@ -121,8 +121,8 @@ class Samples:
             raise ValueError("its weights, stabilities or solved have another type")
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
-        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         target = Target.from_dict(meta["target"])
+        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")))
 
     def by_chain(self) -> Array:
