@@ -57,12 +57,15 @@ RULES = (
 
 
 def _named(name: str) -> Sampler:
-    return find(ALIASES.get(name, name))
+    chosen = find(ALIASES.get(name, name))
+    if not chosen.fair:
+        raise ValueError(f"sampler {name!r} draws no fair samples; it has a verb of its own: solspace {name}.")
+    return chosen
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
-    listed = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values())
+    listed = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values() if one.fair)
     sample.__doc__ = (sample.__doc__ or "").replace("SAMPLERS", listed)
     app.command("sample")(verb(sample, *RULES))
 
