@@ -55,7 +55,9 @@ def test_what_no_weights_can_reach_is_told():
     narrow = ss.Perceptron.random(21, 0.4, ss.Target(potential="band(0.1)"), rng=0)
     assert "too narrow" in contradiction(narrow)
     assert contradiction(ss.Perceptron.random(21, 0.4, rng=0)) == ""
-    assert contradiction(impossible(kind="gaussian")) == ""  # both are met where the stability is 0
+    assert "exactly 0" in contradiction(impossible(kind="gaussian"))
+    assert contradiction(ss.Perceptron([[2.0, 1.0, 1.0], [-2.0, -1.0, -1.0]])) == ""  # w = (1, -1, -1) meets both
+    assert contradiction(ss.Perceptron([[0.5, 0.2, 0.2], [0.5, 0.2, 0.1]])) == ""
 
 
 def test_patterns_that_no_plane_separates_are_proved_so():

@@ -107,13 +107,28 @@ def contradiction(problem: Perceptron) -> str:
                 f"constraint {short[0] + 1} can reach a stability of {lengths[short[0]]:.3g} at most, which is below the "
                 f"margin {problem.target.margin:g}."
             )
-        clash = problem.target.margin > 0
+        clash = problem.target.margin >= 0
     else:
         return ""
     pair = _opposite(problem.patterns) if clash else None
-    if pair is None:
+    if pair is None or (problem.target.margin == 0 and _can_vanish(problem.patterns[pair[0]])):
         return ""
-    return f"constraints {pair[0] + 1} and {pair[1] + 1} are opposite (x and -x): whatever the weights, one of them is not met."
+    certain = problem.has_binary_patterns or problem.target.margin > 0
+    why = (
+        "whatever the weights, one of them is not met"
+        if certain
+        else "both are met only where a stability is exactly 0"
+    )
+    return f"constraints {pair[0] + 1} and {pair[1] + 1} are opposite (x and -x): {why}."
+
+
+def _can_vanish(row: Any) -> bool:
+    """Return whether ±1 weights are known that give a stability of exactly 0: multiples of one number that add up evenly."""
+    size = np.abs(row[row != 0].astype(float))
+    if not size.size:
+        return True
+    whole = size / size.min()
+    return bool((whole == np.rint(whole)).all() and whole.sum() % 2 == 0)
 
 
 def _opposite(patterns: Any) -> tuple[int, int] | None:

@@ -115,6 +115,6 @@ class Search:
             seconds=self.seconds,
             unmet=self.unmet[order],
             ended=ended if self.lacking else "",
-            impossible=self.impossible,
+            impossible=self.impossible if self.lacking else "",
         )
         return Samples.of(self.problem, self.weights[order], info)
