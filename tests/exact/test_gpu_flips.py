@@ -26,6 +26,7 @@ from solspace.samplers.annealing.real_forms import is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
+from solspace.samplers.marginals import gpu_patterns
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
 WALLS = {
@@ -106,6 +107,7 @@ def emulated(monkeypatch):
         pytest.skip("the emulation of CUDA compiles with g++ on Linux")
     monkeypatch.setitem(sys.modules, "cupy", emulated_cupy)
     monkeypatch.setattr(device, "missing", lambda: "")
+    monkeypatch.setattr(gpu_patterns, "_blas", lambda: None)
     forget_kernels()
     yield
     forget_kernels()

@@ -137,7 +137,8 @@ def _judged(problem: Perceptron, drawn: Samples, name: str, prediction: Predicti
 
         sample_panels(drawn, figure, prediction)
 
-    return Outcome(drawn, report, judged.rows(), ("", "samples", "theory"), judged.verdict, picture, (13, 4))
+    verdict = "\n".join([judged.verdict, *judged.notes])
+    return Outcome(drawn, report, judged.rows(), ("", "samples", "theory"), verdict, picture, (13, 4))
 
 
 def _about(problem: Perceptron, name: str, drawn: Samples) -> dict[str, Any]:

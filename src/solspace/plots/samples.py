@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from solspace.info import AnnealingInfo, LocalizationInfo
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from solspace.theory.prediction import Prediction
+
 VISIBLE = 1e-6
 """Least probability that is drawn."""
 
 
-def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], Array] | None = None) -> Axes:
+def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None) -> Axes:
     """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
     values = samples.stabilities.ravel()
     edges = _edges(values, samples)
@@ -31,7 +36,7 @@ def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], A
     return ax
 
 
-def _edges(values: Array, samples: Samples) -> Array:
+def _edges(values: Reals, samples: Samples) -> Reals:
     """Return bin edges of an even number of lattice steps: stabilities of ±1 problems lie on a lattice of 2/√n."""
     step = 2 / np.sqrt(samples.n)
     width = max(step, 3.5 * values.std() / len(values) ** (1 / 3), 1e-12)
@@ -40,7 +45,7 @@ def _edges(values: Array, samples: Samples) -> Array:
     return np.arange(low, values.max() + 1.5 * width, width)
 
 
-def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> Axes:
+def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
     """Draw the frequency of each stability beside its exact probability `mass` on `lattice`."""
     values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
     width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
@@ -52,7 +57,7 @@ def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> A
     return ax
 
 
-def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Axes:
+def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Axes:
     """Draw the overlaps of all pairs of samples beside their exact law."""
     seen = np.round(samples.overlaps(), 9)
     width = 0.8 * 2 / samples.n
@@ -66,8 +71,9 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Ax
 
 
 def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) -> Axes:
-    """Draw the overlaps of all pairs of samples and, where known, the r that theory predicts."""
-    seen = samples.overlaps()
+    """Draw the overlaps of all pairs of samples (of chains: at their last draws) and, where known, theory's r."""
+    last = samples.by_chain()[:, -1].astype(float)
+    seen = (last @ last.T / samples.n)[np.triu_indices(len(last), 1)]
     if len(seen):
         low, high = seen.min(), seen.max()
         bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
@@ -81,7 +87,7 @@ def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) 
     return ax
 
 
-def overlap_run(samples: Samples, ax: Axes, prediction: Any = None) -> Axes:
+def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None) -> Axes:
     """Draw the path of |m|²/n along a localization and, where known, its prediction q(t)."""
     t, q = samples.info["t"], samples.info["overlap"]
     ax.plot(t, q, color=BLUE, alpha=0.35, lw=1)
@@ -110,14 +116,14 @@ def energy_run(samples: Samples, ax: Axes) -> Axes:
     return ax
 
 
-def sample_panels(samples: Samples, figure: Any, prediction: Any = None) -> Any:
+def sample_panels(samples: Samples, figure: Figure, prediction: Prediction | None = None) -> Any:
     """Draw stabilities, overlaps and the course of the run beside each other, with theory where it is known."""
     left, middle, right = figure.subplots(1, 3)
     stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
     overlap_histogram(samples, middle, None if prediction is None else prediction.overlap)
-    if "overlap" in samples.info:
+    if isinstance(samples.info, LocalizationInfo):
         overlap_run(samples, right, prediction)
-    elif "energy" in samples.info:
+    elif isinstance(samples.info, AnnealingInfo):
         energy_run(samples, right)
     figure.suptitle(
         f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, "

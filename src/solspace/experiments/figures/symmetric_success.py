@@ -73,7 +73,13 @@ def _thresholds(results: Results) -> list[dict[str, float]]:
     return sorted((row for row in found if row["asl"] is not None), key=lambda row: row["temperature"])
 
 
-FIGURE = Figure(
-    "symmetric-success", "samples of the symmetric perceptron inside the band, by ASL and τ-annealing", "ours", draw, specs,
-    theory,
-)  # fmt: skip
+FIGURES = (
+    Figure(
+        "symmetric-success",
+        "samples of the symmetric perceptron inside the band, by ASL and τ-annealing",
+        "ours",
+        draw,
+        specs,
+        theory,
+    ),
+)

@@ -57,6 +57,12 @@ def _point(width: float, row: Any) -> dict[str, Any]:
     return {"width": width, "temperature": row.task["target"]["temperature"], **loads}
 
 
-FIGURE = Figure(
-    "symmetric-threshold", "ASL's threshold in the symmetric perceptron against T and the width", "ours", draw, theory=theory
+FIGURES = (
+    Figure(
+        "symmetric-threshold",
+        "ASL's threshold in the symmetric perceptron against T and the width",
+        "ours",
+        draw,
+        theory=theory,
+    ),
 )

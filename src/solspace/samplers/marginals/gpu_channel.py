@@ -1,8 +1,8 @@
 """The constraints' response on a CUDA device: which targets it knows, and the table that it is read from.
 
 Every power law, tilted or not, and every step of the weight at the margin comes down to a function of one variable,
-tabulated once (`response_table`). A band is a function of two, the distance from the nearer wall and the variance: a plane of
-some megabytes, read by cubics either way. `kernels/cuda/messages.cu` has the formulas that lead to them.
+tabulated once (`response_table`). A band is a function of two, the distance from the nearer wall and the variance: a plane
+of some megabytes, read by cubics either way. `kernels/cuda/messages.cu` has the formulas that lead to them.
 """
 
 from __future__ import annotations
