@@ -69,6 +69,6 @@ FIGURES = (
     t_alpha(
         "symmetric-t-alpha", "ours", "symmetric perceptron, walls at ±1, T = 0.7",
         Target("binary", "log_band(1)", temperature=0.7), Loads(1.05, 1.139089, 1e-6, 1.3, {"quick": 16, "paper": 80}),
-        top=0.9, title=r"symmetric, $U = -\log(1 - s^2)$, T = 0.7",
+        top=0.4, title=r"symmetric, $U = -\log(1 - s^2)$, T = 0.7",
     ),
 )  # fmt: skip
