@@ -27,7 +27,7 @@ import solspace as ss
 from solspace.numerics.streams import generator
 
 TEMPERATURES = (0.5, 0.7)
-LOADS = {0.5: (0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2), 0.7: (0.8, 0.9, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3)}
+LOADS = {0.5: (0.8, 0.9, 0.95, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5), 0.7: (0.9, 1.0, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6)}
 """Up to and past the thresholds 0.956 and 1.139."""
 FAIR = (0.5, 0.8, 0.9)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.diagnostics.theory import squares_of
 from solspace.numerics.streams import generator
 from solspace.samplers.kernels import amp_compiled as cpu
 
@@ -19,7 +20,7 @@ SQUARE, OVERLAP, PATH = 0.005, 0.3, 0.05
 
 
 def localize(problem, seed):
-    return ss.localize(problem, K, rng=seed, progress=False)
+    return ss.localize(problem, K, rng=seed, step=0.06, progress=False)  # the default of 0.2 leaves E s² 4% too large
 
 
 def anneal(problem, seed):
@@ -84,13 +85,12 @@ def test_samplers_agree_on_one_instance_and_mirror_images_are_told():
     between = (asl.weights.astype(float) @ tau.weights.T.astype(float) / N) ** 2
     assert between.mean() == pytest.approx(1 / (N * (1 - prediction.replicon)), rel=OVERLAP)
     signs = np.where(np.arange(K) % 2, -1, 1)[:, None]
-    stuck = ss.Samples.of(problem, (signs * near_copies(tau.weights[0])).astype(np.int8), tau.info)
-    report = ss.diagnose(stuck, prediction)
-    assert abs(report.overlap.sigmas) < 3 or not report.fair
-    assert "gather in few places" in report.verdict
+    stuck = signs * near_copies(tau.weights[0])
+    assert abs((stuck @ stuck.T / N)[np.triu_indices(K, 1)].mean()) < 0.05
+    assert squares_of(stuck, prediction)["overlap_square"].sigmas > 10
 
 
 def near_copies(weights):
     """Return K weights that each differ from the given ones in a fifth of their places."""
     rng = np.random.default_rng(0)
-    return np.where(rng.random((K, N)) < 0.2, -1, 1) * weights
+    return np.where(rng.random((K, N)) < 0.2, -1.0, 1.0) * weights
