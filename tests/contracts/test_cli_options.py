@@ -72,7 +72,7 @@ REFUSED = {
     ("phase", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--alphas 0.1:0.2:2"): [MARGINS, WIDTHS],
     ("phase", "--times 0:1:2"): [MARGINS, WIDTHS],
-    ("phase", "--margins=-1:0:3"): [WIDTHS],
+    ("phase", "--margins 0:1:3"): [WIDTHS],
     ("phase", "--widths 0.5:1:3"): [[], UNIFORM],
     ("phase", "--margin 0.1"): [MARGINS],
     ("reproduce", "edge"): [["--list"]],
