@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +89,23 @@ def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None, 
     ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
     if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=False)
+    return ax
+
+
+def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> Axes:
+    """Draw the overlaps of pairs of several kinds of ±1 samples as outlines over each other, with their means."""
+    everything, step = np.concatenate(list(overlaps.values())), 2 / n
+    low, high = (float(np.quantile(everything, share)) for share in (0.001, 0.999))
+    width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
+    bins = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
+    for (name, seen), colour in zip(overlaps.items(), (GREY, RED, BLUE)):
+        first = colour == GREY
+        ax.hist(seen, bins=list(bins), density=True, histtype="stepfilled" if first else "step", color=colour,
+                alpha=0.35 if first else 1.0, lw=2, label=f"{name}: {means[name]:.3f}")  # fmt: skip
+        ax.axvline(means[name], color=colour, lw=1.5, ls="--")
+    ax.set(xlabel="overlap of two samples", ylabel="density")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
     return ax
 
 

@@ -28,6 +28,7 @@ FIGURES = {
     "fashion": "images",
     "fashion-features": "images",
     "cifar10": "images",
+    "fair-on-images": "fair_on_images",
     "mixing": "mixing",
 }
 """The module of each figure, by its name on the command line, in the paper's order."""
