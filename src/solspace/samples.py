@@ -9,16 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.info import AnnealingInfo, Info
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.files import replacing
 
-Array = NDArray[Any]
 FORMAT = 2
 
 
@@ -122,8 +121,8 @@ class Samples:
             raise ValueError("its weights, stabilities or solved have another type")
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
-        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         target = Target.from_dict(meta["target"])
+        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")))
 
     def by_chain(self) -> Array:

@@ -15,7 +15,7 @@ from solspace.info import AnnealingInfo, Info, LocalizationInfo
 @pytest.fixture
 def samples():
     problem = ss.Perceptron.random(9, 0.4, rng=1)
-    info = {"sampler": "exact", "acceptance": np.linspace(0, 1, 5), "n_sweeps": 3, "words": ["a", "b"]}
+    info = {"sampler": "exact", "acceptance": np.linspace(0, 1, 5), "n_sweeps": 3, "words": ["a", "b"], "path": "north"}
     return ss.Samples.of(problem, problem.enumerate().sample(6, rng=0), info)
 
 
@@ -27,7 +27,7 @@ def test_round_trip(samples, tmp_path):
     assert again.target == samples.target
     np.testing.assert_array_equal(again.info["acceptance"], samples.info["acceptance"])
     plain = {name: value for name, value in again.info.items() if name != "acceptance"}
-    assert plain == {"sampler": "exact", "n_sweeps": 3, "words": ["a", "b"]}
+    assert plain == {"sampler": "exact", "n_sweeps": 3, "words": ["a", "b"], "path": "north"}
 
 
 @pytest.mark.parametrize("draw", [

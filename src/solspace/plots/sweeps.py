@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES
 
-Array = NDArray[Any]
 Points = Iterable[Mapping[str, Any]]
 
 
@@ -76,7 +75,7 @@ def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
     return ax
 
 
-def bins(values: Array, margin: float, lattice: float | None = None) -> Array:
+def bins(values: Reals, margin: float, lattice: float | None = None) -> Reals:
     """Return edges of bins for stabilities, none of which reaches across the margin.
 
     `lattice` is the spacing of the values that stabilities of ±1 problems can take: a bin holds a whole number of
@@ -92,7 +91,7 @@ def bins(values: Array, margin: float, lattice: float | None = None) -> Array:
 
 
 def stabilities(
-    values: Array, ax: Axes, grid: Array, density: Array, margin: float, label: str, lattice: float | None = None
+    values: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str, lattice: float | None = None
 ) -> Axes:
     """Draw pooled stabilities as a histogram under the density P(s) that fair samples must show."""
     ax.hist(values, bins=list(bins(values, margin, lattice)), density=True, color=BLUE, alpha=0.5, label=label)

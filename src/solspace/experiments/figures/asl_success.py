@@ -52,4 +52,6 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(figure, table)
 
 
-FIGURE = Figure("asl-success", "success of ASL against the load, and its threshold", "appendix", draw, specs, theory)
+FIGURES = (
+    Figure("asl-success", "success of ASL against the load, and its threshold", "appendix", draw, specs, theory),
+)

@@ -121,4 +121,4 @@ def _note(lines: Sequence[Mapping[str, Any]], size: str) -> str:
     )
 
 
-FIGURE = Figure("mixing", "self and cross overlap of chains on real images", "beyond the paper", draw, specs)
+FIGURES = (Figure("mixing", "self and cross overlap of chains on real images", "beyond the paper", draw, specs),)
