@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
+from solspace.numerics.bins import bins, spacing
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
@@ -25,7 +26,7 @@ VISIBLE = 1e-6
 def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None) -> Axes:
     """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
     values = samples.stabilities.ravel()
-    edges = _edges(values, samples)
+    edges = bins(values, samples.target.margin, spacing(values, samples.n))
     ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
     if density is not None:
         grid = np.linspace(edges[0], edges[-1], 400)
@@ -34,15 +35,6 @@ def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], R
     ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
     ax.legend(frameon=False)
     return ax
-
-
-def _edges(values: Reals, samples: Samples) -> Reals:
-    """Return bin edges of an even number of lattice steps: stabilities of ±1 problems lie on a lattice of 2/√n."""
-    step = 2 / np.sqrt(samples.n)
-    width = max(step, 3.5 * values.std() / len(values) ** (1 / 3), 1e-12)
-    width = step * np.ceil(width / step) if width < 10 * step else width
-    low = samples.target.margin + width * np.floor((values.min() - samples.target.margin) / width)
-    return np.arange(low, values.max() + 1.5 * width, width)
 
 
 def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
