@@ -14,6 +14,8 @@ import solspace as ss
 from solspace.cli import phase, predict
 from solspace.cli.app import make_app
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def solspace(tmp_path, monkeypatch):
