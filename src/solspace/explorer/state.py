@@ -19,7 +19,7 @@ from solspace.samplers import registry
 from solspace.system.names import unknown
 
 PRIORS = tuple(priors.REGISTRY)
-SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns}
+SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}
 """What the page offers: its name and what it is called there."""
 THEMES = ("auto", "light", "dark")
 MAX_ENTRIES = 10**8

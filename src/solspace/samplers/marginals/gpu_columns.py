@@ -54,6 +54,8 @@ class GpuColumns:
         self.floats = device.empty((6, self.width), np.float32)
         self.whole_numbers = device.empty((3, self.width), np.int32)
         self.chosen = device.empty(self.width, np.int32)
+        self.share = device.asarray(np.full(1, -1, np.float32))
+        """How much of B + h is the field of all columns after the next iteration; negative: their field stays."""
         self._arguments()
 
     def _arguments(self) -> None:
@@ -86,8 +88,8 @@ class GpuColumns:
         )
         if binary:
             estimate = [
-                launch("estimate", below, self.backward, scale, self.field, self.precision, weight, n, k, width, self.mean,
-                       self.into, *self.sums)
+                launch("estimate", below, self.backward, scale, self.field, self.share, self.precision, weight, n, k, width,
+                       self.mean, self.into, *self.sums)
             ]  # fmt: skip
         else:
             estimate = [
@@ -136,16 +138,20 @@ class GpuColumns:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
             found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
 
+    def advance(self) -> None:
+        """Launch an iteration of all columns that still move."""
+        above, below = self.launches
+        self.patterns.product(self.into, self.forward, transposed=False)
+        for launch in above:
+            launch()
+        self.patterns.product(self.back, self.backward, transposed=True)
+        for launch in below:
+            launch()
+
     def iterate(self) -> int:
         """Make some iterations of all columns that still move; wait for the device and return how many do."""
-        above, below = self.launches
         for _ in range(BURST):
-            self.patterns.product(self.into, self.forward, transposed=False)
-            for launch in above:
-                launch()
-            self.patterns.product(self.back, self.backward, transposed=True)
-            for launch in below:
-                launch()
+            self.advance()
         return int(self.whole_numbers[2, :1].get()[0])
 
     def end(self) -> Ending:

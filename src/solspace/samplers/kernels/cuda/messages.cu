@@ -197,21 +197,23 @@ extern "C" __global__ void precisions(const float *slopes, const float *squares,
     roughness[column] = (float)(square / rows);
 }
 
-// Products X^T g to new means of +-1 weights, m = tanh(B + h); they move by `weight`, and go to `operand`.
-extern "C" __global__ void estimate(const float *product, float scale, const float *field, const float *precision,
-                                    const float *weight, int rows, int k, int width, float *mean, Operand *operand,
+// Products X^T g to new means of +-1 weights, m = tanh(B + h); they move by `weight`, and go to `operand`. Where `share` is
+// not negative, so much of B + h is the field of a moving column afterwards.
+extern "C" __global__ void estimate(const float *product, float scale, float *field, const float *share,
+                                    const float *precision, const float *weight, int rows, int k, int width, float *mean, Operand *operand,
                                     float *changes, float *sizes, float *squares)
 {
     int column = blockIdx.x * 32 + threadIdx.x;
     float change = 0, size = 0, square = 0;
     if (column < width) {
-        const float a = precision[column], step = weight[column];
+        const float a = precision[column], step = weight[column], fed = step > 0 ? share[0] : -1.0f;
         const size_t start = start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
         operand += start_of(column, k, rows, PARTS);
         for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
             size_t here = start + (size_t)row * k;
             float old = mean[here], b = get(product, row, k) * scale + a * old + field[here];
+            if (fed >= 0) field[here] = fed * b;
             float decay = expf(-2 * fabsf(b)), inverse = 1 / (1 + decay);
             float fresh = copysignf((1 - decay) * inverse, b), spread = 4 * decay * inverse * inverse;
             change += (fresh - old) * (fresh - old);
