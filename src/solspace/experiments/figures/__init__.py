@@ -23,6 +23,7 @@ FIGURES = (
     "temperature-annealing",
     "edge",
     "threshold-temperature",
+    "solvers",
     "mnist",
     "mnist-features",
     "fashion",
