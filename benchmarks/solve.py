@@ -49,8 +49,8 @@ def _images(name: str, loads: Sequence[float], **more: Any) -> list[Point]:
 PEERS = ("solve", "tau, N sweeps", "HiGHS", "CP-SAT", "dwave")
 NEEDS = {"CP-SAT": "ortools", "dwave": "dwave"}
 """What `pip install -e '.[bench]'` brings; without it these are left out."""
-D1RSB = {0.2: 0.9, -0.3: 0.9}
-"""Share of theory's d1RSB load at which other margins are tried."""
+D1RSB = {0.2: 0.529311, -0.3: 0.955668}
+"""Load of theory's d1RSB line (log potential, T = 0.5) at two margins: `ss.thresholds(...).dynamical`."""
 
 PARTS: dict[str, list[Point]] = {
     "random-1001": _points([1001], [0.70, 0.72, 0.74, 0.75]),
@@ -58,7 +58,9 @@ PARTS: dict[str, list[Point]] = {
     "random-100001": _points([100001], [0.70]),
     "gaussian-1001": _points([1001], [0.70, 0.72, 0.74], patterns="gaussian"),
     "gaussian-10001": _points([10001], [0.70, 0.72, 0.74], patterns="gaussian"),
-    "margins": [point for kappa in D1RSB for point in _points([1001], [0.0], margin=kappa)],
+    "margins": [
+        point for kappa, load in D1RSB.items() for point in _points([1001, 10001], [0.9 * load, load], margin=kappa)
+    ],
     "symmetric-1001": _points([1001], [1.4, 1.5, 1.55, 1.6], width=1.0),
     "symmetric-10001": _points([10001], [1.5, 1.6], width=1.0),
     "mnist": _images("mnist", [0.5, 0.6, 0.7, 0.8]),
@@ -89,11 +91,9 @@ def problem_of(point: Point, instance: int) -> ss.Perceptron:
     if "data" in point:
         X, y = ss.data.load(point["data"])
         return ss.Perceptron.from_data(X, y, point["alpha"], point.get("features"), target=target, rng=instance)
-    load = point["alpha"]
-    if not load:
-        found = ss.thresholds(target.replace(potential="log"))
-        load = 0.9 * (found.dynamical or found.asl)
-    return ss.Perceptron.random(point["n"], load, target, point.get("patterns", "binary"), rng=7000 + instance)
+    return ss.Perceptron.random(
+        point["n"], point["alpha"], target, point.get("patterns", "binary"), rng=7000 + instance
+    )
 
 
 @lru_cache(maxsize=1)
@@ -145,14 +145,15 @@ def run(given: argparse.Namespace) -> None:
         (point, instance)
         for instance in range(given.instances)
         for point in PARTS[given.part]
-        if find_spec(NEEDS.get(point["solver"], "numpy")) is not None and _name({**point, "instance": instance}) not in done
+        if find_spec(NEEDS.get(point["solver"], "numpy")) is not None
+        and _name({**point, "instance": instance}) not in done
     ]
     end = time.monotonic() + given.seconds
     with given.out.open("a", encoding="utf-8") as file:
         for row in _made(todo, given, end):
             print(json.dumps(row), file=file, flush=True)
             label = row.get("data") or row.get("n")
-            print(f"{label} α={row['alpha']} {row['solver']} #{row['instance']}: unmet {row['unmet']}, "
+            print(f"{label} α={row['alpha']:.3g} {row['solver']} #{row['instance']}: unmet {row['unmet']}, "
                   f"{row['seconds']:.2f} s", flush=True)  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def table(files: Sequence[Path]) -> str:
         extra = f", {one['features']} features" if one.get("features") else ""
         extra += f", κ = {one['margin']:g}" if one.get("margin") else ""
         found.add(
-            kind + extra, one.get("n", ""), f"{one['alpha'] or one['m'] / one['n']:.3g}", one["solver"],
+            kind + extra, one.get("n", ""), f"{one['alpha']:.3g}", one["solver"],
             f"{len(solved)}/{len(rows)}", f"{len(solved) / len(rows):.2f}", Spread.of(solved) if solved else "–",
             f"{one['limit']:g} s", f"{np.median(missed):g}" if missed else "",
         )  # fmt: skip

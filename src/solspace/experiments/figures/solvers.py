@@ -26,7 +26,10 @@ SIZES = {"quick": (201, 501), "paper": (1001, 10001)}
 def specs(size: str) -> Sequence[Spec]:
     """Return the sweeps of the samplers and of `solve`, and those of the symmetric perceptron."""
     instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (40, 120.0, 1000)}[size]
-    loads = {"quick": [0.4, 0.5, 0.6, 0.66, 0.7, 0.74], "paper": [0.4, 0.5, 0.55, 0.6, 0.64, 0.68, 0.7, 0.72, 0.74, 0.75]}
+    loads = {
+        "quick": [0.4, 0.5, 0.6, 0.66, 0.7, 0.74],
+        "paper": [0.4, 0.5, 0.55, 0.6, 0.64, 0.68, 0.7, 0.72, 0.74, 0.75],
+    }
     bands = {"quick": [0.8, 1.2, 1.5], "paper": [1.0, 1.2, 1.4, 1.5, 1.55, 1.6]}
     solve = {"name": "solve", "time_limit": limit}
     chains = {"n_sweeps": sweeps, "mode": "solve"}
