@@ -45,6 +45,8 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "fresh": _part("solvers", "fresh"),
     "anneal": _part("anneal", "speed", sizes=((1001, 31, "binary"), (1001, 31, "gaussian")), rounds=1),
     "localize": _part("localize"),
+    "ep": _part("ep", "speed"),
+    "ep-accuracy": _part("ep", "accuracy"),
     "theory": _part("theory", rounds=1),
     "channel": _part("channel", rounds=5, betas=(0.0, 2.0)),
     "learning": _part("learning"),

@@ -10,13 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.problem import Perceptron
 
-Array = NDArray[Any]
 LARGEST = 20
 
 

@@ -57,11 +57,11 @@ class Info(Mapping[str, Any]):
         """Return the record that `to_dict` gave; `kind` says of which class it was (version 0.1 did not)."""
         if kind is None:
             kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
+            values = {_RENAMED.get(name, name): value for name, value in values.items()}
         found = next((own for own in (LocalizationInfo, AnnealingInfo, SolvingInfo) if own.kind == kind), Info)
         known = {f.name for f in fields(found) if f.name != "extra"}
-        renamed = {_RENAMED.get(name, name): value for name, value in values.items()}
-        own = {name: value for name, value in renamed.items() if name in known}
-        return found(**own, extra={name: value for name, value in renamed.items() if name not in known})
+        own = {name: value for name, value in values.items() if name in known}
+        return found(**own, extra={name: value for name, value in values.items() if name not in known})
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
@@ -87,6 +87,14 @@ class LocalizationInfo(Info):
     kind: ClassVar[str] = "localization"
     PATH: ClassVar[tuple[str, ...]] = ("t", "overlap", "iterations", "converged", "instability")
 
+    denoiser: str = "amp"
+    """"amp", "ep" or "function", and"""
+    reason: str = ""
+    """why, in words."""
+    finish: int = 0
+    """Sweeps of the heat bath with which samples leave; 0: the signs of their means are taken."""
+    left: Array | None = None
+    """(k,) time at which each sample left by heat bath, NaN where it did not."""
     method: str
     integrator: str
     variances: str
@@ -155,11 +163,26 @@ class AnnealingInfo(Info):
     """(sweeps,) T."""
     tau: Array | None = None
     """(sweeps,) τ, where all stages have one."""
+    ladder: Array | None = None
+    """(rungs,) sweeps of the schedule at whose stages replicas were exchanged; None: chains went alone."""
+    swap_acceptance: Array | None = None
+    """(rungs - 1,) share of the exchanges between neighbouring rungs that were made."""
+    round_trips: Array | None = None
+    """(chains,) times that a replica went from the last rung to the first and back."""
 
     @property
     def chains(self) -> Array:
         """(k,) which chain each sample is a draw of."""
         return self.chain
+
+    def at_draws(self) -> dict[str, Array]:
+        """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; the last ones in mode "solve"."""
+        if self.mode == "solve":
+            done = np.isfinite(self.energy).sum(axis=1) - 1
+            places = np.maximum(done, 0)[:, None]
+        else:
+            places = np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
 
     def numbers(self) -> dict[str, float]:
         """Return the mean acceptance."""

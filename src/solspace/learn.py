@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -27,12 +26,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solspace.data.preprocess import PREPROCESSING, Preprocessing
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.registry import SAMPLERS
+from solspace.samples import Samples
 from solspace.system.checks import optional, whole
 from solspace.system.names import unknown
 
-Array = NDArray[Any]
 METHODS = ("sample", "solve")
 CURES = {"sample": "more sweeps, or method='solve', may help", "solve": "a longer time_limit may help"}
 """What to try where a fit falls short."""
@@ -185,7 +185,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             samples = self._localize(problem, rng) if self.sampler == "asl" else self._anneal(problem, rng)
         return np.asarray(samples.weights, dtype=np.int8)
 
-    def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+    def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
         from solspace.samplers.annealing.anneal import anneal
         from solspace.samplers.annealing.schedules import TauAnnealing, TemperatureAnnealing
 
@@ -201,7 +201,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             progress=False,
         )
 
-    def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+    def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
         from solspace.samplers.localization.localize import localize
 
         with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors

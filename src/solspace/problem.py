@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.system.names import unknown
 
 if TYPE_CHECKING:
     from solspace.enumeration import Enumeration
 
-Array = NDArray[Any]
 BLOCK = 1 << 22
 """Entries of the patterns turned into floating point at a time."""
 _LARGE_SPARSE = 1 << 24
@@ -60,7 +60,7 @@ class Perceptron:
     ensemble: str | None = None
     """"binary" or "gaussian" where `random` drew the patterns, None for patterns that were given."""
 
-    def __init__(self, patterns: Any, labels: Any = None, *, target: Target | None = None) -> None:
+    def __init__(self, patterns: Any, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         given = _matrix(patterns)
         signs = None if labels is None else _signs(labels, len(given))
         matrix = given
@@ -185,7 +185,7 @@ class Perceptron:
         problem.ensemble = self.ensemble
         return problem
 
-    def blocks(self, dtype: Any = np.float64) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, dtype: DTypeLike = np.float64) -> Iterator[tuple[slice, Array]]:
         """Yield (rows, patterns[rows] as `dtype`), block by block, so that no second copy of the patterns is made."""
         rows = max(1, BLOCK // self.n)
         for start in range(0, self.m, rows):
@@ -228,7 +228,7 @@ class Perceptron:
         Three signs are looked for: rows of uneven or wrong length, columns with a mean, and a direction in which the
         patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
 
-        >>> Perceptron(np.outer([1.0, 2.0, 3.0], np.ones(5))).structure()
+        >>> Perceptron(np.outer(np.arange(1.0, 60.0), np.ones(200))).structure()
         'their rows differ in length'
         """
         if self.ensemble is not None:
@@ -240,7 +240,7 @@ class Perceptron:
         slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
         if lengths.std() > slack:
             return "their rows differ in length"
-        if abs(lengths.mean() - 1) > slack:
+        if abs(lengths.mean() - 1) > slack or not lengths.any():
             return f"their entries have a mean square of {lengths.mean():.3g} instead of 1"
         if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
             return "their columns have means"
@@ -330,7 +330,7 @@ def _all_signs(matrix: Array) -> bool:
     return all((np.abs(matrix[i : i + rows]) == 1).all() for i in range(0, len(matrix), rows))
 
 
-def _signs(labels: Any, m: int) -> Array:
+def _signs(labels: ArrayLike, m: int) -> Array:
     if np.ma.is_masked(labels):
         raise ValueError("labels must have no masked entries.")
     labels = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)

@@ -16,6 +16,7 @@ import pytest
 import solspace as ss
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "solspace"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FOR_DEVELOPERS = ("test", "docs", "bench", "dev")
 HOLDERS = packages_distributions()
@@ -49,6 +50,27 @@ def test_layers():
     assert linter, "import-linter is in the extra `test`"
     done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_page_on_architecture_names_what_is_there():
+    """Every folder and file of its tree and of its text, and every room of the package is in its tree."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tree = page.partition("```text\n")[2].partition("```")[0]
+    named = {*paths(tree), *re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", page)} - {"src/solspace/"}
+    assert {"samplers/kernels/cuda/", "samplers/localization/loop.py", "info.py"} <= named
+    gone = {name for name in named if not (PACKAGE / name).exists() or name.endswith("/") != (PACKAGE / name).is_dir()}
+    assert not gone
+    rooms = {path.name + "/" * path.is_dir() for path in PACKAGE.iterdir() if path.suffix in ("", ".py")}
+    assert {name for name in rooms if not name.startswith("_")} <= set(paths(tree))
+
+
+def paths(tree):
+    """Yield the paths of an indented tree, a name at the beginning of each line."""
+    above = []
+    for line in tree.splitlines():
+        name = line.split()[0]
+        above[(len(line) - len(line.lstrip())) // 2 :] = [name]
+        yield "".join(above)
 
 
 def test_every_import_is_declared():

@@ -39,6 +39,8 @@ REFUSED = {
     ("sample", "--precision float64"): [TAU, SA, EXACT],
     ("sample", "--sweeps 10"): [[], EXACT],
     ("sample", "--solve"): [[], EXACT],
+    ("sample", "--extra 10"): [[], EXACT, [*TAU, "--solve"]],
+    ("sample", "--exchange"): [[], SA, EXACT, TAU],
     ("sample", "--resume"): [EXACT],
     ("sample", "--device gpu"): [EXACT],
     ("sample", "--data digits"): [OWN],

@@ -69,6 +69,32 @@ def flatnonzero(array: Any) -> ndarray:
     return _own(np.flatnonzero(array))
 
 
+sqrt, log, isfinite = np.sqrt, np.log, np.isfinite
+
+
+def eye(n: int) -> ndarray:
+    return _own(np.eye(n))
+
+
+def arange(n: int) -> ndarray:
+    return _own(np.arange(n))
+
+
+class linalg:
+    @staticmethod
+    def cholesky(matrices: Any) -> ndarray:
+        """Factorise as the device does, which leaves a matrix that is not positive definite half done."""
+        found = np.tril(matrices)
+        for own, matrix in zip(found, matrices):
+            try:
+                own[...] = np.linalg.cholesky(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return _own(found)
+
+    inv = staticmethod(lambda matrices: _own(np.linalg.inv(matrices)))
+
+
 class _Device:
     mem_info = (1 << 30, 1 << 30)
     attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}

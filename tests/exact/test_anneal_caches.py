@@ -90,7 +90,7 @@ def test_more_levels_than_16_bits_tell_apart():
 
 
 def test_energy_of_real_patterns_is_the_potential():
-    """The recorded energy is ΣU of the weights, within the rounding that `fixedpoint` promises."""
+    """The recorded energy is ΣU of the weights, within the rounding that `real_forms` promises."""
     problem = ss.Perceptron.random(301, 0.4, patterns="gaussian", rng=3)
     samples = ss.anneal(problem, n_chains=4, n_sweeps=60, rng=1)
     assert samples.solved.all()

@@ -25,6 +25,7 @@ from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
+from solspace.samplers.marginals import gpu_patterns
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
 CASES = {
@@ -99,6 +100,7 @@ def emulated(monkeypatch):
         pytest.skip("the emulation of CUDA compiles with g++ on Linux")
     monkeypatch.setitem(sys.modules, "cupy", emulated_cupy)
     monkeypatch.setattr(device, "missing", lambda: "")
+    monkeypatch.setattr(gpu_patterns, "_blas", lambda: None)
     forget_kernels()
     yield
     forget_kernels()

@@ -12,16 +12,17 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import generator
+from solspace.samplers.localization import finish
 
 DRAWS, THRESHOLD = 1000, 4.5
 TARGET = ss.Target(temperature=0.5, margin=-0.2)
 
 
-def instances(count=6):
+def instances(target=TARGET, count=6):
     """Random instances with at least ten solutions: with fewer there is little to get wrong."""
     found, seed = [], 0
     while len(found) < count:
-        problem = ss.Perceptron.random(9, 0.45, TARGET, rng=generator(77, seed))
+        problem = ss.Perceptron.random(9, 0.45, target, rng=generator(77, seed))
         seed += 1
         if problem.enumerate().n_solutions >= 10:
             found.append(problem)
@@ -39,16 +40,17 @@ def z_scores(problem, weights):
     return (observed.mean(axis=0) - mean) / deviation
 
 
-def judge(draw):
+def judge(draw, target=TARGET):
     """Return how far `draw(problem, seed)` is from fair: the larger of the two statistics."""
-    scores = np.array([z_scores(problem, draw(problem, seed)) for seed, problem in enumerate(instances())])
+    scores = np.array([z_scores(problem, draw(problem, seed)) for seed, problem in enumerate(instances(target))])
     return max(abs(scores[:, 0].sum()) / np.sqrt(len(scores)), np.abs(scores[:, 1:]).max())
 
 
-def localized(problem, seed, wrong=None, **options):
-    law = problem.with_target(wrong or TARGET).enumerate()
-    samples = ss.localize(problem, DRAWS, seed, denoiser=lambda h, t: law.posterior_mean(h), progress=False, **options)
-    return samples.weights
+def localized(problem, seed, wrong=None, finish=0, **options):
+    law = (problem if wrong is None else problem.with_target(wrong)).enumerate()
+    return ss.localize(
+        problem, DRAWS, seed, denoiser=lambda h, t: law.posterior_mean(h), finish=finish, progress=False, **options
+    ).weights
 
 
 def test_the_judge_passes_exact_draws():
@@ -68,3 +70,34 @@ def test_planted_bugs_fail(bug):
 
 def test_the_lagging_euler_scheme_fails():
     assert judge(lambda problem, seed: localized(problem, seed, integrator="euler")) > THRESHOLD
+
+
+@pytest.mark.parametrize(("potential", "time"), [("hinge", 0.3), ("hinge", 1.0), ("log", 2.0), ("log", 6.0)])
+def test_leaving_by_heat_bath_at_any_time_gives_the_enumerated_law(potential, time):
+    """From any time where single flips lead everywhere: so early only where the wall is soft."""
+    target = TARGET.replace(potential=potential)
+
+    def left(problem, seed):
+        return localized(problem, seed, finish=100, final_time=time, integrator="heun")
+
+    assert judge(left, target) < THRESHOLD
+
+
+def test_samples_that_leave_when_they_can_follow_the_enumerated_law():
+    assert judge(lambda problem, seed: localized(problem, seed, finish="auto", integrator="heun")) < THRESHOLD
+
+
+@pytest.mark.parametrize("wrong", ["no field", "half the field", "field of another", "few sweeps from anywhere"])
+def test_a_finish_in_a_wrong_field_fails(wrong, monkeypatch):
+    right = finish.draw
+
+    def draw(problems, fields, means, *rest):
+        fields = {"no field": 0 * fields, "half the field": fields / 2, "field of another": np.roll(fields, 1, 0)}.get(
+            wrong, fields
+        )
+        means = np.sign(means) if wrong.startswith("few") else means
+        return right(problems, fields, means, *rest)
+
+    monkeypatch.setattr(finish, "draw", draw)
+    sweeps = 1 if wrong.startswith("few") else 100
+    assert judge(lambda problem, seed: localized(problem, seed, finish=sweeps, final_time=0.5)) > THRESHOLD

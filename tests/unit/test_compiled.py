@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from solspace.measure.channels import power_channel, power_derivatives
-from solspace.numerics import power
+from solspace.numerics.power_table import evaluate, power_table
 from solspace.system.compiled import njit
 from solspace.system.threads import PIECE, share
 
@@ -69,16 +69,15 @@ def test_package_imports_no_numba():
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0, 1.25])
-def test_numpy_gives_the_same_where_numba_is_missing(monkeypatch, beta):
-    omega = np.linspace(-40.0, 40.0, 3000).reshape(600, 5)
-    variance = np.linspace(0.5, 2.0, 5)
-    single = omega.astype(np.float32)
-    with_numba = power_channel(omega, variance, beta), power_derivatives(single, variance, beta)
-    monkeypatch.setattr(power, "has_numba", lambda: False)
-    without = power_channel(omega, variance, beta), power_derivatives(single, variance, beta)
-    for one, other in zip(with_numba[0], without[0]):
+def test_compiled_loops_read_the_table_as_numpy_does(beta):
+    single = np.linspace(-40.0, 40.0, 3000, dtype=np.float32).reshape(600, 5)
+    omega, variance = single.astype(float), np.linspace(0.5, 2.0, 5)
+    sigma = np.sqrt(variance)
+    log_i, rho, curvature = (part.reshape(600, 5) for part in evaluate((omega / sigma).ravel(), power_table(beta)))
+    plain = log_i + 0.5 * beta * np.log(variance), rho / sigma, curvature / variance
+    for one, other in zip(power_channel(omega, variance, beta), plain):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
-    for one, other in zip(with_numba[1], without[1]):
+    for one, other in zip(power_derivatives(single, variance, beta), plain[1:]):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-36)
 
 

@@ -33,11 +33,12 @@ def test_spherical_samples_lie_on_the_sphere():
     assert samples.info["integrator"] == "mixed"
 
 
-def test_the_record_of_a_run(samples):
-    info = samples.info
+def test_the_record_of_a_run(problem):
+    info = ss.localize(problem, 6, rng=1, finish=0).info
     steps = len(info["t"])
     for name in ("t", "overlap", "iterations", "converged", "instability"):
         assert info[name].shape == (steps, 6)
+    assert np.isnan(info.left).all()
     assert (info["t"][0] == 0).all()
     assert (info["t"][-1] == 20).all()
     assert (np.diff(info["t"], axis=0) > 0).all()
@@ -46,6 +47,33 @@ def test_the_record_of_a_run(samples):
     assert 20 <= steps <= 30
     assert info["variances"] == "scalar"
     assert info["wall_time"] > 0
+
+
+def test_samples_leave_early_where_flips_mix_and_late_where_they_freeze(samples):
+    assert (samples.info.denoiser, samples.info.finish) == ("amp", 32)
+    assert "look random" in samples.info.reason
+    assert (samples.info.left == 3).all()
+    assert (samples.info["t"][-1] == 3).all()
+    frozen = ss.localize(ss.Perceptron.random(501, 0.6, rng=1), 2, rng=2)
+    assert (frozen.info.left == 20).all()
+
+
+def test_a_number_of_sweeps_leaves_at_the_final_time(problem):
+    given = ss.localize(problem, 2, rng=1, finish=20, final_time=2.0)
+    assert (given.info.finish, given.info.final_time) == (20, 2.0)
+    assert (given.info.left == 2).all()
+    assert given.solved.all()
+
+
+def test_patterns_with_structure_are_given_to_expectation_propagation():
+    random = np.random.default_rng(0)
+    problem = ss.Perceptron(np.tanh(2 * random.standard_normal((60, 24)) @ random.standard_normal((24, 301)) / 5))
+    samples = ss.localize(problem, 3, rng=0)
+    assert (samples.info.denoiser, samples.info.precision) == ("ep", "float64")
+    assert samples.info.reason.startswith("the patterns do not look random: ")
+    assert samples.solved.all()
+    assert np.array_equal(ss.localize(problem, 2, rng=0).weights, samples.weights[:2])
+    assert ss.localize(problem, 2, rng=0, denoiser="amp").info.denoiser == "amp"
 
 
 def test_same_call_same_bits(problem, samples):
@@ -71,7 +99,7 @@ def test_both_precisions_see_the_same_noise(problem, samples):
 def test_own_grid_callback_and_final_time(problem):
     seen = []
     grid = np.concatenate([[0], np.geomspace(0.2, 9, 12)])
-    samples = ss.localize(problem, 2, rng=0, step=grid, callback=lambda path: seen.append(path.t[-1, 0]))
+    samples = ss.localize(problem, 2, rng=0, step=grid, finish=0, callback=lambda path: seen.append(path.t[-1, 0]))
     np.testing.assert_allclose(seen, grid)
     np.testing.assert_allclose(samples.info["t"][:, 1], grid)
     assert ss.localize(problem, 1, rng=0, final_time=3.0).info["t"][-1, 0] == 3
@@ -131,7 +159,7 @@ def test_divergence_is_detected_and_damping_cures_it():
         failed = ss.localize(problem, 2, rng=0, damping=0.0)
     assert not failed.solved.all()
     assert all("diverged" in word for word in failed.info["status"])
-    cured = ss.localize(problem, 2, rng=0)
+    cured = ss.localize(problem, 2, rng=0, denoiser="amp")
     assert cured.solved.all()
     assert (cured.info["damping"] > 0).all()
 
@@ -147,7 +175,7 @@ def test_random_features_of_digits_need_damping_and_get_it(seed):
     with pytest.warns(UserWarning, match="diverged in 2 of 2 samples"):
         assert not ss.localize(problem, 2, rng=0, damping=0.0).solved.any()
     assert ss.amp(problem, damping="auto").converged
-    cured = ss.localize(problem, 2, rng=0, damping="auto")
+    cured = ss.localize(problem, 2, rng=0, denoiser="amp")
     assert cured.solved.all()
     assert cured.info["converged"].all()
     assert (cured.info["damping"] >= 0.3).all()

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.cli.data import image_problem
 from solspace.cli.rules import Rule
 from solspace.data.instances import classes, signs
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_arrays
 
-Array = NDArray[Any]
 PATTERNS = ("patterns", "X")
 LABELS = ("labels", "y")
 RULES = (

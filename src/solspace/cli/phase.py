@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -14,6 +15,9 @@ from solspace.cli.app import JSON, say, show_json, verb
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.system.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 RULES = (
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
@@ -77,7 +81,7 @@ def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any
     names = (*diagram.LINES, *diagram.FLAGS, "entropy")
     table = {"alpha": diagram.alphas, **{name: getattr(diagram, name) for name in names}}
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from solspace.plots import diagrams
 
         rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
@@ -105,7 +109,7 @@ def _map(target: Target, margins: Any) -> tuple[Any, dict[str, Any], Any]:
     found = sampling_map(target, margins)
     lines = {name: getattr(found, name) for name in found.LINES}
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         from solspace.plots import diagrams
 
         diagrams.alpha_kappa(found.margins, lines, ax)
@@ -139,7 +143,7 @@ def _csv(table: dict[str, Any]) -> str:
     return text.getvalue()
 
 
-def _draw(draw: Any, out: Path) -> None:
+def _draw(draw: Callable[[Axes], None], out: Path) -> None:
     from solspace.plots.style import panels, style
 
     with style():

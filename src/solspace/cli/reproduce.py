@@ -50,7 +50,7 @@ def reproduce(
     if listed or figure is None:
         _list(as_json)
         return
-    names = figures.FIGURES if figure == "all" else (figures.find(figure).name,)
+    names = tuple(figures.FIGURES) if figure == "all" else (figures.find(figure).name,)
     if size not in figures.SIZES:
         raise unknown("size", size, figures.SIZES)
     if dry_run:

@@ -26,6 +26,8 @@ from solspace.system.files import replacing
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""
+DRAWS = 100
+"""Draws of a chain from its sweeps at the end."""
 FILES = ("samples.npz", "report.json", "samples.png")
 RULES = (
     Rule("method damping precision", lambda o: "method" in _named(o.sampler).options, "belongs to --sampler asl"),
@@ -34,6 +36,10 @@ RULES = (
         lambda o: "n_sweeps" in _named(o.sampler).options,
         "belongs to --sampler tau and --sampler temperature",
     ),
+    Rule("extra", lambda o: "n_extra" in _named(o.sampler).options, "belongs to --sampler tau and --sampler temperature"),
+    Rule("extra", lambda o: not o.solve, "cannot stand beside --solve, which stops before the sweeps that it asks for"),
+    Rule("exchange", lambda o: _named(o.sampler).name == "tau", "belongs to --sampler tau"),
+    Rule("exchange", lambda o: o.extra > 0, "needs --extra, the sweeps in which replicas are exchanged"),
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
     *inputs.RULES,
@@ -83,6 +89,13 @@ def sample(
     solve: Annotated[
         bool, _option("Sampler", "tau, temperature: stop at the first solution: not fair.", "--solve")
     ] = False,
+    extra: Annotated[
+        int, _option("Sampler", "tau, temperature: sweeps at the end, from which chains tell whether they are fair.")
+    ] = 0,
+    exchange: Annotated[
+        bool,
+        _option("Sampler", "tau: exchange replicas with earlier stages in them: slow, for high loads.", "--exchange"),
+    ] = False,
     device: Annotated[str, _option("Sampler", "cpu, gpu, or auto.")] = "cpu",
     n: Annotated[int | None, _option("Random instance", "Number of weights.")] = None,
     alpha: Annotated[
@@ -126,6 +139,7 @@ def sample(
     options: dict[str, Any] = {
         "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
         "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
+        "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
     }  # fmt: skip
     checkpoint = out / f"{chosen.name}.checkpoint.npz"
     settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)

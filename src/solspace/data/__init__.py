@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.data.catalogue import CATALOGUE, DataSet, data_set
 from solspace.data.fetch import advice, fetch
 from solspace.data.instances import subset
 from solspace.data.preprocess import PREPROCESSING, Preprocessing, random_features
 from solspace.data.search import SPLITS, Source, download_folder, find
+from solspace.numerics.arrays import Array
 from solspace.system.names import unknown
 
 __all__ = [
@@ -38,8 +38,6 @@ __all__ = [
     "random_features",
     "subset",
 ]
-
-Array = NDArray[Any]
 
 
 class Images(NamedTuple):

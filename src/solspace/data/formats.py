@@ -18,12 +18,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.data.pickled import read_batch
+from solspace.numerics.arrays import Array
 from solspace.system.arrays import Damaged
 
-Array = NDArray[Any]
 LIMIT = 1 << 29
 """Bytes above which a file is refused, unless the reader is told otherwise."""
 RECORD = 3073

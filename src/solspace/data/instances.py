@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.data.preprocess import Preprocessing, has_unit_rows, random_features, rescaled
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator, seed_sequence
 
-Array = NDArray[Any]
 MOST_FEATURES = 10**9
 """Most random features of a problem."""
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from solspace.numerics.arrays import Array
+
 MOST = 1 << 18
 """Instructions; a batch of CIFAR-10 has some thirty thousand."""
 _MODULES = {

@@ -11,15 +11,13 @@ What is learned, the mean, is learned once from a pool or a training set and app
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.system.names import unknown
 
-Array = NDArray[Any]
 PREPROCESSING = ("centred", "raw", "binarised")
 
 

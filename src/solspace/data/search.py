@@ -12,17 +12,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.data.catalogue import CATALOGUE, FASHION, DataSet, data_set
 from solspace.data.formats import batch_number, idx_sha256, read_cifar, read_cifar_archive, read_idx
+from solspace.numerics.arrays import Array
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.names import unknown
 
-Array = NDArray[Any]
 VARIABLE = "SOLSPACE_DATA"
 SPLITS = ("train", "test")
 _IDX_FOLDERS = {

@@ -1,6 +1,6 @@
 """Tasks on a GPU: many at a time, packed by this process, since one card is best fed by one process.
 
-Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `draw_many`, the
+Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `feed`, the
 longest ones first, which runs them side by side and hands each back when it is done; their problems are drawn by
 threads meanwhile. A lot that fails is tried again task by task, so that one bad task does not cost the others their
 results.

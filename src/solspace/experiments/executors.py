@@ -152,7 +152,7 @@ class _Attendant:
         """Stop at once: the task in hand is given up."""
         self.ending = True
         if (worker := self.worker) is not None:
-            worker.process.kill()
+            worker.kill()
         self.thread.join()
 
 

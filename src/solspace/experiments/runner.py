@@ -31,7 +31,6 @@ class Outcome:
 
     computed: int = 0
     failed: int = 0
-    skipped: int = 0
     damaged: int = 0
     """Results that were there, but not as they were written; those of these tasks are computed anew."""
 
@@ -109,10 +108,6 @@ def run_tasks(
         if results.mended is not None:
             _tell(outcome, results, [damage.key for damage in results.mended])
 
-        def skip(count: int) -> None:
-            outcome.skipped += count
-            bar.advance(count)
-
         def keep(result: Result) -> None:
             _same_code(result)
             results.add(result)
@@ -123,7 +118,7 @@ def run_tasks(
         together = (lambda task: False) if executor == "dask" else packs
         for run_all, part in ((execute, itertools.filterfalse), (on_device, filter)):
             missing = _missing(
-                part(together, tasks()), results, retry, skip, functools.partial(_tell, outcome, results)
+                part(together, tasks()), results, retry, bar.advance, functools.partial(_tell, outcome, results)
             )
             if (first := next(missing, None)) is not None:
                 stream = run_all(itertools.chain([first], missing), n_workers=n_workers, scheduler=scheduler)

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import solspace as ss
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
+from solspace.theory.prediction import Prediction
 
-Array = NDArray[Any]
 LATEST = 30.0
 """The last time shown."""
 FINE = 1e-3
@@ -25,7 +25,7 @@ FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable"
 
 
 @lru_cache(maxsize=64)
-def _prediction(target: str, alpha: float) -> Any:
+def _prediction(target: str, alpha: float) -> Prediction:
     return ss.predict(Target.from_json(target), alpha=alpha)
 
 
@@ -86,7 +86,7 @@ def columns(target: str, alphas: Sequence[float]) -> dict[str, Any]:
     return {"alpha": np.asarray(alphas, dtype=float), "first": lines[0], "maxwell": lines[1], "last": lines[2]}
 
 
-def window(p: Any) -> dict[str, Any]:
+def window(p: Prediction) -> dict[str, Any]:
     """Return when a second maximum takes over (`takeover`) and when it appears and is alone (`window`), if ever."""
     later = [w for w in p.windows if w.high > 0]
     first = min(later, key=lambda w: w.maxwell, default=None)
@@ -102,7 +102,7 @@ def thresholds(target: str) -> dict[str, Any]:
     return {name: _plain(getattr(found, name)) for name in names}
 
 
-def overlaps(r: float, more: Sequence[float] = ()) -> Array:
+def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
     """Return overlaps from r to 1: even between, by equal ratios of q - r and of 1 - q towards the ends, and `more`.
 
     >>> bool(np.all(np.diff(overlaps(0.5, [0.75])) > 0))
@@ -113,7 +113,7 @@ def overlaps(r: float, more: Sequence[float] = ()) -> Array:
     return np.unique(np.concatenate([r + (1 - r) * np.concatenate([near, between, 1 - far]), inside]))
 
 
-def _localization(p: Any, q: Array) -> tuple[Array, Array]:
+def _localization(p: Prediction, q: Reals) -> tuple[Reals, Reals]:
     """Return overlaps, those given and some between, and F there: as many as make its chords a curve."""
     f = np.asarray(p.localization_time(q), dtype=float)
     more = between(q, f)
@@ -124,7 +124,7 @@ def _localization(p: Any, q: Array) -> tuple[Array, Array]:
     return q[order], f[order]
 
 
-def between(x: Array, y: Array) -> Array:
+def between(x: Reals, y: Reals) -> Reals:
     """Return points to add to `x` (k,) where the chords of `y` lie visibly beside a curve, as its bends let guess.
 
     A chord of length h lies by |y''| h²/8 beside the curve. It may by `FINE` of the height, or, where the curve is
@@ -145,7 +145,7 @@ def between(x: Array, y: Array) -> Array:
     return np.concatenate(inside) if inside else np.array([])
 
 
-def stabilities(target: Target) -> Array:
+def stabilities(target: Target) -> Reals:
     """Return the stabilities at which P(s) is drawn."""
     low = target.margin - (0.0 if target.potential.hard else 3.0)
     if target.potential.name == "band":
@@ -153,20 +153,20 @@ def stabilities(target: Target) -> Array:
     return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
 
 
-def _tops(p: Any, time: float, base: float) -> list[dict[str, Any]]:
+def _tops(p: Prediction, time: float, base: float) -> list[dict[str, Any]]:
     low, high = (float(p.overlap_at(time, start=start)) for start in ("low", "high"))
     found = [("maximum", low)] if abs(high - low) < 1e-7 else [("low start", low), ("high start", high)]
     return [{"name": name, "q": q, "phi": float(p.free_entropy_at(q, time)) - base} for name, q in found]
 
 
-def _jumps(p: Any) -> list[tuple[float, float, float]]:
+def _jumps(p: Prediction) -> list[tuple[float, float, float]]:
     """Return (t, q before, q after) where the path from a low start jumps: at the end of each lower maximum."""
     ends = [float(w.high) for w in p.windows if w.high > 0]
     before, after = (np.atleast_1d(p.overlap_at(np.array(ends) * x, start="low")) for x in (1 - 1e-9, 1 + 1e-9))
     return list(zip(ends, before.tolist(), after.tolist()))
 
 
-def path(q: Array, f: Array, r: float, jumps: Sequence[tuple[float, float, float]]) -> dict[str, Array]:
+def path(q: Reals, f: Reals, r: float, jumps: Sequence[tuple[float, float, float]]) -> dict[str, Reals]:
     """Return q(t) from a low and from a high start, as points of the curve t = F(q).
 
     The smallest root of F(q) = t is a point where F exceeds all values before it, the largest one where F stays below
@@ -185,7 +185,7 @@ def path(q: Array, f: Array, r: float, jumps: Sequence[tuple[float, float, float
     return {"t_low": np.maximum(low[0], 1e-9), "low": low[1], "t_high": np.maximum(high[0], 1e-9), "high": high[1]}
 
 
-def _height_range(q: Array, phi: Array, tops: list[dict[str, Any]]) -> tuple[float, float]:
+def _height_range(q: Reals, phi: Reals, tops: list[dict[str, Any]]) -> tuple[float, float]:
     """Return the heights shown: all of φ_t up to its last maximum, and a part of its fall behind."""
     highest = max(top["phi"] for top in tops)
     lowest = min(0.0, float(np.min(phi[q <= tops[-1]["q"]], initial=0.0)))
@@ -193,7 +193,7 @@ def _height_range(q: Array, phi: Array, tops: list[dict[str, Any]]) -> tuple[flo
     return lowest - 0.45 * span, highest + 0.15 * span
 
 
-def _time_range(f: Array, time: float) -> tuple[float, float]:
+def _time_range(f: Reals, time: float) -> tuple[float, float]:
     """Return the times shown beside F(q): both the line t and the curve's turning points must be seen."""
     finite = f[np.isfinite(f)]
     turns = finite[1:-1][np.diff(np.sign(np.diff(finite))) != 0]

@@ -58,7 +58,7 @@ class Page:
         self.service = service
         self.settings, self._refused = Settings.from_query(query)
         self.token = service.register(self)
-        self.turns = Turns(pn.state.curdoc)
+        self.turns = Turns(pn.state.curdoc, service.loop)
         self.charts = Charts()
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
@@ -117,11 +117,11 @@ class Page:
         }  # fmt: skip
         for k in range(2):
             parts[f"parameter{k}"] = Field(
-                f"parameter{k}", f"parameter {k + 1}", "", self._parameter_typed, STYLES, read=str
+                f"parameter{k}", f"parameter {k + 1}", "", self._parameter_typed, self.turns.soon, STYLES, read=str
             )
         for name, label in {"temperature": "temperature T", "margin": "margin κ", "alpha": "load α = M/N",
                             "time": "time t"}.items():  # fmt: skip
-            parts[name] = Field(name, label, getattr(s, name), self.changed, STYLES, ranges[name])
+            parts[name] = Field(name, label, getattr(s, name), self.changed, self.turns.soon, STYLES, ranges[name])
         return parts
 
     def _controls(self) -> pn.Column:

@@ -15,25 +15,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import solspace as ss
+from solspace.diagnostics import Report
 from solspace.explorer.code import program
 from solspace.explorer.state import Settings
 from solspace.explorer.worker import reporting
 from solspace.info import LocalizationInfo
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.theory.prediction import Prediction
 
-Array = NDArray[Any]
 BEAT = 0.2
 """Seconds between two updates of a page."""
 
 
 @reporting
-def sample(settings: Settings, patterns: Array | None, report: Callable[[Any], None]) -> dict[str, Any]:
+def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], None]) -> dict[str, Any]:
     """Return what the page shows after a run on a random instance or on the user's `patterns` (m, n)."""
     s, target = settings, settings.target
     if patterns is None:
@@ -98,7 +99,7 @@ class Watch:
         bars = self._decoded(path.means())
         self.tell({"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars})
 
-    def _decoded(self, means: Array) -> dict[str, Any]:
+    def _decoded(self, means: Reals) -> dict[str, Any]:
         return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
 
     def annealed(self, chains: Any) -> None:
@@ -117,17 +118,17 @@ class Watch:
         )  # fmt: skip
 
     @property
-    def missed(self) -> dict[str, Array]:
+    def missed(self) -> dict[str, Reals]:
         """Violated constraints, mean over chains, at the sweeps seen."""
         sweeps, violated = np.array(self._missed).reshape(-1, 2).T
         return {"sweep": sweeps, "violations": violated}
 
-    def stabilities(self, values: Array) -> dict[str, Any]:
+    def stabilities(self, values: Reals) -> dict[str, Any]:
         """Return the histogram of stabilities, any shape, as bars."""
         return {"bars": histogram(values, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)}
 
 
-def histogram(values: Array, edge: float, step: float, least: float = 0.0, most: int = 60) -> dict[str, Array]:
+def histogram(values: Reals, edge: float, step: float, least: float = 0.0, most: int = 60) -> dict[str, Reals]:
     """Return bars (left, right, top): bins of whole lattice steps, one of them beginning at `edge`, about `most`.
 
     >>> bars = histogram(np.array([0.1, 0.3, 2.9]), edge=0.0, step=0.2, least=0.08)
@@ -143,7 +144,7 @@ def histogram(values: Array, edge: float, step: float, least: float = 0.0, most:
     return {"left": edges[:-1], "right": edges[1:], "top": counts / (counts.sum() * width)}
 
 
-def overlap_bars(values: Array, n: int) -> dict[str, Array]:
+def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
     """Return the histogram of overlaps of pairs of samples as bars; none without pairs.
 
     Overlaps of ±1 weights lie on the lattice 1 - 2j/n: edges lie half a step beside it.
@@ -156,7 +157,7 @@ def overlap_bars(values: Array, n: int) -> dict[str, Array]:
     return histogram(values, 1 + 1 / n, 2 / n, most=24)
 
 
-def overlap_path(t: Array, overlap: Array) -> dict[str, Array]:
+def overlap_path(t: Reals, overlap: Reals) -> dict[str, Reals]:
     """Return the mean over samples of times and overlaps (steps, k), step by step, without t = 0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -165,7 +166,7 @@ def overlap_path(t: Array, overlap: Array) -> dict[str, Array]:
     return {"t": t[good], "q": q[good]}
 
 
-def energy(values: Array, n: int, most: int = 400) -> dict[str, Array]:
+def energy(values: Reals, n: int, most: int = 400) -> dict[str, Reals]:
     """Return the mean energy per weight of the sweeps done, thinned to about `most` points."""
     done = np.isfinite(values).all(axis=0)
     mean = values[:, done].mean(axis=0) / n
@@ -173,7 +174,7 @@ def energy(values: Array, n: int, most: int = 400) -> dict[str, Array]:
     return {"sweep": 1.0 + np.arange(len(mean))[::stride], "energy": mean[::stride]}
 
 
-def _prediction(target: Target, alpha: float) -> Any:
+def _prediction(target: Target, alpha: float) -> Prediction | None:
     try:
         return ss.predict(target, alpha=alpha)
     except ValueError:  # past capacity: samples are still shown, without a theory line
@@ -190,7 +191,9 @@ def _sentences(notes: list[warnings.WarningMessage]) -> list[str]:
     return [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
 
 
-def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, own: bool) -> dict[str, bytes]:
+def _files(
+    settings: Settings, samples: Samples, prediction: Prediction | None, judged: Report, own: bool
+) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as folder:
         samples.save(Path(folder) / "samples.npz")
         packed = (Path(folder) / "samples.npz").read_bytes()
@@ -209,7 +212,7 @@ def _files(settings: Settings, samples: Samples, prediction: Any, judged: Any, o
     }
 
 
-def pictures(samples: Samples, prediction: Any) -> dict[str, bytes]:
+def pictures(samples: Samples, prediction: Prediction | None) -> dict[str, bytes]:
     """Return a picture of the run by file name: stabilities, and the path of the overlap or the energy."""
     from matplotlib.figure import Figure
 

@@ -1,9 +1,9 @@
 """A process beside the server that does one job at a time, tells how far it is, and can be stopped.
 
-Frames are pickles behind their length, on the child's standard input and output. The server writes (number, job, args)
-or (number, "stop"); the child answers (number, kind, value) with kind "update" any number of times and then one of
-"done", "failed" (a sentence) and "stopped". A stop asks politely first: the job sees it at its next `report`. A child
-that does not answer within two seconds is killed. It ends with its server: when its standard input closes.
+The server sends (number, job, args) or (number, "stop", ()); the child answers (number, kind, value) with kind "update"
+any number of times and then one of "done", "failed" (a sentence) and "stopped". A stop asks politely first: the job sees
+it at its next `report`. A child that does not answer within two seconds is killed. It ends with its server: when its
+standard input closes.
 
 Each child keeps to one thread and steps back behind the server, so that ten of them share the machine fairly.
 """
@@ -11,19 +11,16 @@ Each child keeps to one thread and steps back behind the server, so that ten of 
 from __future__ import annotations
 
 import os
-import pickle
 import queue
-import signal
-import struct
-import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from itertools import count
-from typing import Any, BinaryIO
+from typing import IO, Any
+
+from solspace.system.child import Child, ChildEnded, ends, read, write
 
 PATIENCE = 2.0
 """Seconds between asking a job to stop and killing its process."""
@@ -34,8 +31,6 @@ JOBS = {
     "upload": "solspace.explorer.uploads:read_upload",
     "sample": "solspace.explorer.runs:sample",
 }
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
-            "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")  # fmt: skip
 
 Deliver = Callable[[str, Any], None]
 """Called with (kind, value) from the worker's reading thread."""
@@ -63,7 +58,7 @@ class Worker:
 
     def __init__(self, niceness: int = 5) -> None:
         self.niceness = niceness
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._lock = threading.RLock()
         self._numbers = count()
         self._current: tuple[int, Deliver] | None = None
@@ -84,12 +79,7 @@ class Worker:
         with self._lock:
             if self._process is not None:
                 return
-            env = os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            command = [sys.executable, "-P", "-c", "from solspace.explorer.worker import serve; serve()"]
-            process = subprocess.Popen(
-                [*command, str(self.niceness)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
-            )
-            self._process = process
+            self._process = process = Child(__name__, str(self.niceness))
             threading.Thread(target=self._listen, args=(process,), daemon=True).start()
 
     def submit(self, job: str, args: tuple[Any, ...], deliver: Deliver) -> None:
@@ -126,22 +116,17 @@ class Worker:
 
     def _kill(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                with suppress(OSError, ValueError):
-                    pipe.close()  # type: ignore[union-attr]
+            self._process.close()
             self._process = None
 
     def _send(self, message: Any) -> None:
-        with suppress(OSError, ValueError, AttributeError):  # the child is gone: its reader tells
-            write(self._process.stdin, message)  # type: ignore[union-attr, arg-type]
+        with suppress(ChildEnded, AttributeError):  # the child is gone: its reader tells
+            self._process.send(message)  # type: ignore[union-attr]
 
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        with suppress(EOFError, OSError, ValueError, struct.error, pickle.UnpicklingError):
+    def _listen(self, process: Child) -> None:
+        with suppress(ChildEnded):
             while True:
-                number, kind, value = read(process.stdout)  # type: ignore[arg-type]
-                self._deliver(number, kind, value)
+                self._deliver(*process.receive())
         self._child_ended(process)
 
     def _deliver(self, number: int, kind: str, value: Any) -> None:
@@ -153,15 +138,15 @@ class Worker:
                 self._current = None
         _safely(deliver, kind, value)
 
-    def _child_ended(self, process: subprocess.Popen[bytes]) -> None:
+    def _child_ended(self, process: Child) -> None:
         with self._lock:
             if self._process is process:
                 self._kill()
-            code, current, asked = process.poll(), self._current, self._asked_to_stop
+            current, asked = self._current, self._asked_to_stop
             if current is None or self._process is not None:
                 return
             self._current = None
-        sentence = f"the worker process ended (code {code}): out of memory, or killed by the system?"
+        sentence = f"the worker process ended (code {process.code}): out of memory, or killed by the system?"
         _safely(current[1], *(("stopped", None) if asked else ("failed", sentence)))
 
 
@@ -173,26 +158,24 @@ def _safely(deliver: Deliver, kind: str, value: Any) -> None:
         traceback.print_exc()
 
 
-def serve() -> None:
+def serve(niceness: str) -> None:
     """Do jobs until standard input ends: the child's main loop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides what it means
     with suppress(OSError, AttributeError):
-        os.nice(int(sys.argv[1]))
-    sink = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a job prints must not get into the frames
+        os.nice(int(niceness))
+    source, sink = ends()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     stops: set[int] = set()
-    threading.Thread(target=_receive, args=(inbox, stops), daemon=True).start()
+    threading.Thread(target=_receive, args=(source, inbox, stops), daemon=True).start()
     while True:
         number, job, args = inbox.get()
-        with suppress(BrokenPipeError):
+        with suppress(ChildEnded):
             write(sink, (number, *_do(number, job, args, stops, sink)))
 
 
-def _receive(inbox: queue.SimpleQueue[Any], stops: set[int]) -> None:
+def _receive(source: IO[bytes], inbox: queue.SimpleQueue[Any], stops: set[int]) -> None:
     with suppress(Exception):
         while True:
-            number, job, args = read(sys.stdin.buffer)
+            number, job, args = read(source)
             if job == "stop":
                 stops.add(number)
             else:
@@ -200,7 +183,7 @@ def _receive(inbox: queue.SimpleQueue[Any], stops: set[int]) -> None:
     os._exit(0)
 
 
-def _do(number: int, job: str, args: tuple[Any, ...], stops: set[int], sink: BinaryIO) -> tuple[str, Any]:
+def _do(number: int, job: str, args: tuple[Any, ...], stops: set[int], sink: IO[bytes]) -> tuple[str, Any]:
     def report(value: Any) -> None:
         if number in stops:
             raise Stopped
@@ -226,19 +209,3 @@ def reporting(function: Callable[..., Any]) -> Callable[..., Any]:
     whether the user asked to stop."""
     function.reports = True  # type: ignore[attr-defined]
     return function
-
-
-def write(pipe: BinaryIO, value: Any) -> None:
-    """Write one frame."""
-    frame = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    pipe.write(struct.pack("<q", len(frame)) + frame)
-    pipe.flush()
-
-
-def read(pipe: BinaryIO) -> Any:
-    """Return the next frame."""
-    (length,) = struct.unpack("<q", pipe.read(8))
-    frame = pipe.read(length)
-    if len(frame) < length:
-        raise EOFError
-    return pickle.loads(frame)

@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
-
-Array = NDArray[np.floating[Any]]
 
 
 class Prior:
@@ -22,11 +21,11 @@ class Prior:
 
     name: ClassVar[str] = ""
 
-    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Array, Array]:
+    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
         """Return mean and variance of the weights given `precision` A and `field` B, weights along the first axis."""
         raise NotImplementedError
 
-    def decode(self, mean: ArrayLike) -> Array:
+    def decode(self, mean: ArrayLike) -> Reals:
         """Return the weights that a localized posterior `mean` stands for, weights along the last axis."""
         raise NotImplementedError
 
@@ -49,14 +48,14 @@ class Binary(Prior):
 
     name = "binary"
 
-    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Array, Array]:
+    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
         """Return tanh B and sech² B. The second is not 1 - tanh², which is exactly 0 in float32 from B = 9 on."""
         field = _floating(field)
         decay = np.exp(-2 * np.abs(field))
         variance = 4 * decay / (1 + decay) ** 2
         return np.tanh(field), variance
 
-    def decode(self, mean: ArrayLike) -> Array:
+    def decode(self, mean: ArrayLike) -> Reals:
         """Return the sign of the mean, +1 on a tie."""
         return np.where(np.asarray(mean) >= 0, np.int8(1), np.int8(-1))
 
@@ -76,7 +75,7 @@ class Spherical(Prior):
 
     name = "spherical"
 
-    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Array, Array]:
+    def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
         """Return B/(A+γ) and 1/(A+γ), with γ such that mean² + variance averages to 1 over the weights."""
         field = _floating(field)
         precision = np.asarray(precision, dtype=field.dtype)
@@ -85,7 +84,7 @@ class Spherical(Prior):
         variance = np.broadcast_to(1 / total, field.shape)
         return field * variance, variance
 
-    def norm_multiplier(self, precision: ArrayLike, field: ArrayLike) -> Array:
+    def norm_multiplier(self, precision: ArrayLike, field: ArrayLike) -> Reals:
         """Return γ, one for each column of `field` (weights along the first axis).
 
         With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²), in closed form; with one for
@@ -99,7 +98,7 @@ class Spherical(Prior):
             return (total - precision).astype(field.dtype)
         return _uneven_multiplier(precision.astype(float), field.astype(float)).astype(field.dtype)
 
-    def decode(self, mean: ArrayLike) -> Array:
+    def decode(self, mean: ArrayLike) -> Reals:
         """Return the mean rescaled to norm √n."""
         mean = np.asarray(mean, dtype=float)
         return mean * (np.sqrt(mean.shape[-1]) / np.linalg.norm(mean, axis=-1, keepdims=True))
@@ -110,7 +109,7 @@ class Spherical(Prior):
         return np.abs(np.linalg.norm(weights, axis=-1) / np.sqrt(weights.shape[-1]) - 1) < 1e-6
 
 
-def _uneven_multiplier(precision: Array, field: Array) -> Array:
+def _uneven_multiplier(precision: Reals, field: Reals) -> Reals:
     # f(γ) = mean(B²/Λ² + 1/Λ) - 1 is convex and falls from +inf at γ = -min A: Newton from any point with f > 0 climbs
     # to the root without overshooting. Each weight alone contributes 1/(n Λ) + ..., so γ = 1/n - min A is such a point.
     lowest = precision.min(axis=0)
@@ -126,7 +125,7 @@ def _uneven_multiplier(precision: Array, field: Array) -> Array:
     return gamma
 
 
-def _floating(values: ArrayLike) -> Array:
+def _floating(values: ArrayLike) -> Reals:
     values = np.asarray(values)
     return values if values.dtype in (np.float32, np.float64) else values.astype(float)
 

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.measure.integrand import DROP, Array, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
 from solspace.measure.rows import row_moments
 from solspace.numerics.power import common_precision
-from solspace.system.compiled import has_numba
 
 BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
@@ -48,7 +47,7 @@ def quadrature_channel(
     result = np.full((3, mean.size), np.nan)
     finite = np.flatnonzero(np.isfinite(flat_mean) & (flat_sigma > 0) & np.isfinite(flat_sigma))
     with np.errstate(all="ignore"):
-        for row in _rows(flat_sigma, finite) if has_numba() else ():
+        for row in _rows(flat_sigma, finite):
             found, good = row_moments(log_weight, breakpoints, flat_mean[row], float(flat_sigma[row[0]]))
             result[:, row[good]] = found[:, good]
         left = finite[np.isnan(result[0, finite])]

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.measure import potentials, priors
 from solspace.measure.potential import Channel, Potential, scaled_log_weight
 from solspace.measure.priors import Prior
+from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
 
-Array = NDArray[np.floating[Any]]
 COLDEST, HOTTEST = 1e-8, 1e12
 """Temperatures that are told apart from zero and from infinity; tables of the channels stay small between them."""
 
@@ -51,7 +51,11 @@ class Target:
     margin: float
 
     def __init__(
-        self, prior: Any = "binary", potential: Any = "log", temperature: float = 0.5, margin: float = 0.0
+        self,
+        prior: str | Prior = "binary",
+        potential: str | Potential = "log",
+        temperature: float = 0.5,
+        margin: float = 0.0,
     ) -> None:
         _set(self, "prior", priors.as_prior(prior))
         _set(self, "potential", potentials.as_potential(potential))
@@ -84,7 +88,7 @@ class Target:
         return Target(**{"prior": self.prior, "potential": self.potential, "temperature": self.temperature,
                          "margin": self.margin, **changes})  # fmt: skip
 
-    def log_weight(self, stabilities: ArrayLike) -> Array:
+    def log_weight(self, stabilities: ArrayLike) -> Reals:
         """Return -U(s - κ)/T, elementwise; -inf where s is forbidden."""
         return scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
 
@@ -104,7 +108,7 @@ class Target:
         omega, variance = _channel_arguments(omega, variance)
         return self.potential.channel(omega - omega.dtype.type(self.margin), variance, self.beta)
 
-    def channel_derivatives(self, omega: Array, variance: ArrayLike) -> tuple[Array, Array]:
+    def channel_derivatives(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals]:
         """Return (g, dg) alone, unchecked: the call inside message passing."""
         if self.margin:
             omega = omega - omega.dtype.type(self.margin)
@@ -172,7 +176,7 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
-def _channel_arguments(omega: ArrayLike, variance: ArrayLike) -> tuple[Array, Array]:
+def _channel_arguments(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals]:
     omega, variance = np.asarray(omega), np.asarray(variance)
     single = all(a.dtype == np.float32 for a in (omega, variance) if a.ndim or a.dtype == np.float32) and (
         np.float32 in (omega.dtype, variance.dtype)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Array: TypeAlias = NDArray[Any]
 """An array whose docstring says what it holds: NumPy cannot tell types of kernels apart that take two of them."""
+Reals: TypeAlias = NDArray[np.floating]
+"""Real numbers, in single or double precision."""
+Doubles: TypeAlias = NDArray[np.float64]
+"""Real numbers where less would not do."""
 LINE = 64
 """Bytes of a cache line, and of the widest vector register."""
 
 
-def aligned(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def aligned(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     """Return zeros at an address that is a multiple of 64 bytes.
 
     >>> aligned((2, 32), np.int16).ctypes.data % 64

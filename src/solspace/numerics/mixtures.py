@@ -9,19 +9,15 @@ those are summed one by one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from solspace.system.compiled import has_numba
+from solspace.numerics.arrays import Reals
 
-Array = NDArray[np.floating[Any]]
 BLOCK = 1 << 17
-"""Gaussians formed at a time without compiled loops."""
+"""Gaussians formed at a time where they are summed one by one."""
 
 
-def mixtures(x: Array, factor: Array, centres: Array, bias: Array, variance: Array) -> Array:
+def mixtures(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
     """Return the densities (q, n) at points `x` (q, n) of the mixtures of `variance` (q,), times exp(`factor`) (q, n).
 
     `centres` and `bias` (k,) are the same for all rows; centres are equidistant.
@@ -30,10 +26,15 @@ def mixtures(x: Array, factor: Array, centres: Array, bias: Array, variance: Arr
     >>> mixtures(x, zero, np.array([0.0]), np.zeros(1), np.ones(1)).round(6)
     array([[0.398942, 0.241971]])
     """
-    if has_numba() and len(centres) > 1 and (centres[1] - centres[0]) ** 2 <= 2 * variance.min():
+    if len(centres) > 1 and (centres[1] - centres[0]) ** 2 <= 2 * variance.min():
         from solspace.numerics.mixture_kernels import mixture_rows
 
         return mixture_rows(x, factor, centres, bias, variance)
+    return one_by_one(x, factor, centres, bias, variance)
+
+
+def one_by_one(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
+    """Return what `mixtures` does, for any centres."""
     density = np.empty(x.shape)
     rows = max(1, BLOCK // len(centres))
     for k, width in enumerate(variance):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from solspace.numerics.arrays import Reals
 
 
-def chebyshev_points(count: int) -> Array:
+def chebyshev_points(count: int) -> Reals:
     """Return the Chebyshev points of [0, 1], ascending.
 
     >>> chebyshev_points(2).round(6)
@@ -21,7 +19,7 @@ def chebyshev_points(count: int) -> Array:
 
 
 @lru_cache(maxsize=8)
-def interpolation(count: int, dense: int) -> Array:
+def interpolation(count: int, dense: int) -> Reals:
     """Return the matrix (dense, count) from values at Chebyshev points to `dense` equidistant ones from 0 on."""
     x = chebyshev_points(count)
     fine = np.arange(dense) / dense
@@ -30,7 +28,7 @@ def interpolation(count: int, dense: int) -> Array:
     )
 
 
-def hidden_roots(x: Array, y: Array) -> list[float]:
+def hidden_roots(x: Reals, y: Reals) -> list[float]:
     """Return the two roots around a local maximum that is negative at three equidistant points and positive between.
 
     None where the parabola through the points has its maximum, or a root, outside them.

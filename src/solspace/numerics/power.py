@@ -4,7 +4,7 @@
 
 for every real b >= 0 and every x. With rho = (log I_b)' the mean of u under the weight is K = rho + x and
 (log I_b)'' = b - rho K; both forms cancel somewhere, so values are read from a table (`power_table`) of functions
-that do not: by compiled loops where Numba is installed, by NumPy elsewhere.
+that do not, by compiled loops.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from solspace.numerics.power_table import evaluate, power_table
-from solspace.system.compiled import has_numba
+from solspace.numerics.arrays import Reals
+from solspace.numerics.power_table import power_table
 from solspace.system.threads import share
-
-Array = NDArray[np.floating[Any]]
 
 TILE = 1024
 
@@ -35,7 +33,7 @@ def common_precision(*given: ArrayLike) -> type[np.floating[Any]]:
     return np.float32 if np.result_type(*values) == np.float32 else np.float64
 
 
-def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
+def log_power_moment(x: ArrayLike, beta: float) -> tuple[Reals, Reals, Reals]:
     """Return log I_b(x) and its first two derivatives for real `beta` >= 0, elementwise.
 
     Relative accuracy is near rounding from x = -infinity to +infinity; float32 in, float32 out.
@@ -51,7 +49,7 @@ def log_power_moment(x: ArrayLike, beta: float) -> tuple[Array, Array, Array]:
 
 def gaussian_power(
     omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bool = False
-) -> tuple[Array, Array, Array]:
+) -> tuple[Reals, Reals, Reals]:
     """Return log E[s^beta; s > 0] of s ~ N(omega, variance) and its first two derivatives in omega, elementwise.
 
     `scaled` leaves out the -omega^2 / (2 variance) of the logarithm at omega < 0.
@@ -77,8 +75,8 @@ def gaussian_power(
 
 
 def gaussian_power_derivatives(
-    omega: Array, variance: ArrayLike, beta: float, out: tuple[Array, Array] | None = None
-) -> tuple[Array, Array]:
+    omega: Reals, variance: ArrayLike, beta: float, out: tuple[Reals, Reals] | None = None
+) -> tuple[Reals, Reals]:
     """Return the two derivatives of `gaussian_power` alone, fast, in the precision of `omega`.
 
     `omega` is (m, k), `variance` a scalar, (k,) or (m, k). With `out`, two C-contiguous arrays (m, k) of the same type,
@@ -91,7 +89,7 @@ def gaussian_power_derivatives(
     ((2, 3), dtype('float32'))
     """
     dtype = np.float32 if omega.dtype == np.float32 else np.float64
-    field: Array = np.ascontiguousarray(omega, dtype=dtype)
+    field: Reals = np.ascontiguousarray(omega, dtype=dtype)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     for result in (g, dg):
         if result.shape != field.shape or result.dtype != dtype or not result.flags.c_contiguous:
@@ -100,14 +98,14 @@ def gaussian_power_derivatives(
             )
     spread = _tile(np.asarray(variance), field.shape)
     flat, flat_g, flat_dg = field.reshape(-1), g.reshape(-1), dg.reshape(-1)
-    if dtype == np.float32 and has_numba():
+    if dtype == np.float32:
         _single(flat, flat_g, flat_dg, spread, float(beta))
     else:
         _moments(flat, spread, float(beta), False, False, (flat_g, flat_dg))
     return g, dg
 
 
-def _tile(variance: Array, shape: tuple[int, ...]) -> Array:
+def _tile(variance: Reals, shape: tuple[int, ...]) -> Reals:
     """Return the variance as long as the flat field, or as a tile that repeats along it."""
     if variance.size == 1:
         return np.full(TILE, variance.reshape(-1)[0])
@@ -117,46 +115,34 @@ def _tile(variance: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _moments(
-    field: Array, spread: Array, beta: float, scaled: bool, want_log: bool, out: tuple[Array, Array] | None = None
-) -> tuple[Array, Array, Array]:
+    field: Reals, spread: Reals, beta: float, scaled: bool, want_log: bool, out: tuple[Reals, Reals] | None = None
+) -> tuple[Reals, Reals, Reals]:
     """Return (log Z, g, dg) of a flat field by way of double precision; log Z is empty unless wanted.
 
     A variance of zero, as of columns that only fill up a block, has infinities that nobody reads; threads do not
     inherit what their caller ignores, so each task says it again.
     """
+    from solspace.numerics.power_kernels import Reading, moments
+
     table = power_table(beta)
     g, dg = out if out is not None else (np.empty_like(field), np.empty_like(field))
     log_z = np.empty(field.size if want_log else 0, dtype=field.dtype)
     full = spread.size == field.size
-    settings = (table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
+    reading = Reading(table.coefficients, table.scale, beta, 0.0 if scaled else 0.5, want_log)
 
-    def by_numpy(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        own = np.asarray(spread[part] if full else np.resize(spread, stop - start), dtype=np.float64)
-        with np.errstate(all="ignore"):
-            inverse = 1.0 / np.sqrt(own)
-            log_i, rho, curvature = evaluate(field[part] * inverse, table, scaled)
-            log_z[part] = (log_i + 0.5 * beta * np.log(own))[: log_z.size]
-            g[part], dg[part] = rho * inverse, curvature * inverse * inverse
-
-    def compiled(start: int, stop: int) -> None:
+    def task(start: int, stop: int) -> None:
         part = slice(start, stop)
         own = np.asarray(spread[part] if full else spread, dtype=np.float64)
         with np.errstate(all="ignore"):
             shift = 0.5 * beta * np.log(own) if want_log else own
             inverse = 1.0 / np.sqrt(own)
-        moments(field[part], inverse, shift, *settings, log_z[part], g[part], dg[part])
+        moments(reading, field[part], inverse, shift, log_z[part], g[part], dg[part])
 
-    if has_numba():
-        from solspace.numerics.power_kernels import moments
-
-        share(compiled, field.size, TILE if full else spread.size)
-    else:
-        by_numpy(0, field.size)
+    share(task, field.size, TILE if full else spread.size)
     return log_z, g, dg
 
 
-def _single(field: Array, g: Array, dg: Array, spread: Array, beta: float) -> None:
+def _single(field: Reals, g: Reals, dg: Reals, spread: Reals, beta: float) -> None:
     """Fill (g, dg) of a flat float32 field by the vectorised loops; zero variances as in `_moments`."""
     from solspace.numerics import power_kernels as kernels
     from solspace.numerics.power_single import normal_mean, power_nodes

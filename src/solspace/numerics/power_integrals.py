@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from solspace.numerics.arrays import Doubles
 
 LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 STEP = 0.15
@@ -28,7 +27,7 @@ LARGE = 256.0  # exponents from which the end at u = 0 is out of reach at every 
 OFFSETS = np.arange(-10.0, 14.1, 0.25)  # in units of the width at the mode; the slower fall is on the right
 
 
-def positive_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
+def positive_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log I, rho, curvature) at x >= 0, for `beta` > 0.
 
     Examples
@@ -49,7 +48,7 @@ def positive_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     return log_i, rho, curvature
 
 
-def negative_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
+def negative_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log I + x^2/2, K, curvature) at x <= 0.
 
     Examples
@@ -65,7 +64,7 @@ def negative_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     return log_scaled, mean, curvature
 
 
-def _near_moments(x: Array, unit: Array, beta: float) -> Array:
+def _near_moments(x: Doubles, unit: Doubles, beta: float) -> Doubles:
     """Return (log I + x^2/2, K, rho, curvature), all x on one side; u is counted in `unit`."""
     out = np.empty((4, x.size))
     for start in range(0, x.size, 64):  # small enough for the processor's cache
@@ -74,7 +73,7 @@ def _near_moments(x: Array, unit: Array, beta: float) -> Array:
     return out
 
 
-def _near_block(x: Array, unit: Array, beta: float) -> tuple[Array, Array, Array, Array]:
+def _near_block(x: Doubles, unit: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     start = math.log((beta or 1.0) / TAIL)
     reach = np.max(x) + math.sqrt(beta) + 10.0 if x[0] >= 0.0 else beta + TAIL + 10.0 * math.sqrt(beta)
     y = np.arange(start, reach, STEP)
@@ -100,7 +99,7 @@ def _near_block(x: Array, unit: Array, beta: float) -> tuple[Array, Array, Array
     return log_scaled, mean, rho, -beta * spread / mean
 
 
-def _far_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
+def _far_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log I, rho, curvature) at large positive x, where the weight is a Gaussian times a slow power."""
     mode = 0.5 * (x + np.sqrt(x * x + 4.0 * beta))
     shift = beta / mode  # of the mode from x
@@ -115,7 +114,7 @@ def _far_moments(x: Array, beta: float) -> tuple[Array, Array, Array]:
     return log_i, rho, -beta * spread / mean
 
 
-def _peaked_moments(x: Array, beta: float) -> tuple[Array, Array, Array, Array]:
+def _peaked_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """Return (log I, K, rho, curvature) for a large exponent; log I + x^2/2 at x < 0, where that is the smaller number.
 
     At u = mode (1 + d) the exponent b log u - (u - x)^2/2 is below its peak by b (d - log(1 + d)) + (mode d)^2/2: the
@@ -138,7 +137,7 @@ def _peaked_moments(x: Array, beta: float) -> tuple[Array, Array, Array, Array]:
     return log_i, mean, rho, -beta * spread / mean
 
 
-def _log1p_less(d: Array) -> Array:
+def _log1p_less(d: Doubles) -> Doubles:
     """Return log(1 + d) - d, by its series where the difference would cancel."""
     series = np.zeros_like(d)
     for k in range(24, 1, -1):

@@ -10,6 +10,7 @@ compiler turns them into vector code: no branch but selects, and table look-ups 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +24,22 @@ INVERSE_SQRT_TWO_PI = 1.0 / math.sqrt(2.0 * math.pi)
 _f = np.float32
 
 
-@njit(**FAST)
-def moments(omega, inverse, shift, coefficients, scale, beta, gauss, want_log, log_z, g, dg):
-    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V.
+class Reading(NamedTuple):
+    """A table, and what is read from it."""
 
-    `gauss` is 1/2, or 0 to leave out the -x^2/2 of log I at x < 0.
-    """
+    coefficients: Any
+    """Those of a `PowerTable`."""
+    scale: float
+    beta: float
+    gauss: float
+    """1/2, or 0 to leave out the -x^2/2 of log I at x < 0."""
+    want_log: bool
+
+
+@njit(**FAST)
+def moments(reading, omega, inverse, shift, log_z, g, dg):
+    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V."""
+    coefficients, scale, beta, gauss, want_log = reading
     cells = coefficients.shape[0] // 2
     tile = inverse.size
     for start in range(0, omega.size, tile):

@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.numerics.power_table import Array, evaluate, power_table
+from solspace.numerics.arrays import Doubles
+from solspace.numerics.power_table import evaluate, power_table
 from solspace.numerics.tails import vanishing
 
 SPACING = 1.0 / 32.0
@@ -82,5 +83,5 @@ def normal_mean() -> tuple[float, NDArray[np.float32]]:
     return scale, _relative_fit(y, -curvature / rho * s, 12)[::-1].astype(np.float32)
 
 
-def _relative_fit(y: Array, values: Array, degree: int) -> Array:
+def _relative_fit(y: Doubles, values: Doubles, degree: int) -> Doubles:
     return np.asarray(np.polynomial.polynomial.polyfit(y, values, degree, w=1.0 / values), dtype=np.float64)

@@ -24,10 +24,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Doubles
 from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI, negative_moments, positive_moments
 from solspace.numerics.tails import vanishing
-
-Array = NDArray[np.float64]
 
 DEGREE = 7
 TOLERANCE = 2e-14
@@ -50,7 +49,7 @@ class PowerTable:
 
     beta: float
     scale: float
-    coefficients: Array
+    coefficients: Doubles
 
 
 @lru_cache(maxsize=64)
@@ -72,7 +71,7 @@ def power_table(beta: float) -> PowerTable:
         cells *= 2
 
 
-def _fit(beta: float, scale: float, cells: int, sign: float) -> Array:
+def _fit(beta: float, scale: float, cells: int, sign: float) -> Doubles:
     """Coefficients of one side by interpolation in Chebyshev points of every cell, shape (cells, 3, DEGREE + 1)."""
     nodes = 0.5 * np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     s = cells * scale / (np.arange(cells)[:, None] + 0.5 + nodes).ravel()
@@ -90,14 +89,14 @@ def _fit(beta: float, scale: float, cells: int, sign: float) -> Array:
     return np.einsum("kj,qcj->cqk", inverse, values)
 
 
-def _last_share(side: Array) -> float:
+def _last_share(side: Doubles) -> float:
     """Largest share of the last coefficient in the first and third value of any cell: their interpolation error."""
     size = np.maximum(np.abs(side[:, ::2, 0]), 1e-300)
     return float(np.max(np.abs(side[:, ::2, -1]) / size)) * 0.25**DEGREE
 
 
 @vanishing
-def evaluate(x: Array, table: PowerTable, scaled: bool = False) -> tuple[Array, Array, Array]:
+def evaluate(x: Doubles, table: PowerTable, scaled: bool = False) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log I, rho, curvature) of a flat array, by NumPy alone; `scaled` leaves out -x^2/2 of log I at x < 0.
 
     Examples
@@ -114,7 +113,7 @@ def evaluate(x: Array, table: PowerTable, scaled: bool = False) -> tuple[Array, 
     return out[0], out[1], out[2]
 
 
-def _power(x: Array, table: PowerTable, scaled: bool) -> tuple[Array, Array, Array]:
+def _power(x: Doubles, table: PowerTable, scaled: bool) -> tuple[Doubles, Doubles, Doubles]:
     s = table.scale + np.abs(x)
     log_s = np.log(s)
     negative = x < 0
@@ -129,7 +128,7 @@ def _power(x: Array, table: PowerTable, scaled: bool) -> tuple[Array, Array, Arr
     return np.where(negative, below, second + table.beta * log_s), rho, curvature
 
 
-def _normal(x: Array, table: PowerTable, scaled: bool) -> tuple[Array, Array, Array]:
+def _normal(x: Doubles, table: PowerTable, scaled: bool) -> tuple[Doubles, Doubles, Doubles]:
     size = np.abs(x)
     s = table.scale + size
     first, _, third = _polynomials(s, np.ones(x.shape, dtype=bool), table)
@@ -145,7 +144,7 @@ def _normal(x: Array, table: PowerTable, scaled: bool) -> tuple[Array, Array, Ar
     return np.where(x < 0, below, np.log1p(-upper)), rho, curvature
 
 
-def _polynomials(s: Array, negative: NDArray[np.bool_], table: PowerTable) -> Array:
+def _polynomials(s: Doubles, negative: NDArray[np.bool_], table: PowerTable) -> Doubles:
     cells = table.coefficients.shape[0] // 2
     position = cells * (table.scale / s)
     cell = np.minimum(np.where(position >= 1.0, position, 0.0).astype(np.int64), cells - 1)  # 0 for NaN

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
 
-Array = NDArray[np.floating[Any]]
 Index = NDArray[np.integer[Any]]
 
 
 class Roots(NamedTuple):
     """Roots and how the search for them ended."""
 
-    x: Array
+    x: Reals
     status: Status
 
 
 def bracketed_newton(
-    function: Callable[[Array, Index], tuple[Array, Array]],
+    function: Callable[[Reals, Index], tuple[Reals, Reals]],
     low: ArrayLike,
     high: ArrayLike,
     start: ArrayLike | None = None,

@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import GREY, REGIMES
 
-Array = NDArray[Any]
 MEANING = {
     "green": "one maximum",
     "yellow": "a second maximum, lower",
@@ -31,7 +30,7 @@ LINES: dict[str, tuple[str, str, Any]] = {
 
 
 def free_entropy(
-    q: Array, phi: Array, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r"
+    q: Reals, phi: Reals, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r"
 ) -> Axes:
     """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
 
@@ -80,7 +79,7 @@ def regimes(
     return ax
 
 
-def _line(alphas: Array, times: Sequence[float | None], floor: float) -> Array:
+def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
     """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it
     should.
     """
@@ -113,7 +112,7 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Ax
     return ax
 
 
-def alpha_kappa(margins: Array, lines: Mapping[str, Array], ax: Axes, names: Sequence[str] = tuple(LINES)) -> Axes:
+def alpha_kappa(margins: Reals, lines: Mapping[str, Reals], ax: Axes, names: Sequence[str] = tuple(LINES)) -> Axes:
     """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is
     none.
     """
@@ -127,7 +126,7 @@ def alpha_kappa(margins: Array, lines: Mapping[str, Array], ax: Axes, names: Seq
     return ax
 
 
-def _same(lines: Mapping[str, Array], name: str) -> bool:
+def _same(lines: Mapping[str, Reals], name: str) -> bool:
     # whether there is nothing to draw: no such threshold, or zero entropy where it is the capacity itself
     line = np.asarray(lines[name], dtype=float)
     if np.isnan(line).all():
@@ -135,7 +134,7 @@ def _same(lines: Mapping[str, Array], name: str) -> bool:
     return name == "zero_entropy" and np.allclose(line, lines.get("capacity", np.nan), rtol=1e-6, equal_nan=True)
 
 
-def edge(epsilon: Array, slope: Array, ax: Axes, label: str, colour: str, law: Array | None = None) -> Axes:
+def edge(epsilon: Reals, slope: Reals, ax: Axes, label: str, colour: str, law: Reals | None = None) -> Axes:
     """Draw dφ/dq against ε = 1 - q, and its asymptotic law where there is one."""
     ax.plot(epsilon, slope, color=colour, label=label)
     if law is not None:

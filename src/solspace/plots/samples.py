@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from solspace.info import AnnealingInfo, LocalizationInfo
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from solspace.theory.prediction import Prediction
+
 VISIBLE = 1e-6
 """Least probability that is drawn."""
 
 
-def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], Array] | None = None) -> Axes:
+def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None) -> Axes:
     """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
     values = samples.stabilities.ravel()
     edges = _edges(values, samples)
@@ -31,7 +36,7 @@ def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Array], A
     return ax
 
 
-def _edges(values: Array, samples: Samples) -> Array:
+def _edges(values: Reals, samples: Samples) -> Reals:
     """Return bin edges of an even number of lattice steps: stabilities of ±1 problems lie on a lattice of 2/√n."""
     step = 2 / np.sqrt(samples.n)
     width = max(step, 3.5 * values.std() / len(values) ** (1 / 3), 1e-12)
@@ -40,7 +45,7 @@ def _edges(values: Array, samples: Samples) -> Array:
     return np.arange(low, values.max() + 1.5 * width, width)
 
 
-def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> Axes:
+def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
     """Draw the frequency of each stability beside its exact probability `mass` on `lattice`."""
     values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
     width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
@@ -52,7 +57,7 @@ def stability_bars(samples: Samples, ax: Axes, lattice: Array, mass: Array) -> A
     return ax
 
 
-def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Axes:
+def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Axes:
     """Draw the overlaps of all pairs of samples beside their exact law."""
     seen = np.round(samples.overlaps(), 9)
     width = 0.8 * 2 / samples.n
@@ -65,23 +70,35 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Array, mass: Array) -> Ax
     return ax
 
 
-def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) -> Axes:
-    """Draw the overlaps of all pairs of samples and, where known, the r that theory predicts."""
-    seen = samples.overlaps()
+def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None) -> Axes:
+    """Draw the overlaps of all pairs of samples (of chains: at their last draws) and, where known, theory's r.
+
+    `chains` are other samples of the same problem, drawn as an outline.
+    """
+    seen, other = _pairs(samples), np.empty(0) if chains is None else _pairs(chains)
     if len(seen):
-        low, high = seen.min(), seen.max()
+        low, high = min([*seen, *other]), max([*seen, *other])
         bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
-        ax.hist(seen, bins=list(bins), color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
+        ax.hist(seen, bins=list(bins), density=True, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
         ax.axvline(float(seen.mean()), color=BLUE, lw=2, label=f"mean {seen.mean():.3f}")
+        if len(other):
+            ax.hist(other, bins=list(bins), density=True, histtype="step", color=RED, lw=2, label="chains")
+            ax.axvline(float(other.mean()), color=RED, lw=2, ls="--", label=f"mean {other.mean():.3f}")
     if overlap is not None:
         ax.axvline(overlap, color=RED, lw=2, label=f"theory r = {overlap:.3f}")
-    ax.set(xlabel="overlap of two samples", ylabel="pairs", title="overlaps")
+    ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
     if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=False)
     return ax
 
 
-def overlap_run(samples: Samples, ax: Axes, prediction: Any = None) -> Axes:
+def _pairs(samples: Samples) -> Reals:
+    """Return the overlaps of all pairs of samples, of chains at their last draws."""
+    last = samples.by_chain()[:, -1].astype(float)
+    return np.asarray((last @ last.T / samples.n)[np.triu_indices(len(last), 1)])
+
+
+def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None) -> Axes:
     """Draw the path of |m|²/n along a localization and, where known, its prediction q(t)."""
     t, q = samples.info["t"], samples.info["overlap"]
     ax.plot(t, q, color=BLUE, alpha=0.35, lw=1)
@@ -110,14 +127,16 @@ def energy_run(samples: Samples, ax: Axes) -> Axes:
     return ax
 
 
-def sample_panels(samples: Samples, figure: Any, prediction: Any = None) -> Any:
-    """Draw stabilities, overlaps and the course of the run beside each other, with theory where it is known."""
+def sample_panels(
+    samples: Samples, figure: Figure, prediction: Prediction | None = None, chains: Samples | None = None
+) -> Any:
+    """Draw stabilities, overlaps and the course of the run beside each other, with theory or chains where there are any."""
     left, middle, right = figure.subplots(1, 3)
     stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
-    overlap_histogram(samples, middle, None if prediction is None else prediction.overlap)
-    if "overlap" in samples.info:
+    overlap_histogram(samples, middle, None if prediction is None else prediction.overlap, chains)
+    if isinstance(samples.info, LocalizationInfo):
         overlap_run(samples, right, prediction)
-    elif "energy" in samples.info:
+    elif isinstance(samples.info, AnnealingInfo):
         energy_run(samples, right)
     figure.suptitle(
         f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, "

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES
 
-Array = NDArray[Any]
 Points = Iterable[Mapping[str, Any]]
 
 
@@ -46,13 +45,37 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
     return ax
 
 
+def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
+    """Draw overlaps of chains with themselves (full line) and with each other (dashed) against the load.
+
+    A point for each instance, filled where its chains are called mixed, crossed out where over 1% of their draws miss
+    constraints; lines through the means over instances.
+    """
+    points = [point for point in points if point["self_overlap"] is not None]
+    loads = sorted({point["alpha"] for point in points})
+    colour, marker = SERIES[3 * series], MARKERS[series]
+    for kind, line in (("self", "-"), ("cross", "--")):
+        key = f"{kind}_overlap"
+        means = [np.mean([point[key] for point in points if point["alpha"] == load]) for load in loads]
+        ax.plot(loads, means, line, color=colour, lw=1.3, label=f"{kind}, {name}")
+        for point in points:
+            ax.errorbar(
+                point["alpha"], point[key], yerr=point[f"{key}_error"], color=colour, marker=marker, ms=4.5, elinewidth=0.9,
+                capsize=1.5, mfc=colour if point["fair"] else "w",
+            )  # fmt: skip
+            if point["missed"] > 0.01:
+                ax.plot(point["alpha"], point[key], "x", color=colour, ms=8, mew=1)
+    ax.set(xlabel=r"load $\alpha$")
+    return ax
+
+
 def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
     """Mark a load that theory predicts."""
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
     return ax
 
 
-def bins(values: Array, margin: float, lattice: float | None = None) -> Array:
+def bins(values: Reals, margin: float, lattice: float | None = None) -> Reals:
     """Return edges of bins for stabilities, none of which reaches across the margin.
 
     `lattice` is the spacing of the values that stabilities of ±1 problems can take: a bin holds a whole number of
@@ -68,7 +91,7 @@ def bins(values: Array, margin: float, lattice: float | None = None) -> Array:
 
 
 def stabilities(
-    values: Array, ax: Axes, grid: Array, density: Array, margin: float, label: str, lattice: float | None = None
+    values: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str, lattice: float | None = None
 ) -> Axes:
     """Draw pooled stabilities as a histogram under the density P(s) that fair samples must show."""
     ax.hist(values, bins=list(bins(values, margin, lattice)), density=True, color=BLUE, alpha=0.5, label=label)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED, REGIMES
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
-Array = NDArray[Any]
 
-
-def overlap_grid(prediction: Prediction, count: int = 400) -> Array:
+def overlap_grid(prediction: Prediction, count: int = 400) -> Reals:
     """Return overlaps from r to 1, dense at both ends."""
     r = prediction.overlap
     x = np.linspace(0, 1, count + 2)[1:-1]
@@ -65,7 +63,7 @@ def localization_curve(prediction: Prediction, ax: Axes, time: float | None = No
     return ax
 
 
-def overlap_path(prediction: Prediction, ax: Axes, times: Array | None = None) -> Axes:
+def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None) -> Axes:
     """Draw q(t) from a low and from a high start."""
     if times is None:
         windows = [w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0]

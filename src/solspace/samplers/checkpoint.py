@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.files import replacing
 
-Array = NDArray[Any]
 FORMAT = 2
 """Version of the file; 1, of solspace 0.1, had no digest."""
 EVERY = 5.0

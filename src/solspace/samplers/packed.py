@@ -7,16 +7,13 @@ checking a problem of 10,001 weights then takes a few milliseconds instead of ha
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.problem import Perceptron
-
-Array = NDArray[Any]
 
 
 class PackedPerceptron(Perceptron):

@@ -119,7 +119,8 @@ def _lacks_annealing(n: int, target: Target) -> str:
 
 def _localizes_on_device(problem: Perceptron, options: Mapping[str, Any]) -> bool:
     asked = {name: options.get(name, option.default) for name, option in localize.OPTIONS.items()}
-    return localize.place(problem, asked | {"device": "auto"}, own=False) == "gpu"
+    name, _ = localize.choose_denoiser(problem, asked)
+    return localize.place(problem, asked | {"device": "auto"}, name) == "gpu"
 
 
 def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
@@ -154,6 +155,7 @@ def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
         _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), anywhere=True,
+        on_device=lambda problem, options: not options.get("exchange", False),
     )  # fmt: skip
 
 

@@ -26,8 +26,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solspace.numerics.arrays import Array
 from solspace.store import digests
 from solspace.store.file import (
     COLUMNS,
@@ -47,7 +47,6 @@ from solspace.system.locks import Lock
 
 __all__ = ["Damage", "DamagedResult", "Result", "Store", "StoreError"]
 
-Array = NDArray[Any]
 _CHUNK = 500
 _TARGET = ("prior", "temperature", "margin", "potential")
 

@@ -6,9 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+from solspace.numerics.arrays import Array
 
 
 @dataclass

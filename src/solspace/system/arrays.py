@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
 Source = str | os.PathLike[str] | bytes
 """A file, or the bytes of one: what a browser sent."""
 KINDS = (".npy", ".npz", ".csv", ".tsv", ".parquet")
@@ -48,7 +46,7 @@ class Damaged(ValueError):
         super().__init__(f"{name} cannot be read: {self.reason}.")
 
 
-def read_arrays(source: Source, limit: int | None = None) -> dict[str, Array]:
+def read_arrays(source: Source, limit: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in a file by name; the only array of a .npy, a table or a Parquet file is called "".
 
     Numbers and words are taken, in arrays of up to `limit` bytes where one is given. A table is text with a row a line,
@@ -61,7 +59,7 @@ def read_arrays(source: Source, limit: int | None = None) -> dict[str, Array]:
     return _READERS[_kind(source)](source, limit)
 
 
-def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | None = None) -> dict[str, Array]:
+def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays of a .npz file, or of them those called `names` that are there."""
     with _opened(source) as (stream, size), zipfile.ZipFile(stream) as archive:
         entries = _entries(source, stream, size, archive)
@@ -70,12 +68,12 @@ def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | No
         return {name: _unpacked(source, archive, entries[name]) for name in wanted}
 
 
-def _npy(source: Source, limit: int | None) -> dict[str, Array]:
+def _npy(source: Source, limit: int | None) -> dict[str, np.ndarray]:
     with _opened(source) as (stream, size):
         return {"": _array(source, stream, size, limit)}
 
 
-def _table(source: Source, limit: int | None) -> dict[str, Array]:
+def _table(source: Source, limit: int | None) -> dict[str, np.ndarray]:
     with _opened(source) as (stream, size):
         if limit is not None and size > limit:
             raise Damaged(source, f"it has {size:,} bytes, more than the {limit:,} allowed")
@@ -88,7 +86,7 @@ def _table(source: Source, limit: int | None) -> dict[str, Array]:
             text.detach()
 
 
-def _parquet(source: Source, limit: int | None) -> dict[str, Array]:
+def _parquet(source: Source, limit: int | None) -> dict[str, np.ndarray]:
     try:
         import pandas
         from pyarrow import parquet
@@ -106,7 +104,7 @@ def _parquet(source: Source, limit: int | None) -> dict[str, Array]:
         return {"": values[:, 0] if values.shape[1] == 1 else values}
 
 
-_READERS: dict[str, Callable[[Source, int | None], dict[str, Array]]] = {
+_READERS: dict[str, Callable[[Source, int | None], dict[str, np.ndarray]]] = {
     ".npy": _npy,
     ".npz": lambda source, limit: read_npz(source, limit=limit),
     ".csv": _table,
@@ -158,7 +156,7 @@ def _short(error: Exception) -> str:
     return words[:200] if words.strip() else type(error).__name__
 
 
-def _array(source: Source, stream: BinaryIO, size: int, limit: int | None = None) -> Array:
+def _array(source: Source, stream: BinaryIO, size: int, limit: int | None = None) -> np.ndarray:
     """Return the array in a .npy `stream` of `size` bytes in all."""
     shape, fortran, dtype, header = _header(source, stream)
     there, announced = size - header, math.prod(shape) * dtype.itemsize
@@ -216,7 +214,7 @@ def _entries(source: Source, stream: BinaryIO, size: int, archive: zipfile.ZipFi
     return entries
 
 
-def _unpacked(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+def _unpacked(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(info) as entry:
         array = _array(source, cast(BinaryIO, entry), info.file_size)
         if entry.read(1):  # to the end, where the checksum is compared
@@ -231,7 +229,7 @@ def _check_size(source: Source, announced: int, size: int, limit: int | None) ->
         raise Damaged(source, f"its {size:,} bytes expand to {announced:,}, more than the {allowed:,} allowed{advice}")
 
 
-def _cells(source: Source, text: io.TextIOBase) -> Array:
+def _cells(source: Source, text: io.TextIOBase) -> np.ndarray:
     """Return the numbers of a table, (rows,) where it has one column; the words of a column that holds no numbers."""
     first = text.readline()
     separator = "\t" if "\t" in first else ","
@@ -252,7 +250,7 @@ def _cells(source: Source, text: io.TextIOBase) -> Array:
     return table[:, 0] if table.shape[1] == 1 else table
 
 
-def _words(text: io.TextIOBase, separator: str) -> Array | None:
+def _words(text: io.TextIOBase, separator: str) -> np.ndarray | None:
     """Return the lines of a table that has one column of words; None for any other, and for what no one can read."""
     text.seek(0)
     words = []

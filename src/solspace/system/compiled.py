@@ -9,21 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
-
-
-@lru_cache(maxsize=1)
-def has_numba() -> bool:
-    """Tell whether Numba is installed, without importing it.
-
-    Examples
-    --------
-    >>> has_numba() in (True, False)
-    True
-    """
-    return find_spec("numba") is not None
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:

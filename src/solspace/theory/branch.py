@@ -8,14 +8,13 @@ coordinate is u = log α.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from solspace.measure import Target
 from solspace.measure.potentials import Band, Uniform
+from solspace.numerics.arrays import Reals
 from solspace.theory.cavity import reference_averages
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
@@ -23,7 +22,6 @@ from solspace.theory.reference import Equilibrium, check, equilibrium, sufficien
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.weights import weights_of
 
-Array = NDArray[np.floating[Any]]
 PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
 """How sharply loads are bracketed, in the coordinate."""
 
@@ -50,7 +48,7 @@ class Branch:
         return self.equilibrium(u).alpha
 
     @cached_property
-    def grid(self) -> tuple[Array, Array, Array]:
+    def grid(self) -> tuple[Reals, Reals, Reals]:
         """Coordinates from α = 0 to the end of the branch, their loads and replicons."""
         if self.even:
             u = np.linspace(np.log(1e-3), np.log(1e4), 60)

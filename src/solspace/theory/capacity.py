@@ -19,10 +19,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 
@@ -30,13 +28,13 @@ from solspace.measure import Target
 from solspace.measure.channels import band_channel
 from solspace.measure.potentials import Band, Uniform
 from solspace.measure.priors import Prior
+from solspace.numerics.arrays import Reals
 from solspace.numerics.rules import Layout, around
 from solspace.numerics.tails import vanishing
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import TAIL
 from solspace.theory.weights import weights_of
 
-Array = NDArray[np.floating[Any]]
 _START = np.array(
     # margin, log m(1 - q₀), logit q₀ of the one-sided problem: where the search starts
     [
@@ -148,7 +146,7 @@ def _second_moment(kappa: float) -> float:
 def _one_step(low: float, high: float) -> float:
     even = low == -high
 
-    def load(x: Array) -> float:
+    def load(x: Reals) -> float:
         # where one step breaks nothing, q₀ → 1 gives Gardner's value: the search stops short of it
         rest = 1.0 if even else float(1 / (1 + np.exp(min(x[1], CLOSEST))))
         return float(np.log(_load(float(np.exp(np.clip(x[0], *STRETCHES))), rest, low, high)))
@@ -191,7 +189,7 @@ def _load(stretch: float, rest: float, low: float, high: float) -> float:
     return -entropy / float(weight @ log_sum)
 
 
-def _gaussian(rest: float, low: float, high: float) -> tuple[Array, Array]:
+def _gaussian(rest: float, low: float, high: float) -> tuple[Reals, Reals]:
     q0 = 1 - rest
     if q0 == 0:
         return np.zeros(1), np.ones(1)
@@ -203,7 +201,7 @@ def _gaussian(rest: float, low: float, high: float) -> tuple[Array, Array]:
     return z, step[0] / np.sqrt(q0) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
-def _log_interval(low: Array, high: Array) -> Array:
+def _log_interval(low: Reals, high: Reals) -> Reals:
     # log of the Gaussian mass between low and high, from the side where it is not a difference of ones
     flip = low > 0
     near, far = np.where(flip, -low, high), np.where(flip, -high, low)

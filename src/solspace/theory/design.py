@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize_scalar
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.families import family_space
 from solspace.theory.landscape import Landscape
@@ -28,8 +28,6 @@ from solspace.theory.localization import Localization
 from solspace.theory.prediction import Prediction
 from solspace.theory.reference import solve
 from solspace.theory.thresholds import asl_threshold
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def design(
     names, start = list(space), np.array([value[0] for value in space.values()])
     low, high = (np.array([value[k] for value in space.values()]) for k in (1, 2))
 
-    def target(x: Array) -> Target:
+    def target(x: Reals) -> Target:
         values = dict(zip(names, np.clip(x, low, high).tolist()))
         heat = values.pop("temperature", temperature)
         return Target(prior, make(**values), heat, margin)
@@ -156,14 +154,14 @@ def _result(target: Target, parameters: dict[str, float], count: int) -> Design:
 
 class _Objective:
     # minus the ASL threshold, and outside the bounds what it is at their edge plus a slope back inside
-    def __init__(self, target: Callable[[Array], Target], low: Array, high: Array) -> None:
+    def __init__(self, target: Callable[[Reals], Target], low: Reals, high: Reals) -> None:
         self.target, self.low, self.high = target, low, high
         self.last: float | None = None
         self.best = 0.0
         self.count = 0
         self.report: Callable[[float], None] = lambda best: None
 
-    def __call__(self, x: Array) -> float:
+    def __call__(self, x: Reals) -> float:
         inside = np.clip(x, self.low, self.high)
         load = self._load(self.target(inside))
         self.count += 1
@@ -208,7 +206,7 @@ def _followed(target: Target, alpha: float) -> float | None:
     return None
 
 
-def _search(objective: _Objective, start: Array, low: Array, high: Array) -> Array:
+def _search(objective: _Objective, start: Reals, low: Reals, high: Reals) -> Reals:
     if len(start) == 1:
         found = minimize_scalar(
             lambda x: objective(np.array([x])), bounds=(low[0], high[0]), method="bounded", options={"xatol": 1e-4}
@@ -230,8 +228,8 @@ def _search(objective: _Objective, start: Array, low: Array, high: Array) -> Arr
 
 
 def _linear_step(
-    target: Callable[[Array], Target], x: Array, load: float, scale: Array, radius: float, low: Array, high: Array
-) -> tuple[Array, float]:
+    target: Callable[[Reals], Target], x: Reals, load: float, scale: Reals, radius: float, low: Reals, high: Reals
+) -> tuple[Reals, float]:
     # the best step of the parameters, by the slopes of log λ at every depth; and what it promises for log α
     curve = Localization(solve(target(x), load))
     depth = np.unique(np.concatenate([np.linspace(0, 8, 49), Landscape(curve).edges]))
@@ -248,5 +246,5 @@ def _linear_step(
     return found.x[1:] * scale, float(found.x[0])
 
 
-def _log_instability(target: Target, load: float, depth: Array) -> Array:
+def _log_instability(target: Target, load: float, depth: Reals) -> Reals:
     return np.log(Localization(solve(target, load)).at_depth(depth).instability)

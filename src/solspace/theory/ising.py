@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erf
 
+from solspace.numerics.arrays import Reals
 from solspace.numerics.rules import gaussian_trapezoid, hermite
 from solspace.numerics.tails import vanishing
 
-Array = NDArray[np.floating[Any]]
 STEP = 0.2
 REACH = 40.0
 _NARROW = 0.12
@@ -33,11 +33,11 @@ _NARROW = 0.12
 class Alone(NamedTuple):
     """Averages over b ~ N(0, r̂): E tanh², E sech², E sech⁴, E log 2cosh, and dr/dr̂."""
 
-    overlap: Array
-    variance: Array
-    susceptibility: Array
-    log_cosh: Array
-    slope: Array
+    overlap: Reals
+    variance: Reals
+    susceptibility: Reals
+    log_cosh: Reals
+    slope: Reals
 
 
 @vanishing
@@ -68,7 +68,7 @@ def alone(conjugate: ArrayLike) -> Alone:
     return Alone(*result)
 
 
-def _averages(b: Array, density: Array) -> Array:
+def _averages(b: Reals, density: Reals) -> Reals:
     sech2 = _sech2(b)
     growth = _log_2cosh(b) - b * erf(b / np.sqrt(2))
     columns = (np.tanh(b) ** 2, sech2, sech2**2, growth, b * np.tanh(b) * sech2)
@@ -81,9 +81,9 @@ class Planted(NamedTuple):
     The last is E[log(1 + e^{-2 w* B})].
     """
 
-    variance: Array
-    susceptibility: Array
-    uncertainty: Array
+    variance: Reals
+    susceptibility: Reals
+    uncertainty: Reals
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class PlantedIsing:
 
     @cached_property
     @vanishing
-    def _source(self) -> tuple[Array, Array]:
+    def _source(self) -> tuple[Reals, Reals]:
         # points b and weights N(b; 0, r̂) sech b
         if self.conjugate < _NARROW:
             z, weight = gaussian_trapezoid(0.5, 9.0)
@@ -113,7 +113,7 @@ class PlantedIsing:
 
     @cached_property
     @vanishing
-    def _correlation(self) -> tuple[Array, Array]:
+    def _correlation(self) -> tuple[Reals, Reals]:
         # C_f(m) = Σ_j f(b_j + m h) N(b_j) sech b_j for the three f, m >= 0; both factors are even
         _, weight = self._source
         field = _grid(REACH)
@@ -135,7 +135,7 @@ class PlantedIsing:
             result[~wide] = self._narrow(excess[~wide])
         return Planted(*(result * np.exp(-excess / 2)[:, None]).T)
 
-    def _wide(self, excess: Array) -> Array:
+    def _wide(self, excess: Reals) -> Reals:
         d = excess[:, None]
         if self.conjugate >= _NARROW:
             square, correlation = self._correlation
@@ -151,13 +151,13 @@ class PlantedIsing:
             total[row] = (np.exp(-square / (2 * value)) @ weight / np.sqrt(2 * np.pi * value)) @ columns
         return total
 
-    def _narrow(self, excess: Array) -> Array:
+    def _narrow(self, excess: Reals) -> Reals:
         b, weight = self._source
         z, share = hermite(24)
         field = b[None, :, None] + np.sqrt(excess)[:, None, None] * z
         return np.stack([(column @ share) @ weight for column in _decaying(field)], axis=1)
 
-    def excess(self, variance: ArrayLike) -> tuple[Array, Planted]:
+    def excess(self, variance: ArrayLike) -> tuple[Reals, Planted]:
         """Return d with 1 - q = `variance`, and the averages there: Newton on log(1 - q)."""
         log_variance = np.log(np.atleast_1d(np.asarray(variance, dtype=float)))
         start = float(np.log(self([0.0]).variance[0]))
@@ -175,22 +175,22 @@ class PlantedIsing:
         return d, law
 
 
-def _grid(reach: float) -> Array:
+def _grid(reach: float) -> Reals:
     # not np.arange(-reach, ...): its rounded increment adds up to 1e-12
     count = int(np.ceil(reach / STEP - 1e-9))
     return STEP * np.arange(-count, count + 1)
 
 
-def _sech2(b: Array) -> Array:
+def _sech2(b: Reals) -> Reals:
     decay = np.exp(-2 * np.abs(b))
     return 4 * decay / (1 + decay) ** 2
 
 
-def _log_2cosh(b: Array) -> Array:
+def _log_2cosh(b: Reals) -> Reals:
     return np.abs(b) + np.log1p(np.exp(-2 * np.abs(b)))
 
 
-def _decaying(field: Array) -> Array:
+def _decaying(field: Reals) -> Reals:
     # sech B, sech³ B, and cosh B (log 2cosh B - B tanh B): cosh times sech², sech⁴ and the entropy of the weight
     decay = np.exp(-2 * np.abs(field))
     sech = 2 * np.exp(-np.abs(field)) / (1 + decay)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from solspace.numerics.arrays import Reals
 from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
 from solspace.numerics.roots import Index, Roots, bracketed_newton
 from solspace.numerics.status import Status
@@ -27,7 +28,6 @@ from solspace.theory.localization import Localization, Points
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.walls import smallest_scale
 
-Array = NDArray[np.floating[Any]]
 NODES = 8
 """Chebyshev points in a panel."""
 DENSE = 128
@@ -102,7 +102,7 @@ class Landscape:
         self.edges = edges
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
 
-    def _settled(self, end: Array) -> bool:
+    def _settled(self, end: Reals) -> bool:
         # whether λ at the last three depths is on its way to what it is at q = 1, and 1 not in between
         if self._limit is not None:
             left = end - self._limit
@@ -112,7 +112,7 @@ class Landscape:
         return bool(end[2] < end[1] < end[0] and end[2] < 0.5)
 
     @cached_property
-    def _dense(self) -> tuple[Array, Points]:
+    def _dense(self) -> tuple[Reals, Points]:
         # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
         depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
         fine = Points(*((column.reshape(-1, NODES) @ interpolation(NODES, DENSE).T).ravel() for column in self.points))
@@ -143,7 +143,7 @@ class Landscape:
         return not self.falls and self.curve.equilibrium.replicon < 1 and len(self.turning[0]) == 0
 
     @cached_property
-    def turning(self) -> tuple[Array, Points]:
+    def turning(self) -> tuple[Reals, Points]:
         """Depths at which F' = 0, ascending, and the curve there."""
         depth, dense = self._dense
         excess = dense.instability - 1
@@ -158,7 +158,7 @@ class Landscape:
             found += [x for x in hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2]) if x > 0]
         return self._polish(np.unique(found))
 
-    def _polish(self, depth: Array) -> tuple[Array, Points]:
+    def _polish(self, depth: Reals) -> tuple[Reals, Points]:
         # two secant steps on exact values: F is flat there, so its value is right to the square of what is left
         if len(depth) == 0:
             return depth, Points(*(np.empty(0) for _ in range(4)))
@@ -187,27 +187,27 @@ class Landscape:
             rising = not rising
         return result
 
-    def roots(self, rise: Rise, times: ArrayLike) -> Array:
+    def roots(self, rise: Rise, times: ArrayLike) -> Reals:
         """Return the depths on `rise` at which F equals each of the `times`, which it must reach."""
         times = np.atleast_1d(np.asarray(times, dtype=float))
         return self._roots([rise] * len(times), times)
 
-    def _roots(self, rises: list[Rise], times: Array) -> Array:
+    def _roots(self, rises: list[Rise], times: Reals) -> Reals:
         # one root for each pair of rise and time, all at once
         low, high, guess = np.transpose([self._bracket(rise, time) for rise, time in zip(rises, times)])
 
-        def mismatch(depth: Array, index: Index) -> tuple[Array, Array]:
+        def mismatch(depth: Reals, index: Index) -> tuple[Reals, Reals]:
             points = self.curve.at_depth(depth)
             _, variance = self.curve.distances(depth)
             return points.time - times[index], points.slope * variance
 
         return self._found(bracketed_newton(mismatch, low, high, guess))
 
-    def _found(self, roots: Roots) -> Array:
+    def _found(self, roots: Roots) -> Reals:
         self.status = self.status.then(roots.status)
         return roots.x
 
-    def _knots(self, rise: Rise) -> tuple[Array, Array]:
+    def _knots(self, rise: Rise) -> tuple[Reals, Reals]:
         depth, dense = self._dense
         inside = (depth > rise.start) & (depth < rise.stop)
         last = [(rise.stop, rise.high)] if np.isfinite(rise.stop) else []
@@ -243,7 +243,7 @@ class Landscape:
         depth, dense = self._dense
         return [(float(depth[-1]), float(dense.time[-1]))]
 
-    def maxima(self, time: float) -> tuple[Array, Array]:
+    def maxima(self, time: float) -> tuple[Reals, Reals]:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
         alive = [rise for rise in self.rises if rise.low <= time <= rise.high]
         depths = self._roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
@@ -252,7 +252,7 @@ class Landscape:
             depths, heights = np.append(depths, np.inf), np.append(heights, time / 2 + self.top)
         return depths, heights
 
-    def _heights(self, depths: Array, time: float) -> Array:
+    def _heights(self, depths: Reals, time: float) -> Reals:
         if len(depths) == 0:
             return np.empty(0)
         gap, variance = self.curve.distances(depths)
@@ -280,7 +280,7 @@ class Landscape:
         pair = [lower] if upper is None else [lower, upper]
         first, last = max(rise.low for rise in pair), lower.high
 
-        def advantage(time: Array, index: Index) -> tuple[Array, Array]:
+        def advantage(time: Reals, index: Index) -> tuple[Reals, Reals]:
             depths = self._roots(pair, np.full(len(pair), time[0]))
             heights, variance = self._heights(depths, float(time[0])), self.curve.distances(depths)[1]
             if upper is None:
@@ -309,7 +309,7 @@ class Landscape:
         k = ahead[0]
         return float(np.interp(0.0, (above - below)[k - 1 : k + 1], times[k - 1 : k + 1]))
 
-    def _interpolated(self, rise: Rise, times: Array) -> Array:
+    def _interpolated(self, rise: Rise, times: Reals) -> Reals:
         knots, values = self._knots(rise)
         at = np.interp(times, values, knots)
         depth, dense = self._dense

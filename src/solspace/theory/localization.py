@@ -9,17 +9,17 @@ An overlap is given by both its distances, `gap` = q - r and `variance` = 1 - q:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from solspace.numerics.arrays import Reals
 from solspace.numerics.rules import legendre
 from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
 from solspace.theory.weights import weights_of
 
-Array = NDArray[np.floating[Any]]
 TOLERANCE = 1e-12
 """Largest |E_q[1] - 1| that is let pass without a finer grid."""
 LEVELS = 3
@@ -30,10 +30,10 @@ CLOSE = 1e-4
 class Points(NamedTuple):
     """The curve at given overlaps: F, its slope, the instability λ, and φ_0."""
 
-    time: Array
-    slope: Array
-    instability: Array
-    free_entropy: Array
+    time: Reals
+    slope: Reals
+    instability: Reals
+    free_entropy: Reals
 
 
 class Localization:
@@ -69,12 +69,12 @@ class Localization:
         """Return the curve at y = log((1-r)/(1-q)) >= 0: the logarithmic depth at which F is a smooth curve."""
         return self.at(*self.distances(depth))
 
-    def distances(self, depth: ArrayLike) -> tuple[Array, Array]:
+    def distances(self, depth: ArrayLike) -> tuple[Reals, Reals]:
         """Return (q - r, 1 - q) at each depth y."""
         depth = np.atleast_1d(np.asarray(depth, dtype=float))
         return -self.equilibrium.variance * np.expm1(-depth), self.equilibrium.variance * np.exp(-depth)
 
-    def at(self, gap: Array, variance: Array) -> Points:
+    def at(self, gap: Reals, variance: Reals) -> Points:
         """Return the curve at overlaps given by their two distances, arrays (k,)."""
         alpha = self.equilibrium.alpha
         log_z, increment, dg2 = self._averages(gap, variance)
@@ -86,7 +86,7 @@ class Localization:
             time[close] = self._from_reference(gap[close])
         return Points(time, (1 - instability) / weights.susceptibility, instability, weights.entropy + alpha * log_z)
 
-    def _from_reference(self, gap: Array) -> Array:
+    def _from_reference(self, gap: Reals) -> Reals:
         x, w = legendre(2)
         inner = (gap[:, None] * x).ravel()
         variance = self.equilibrium.variance - inner
@@ -94,7 +94,7 @@ class Localization:
         slope = 1 / self._locate(inner, variance).susceptibility - self.equilibrium.alpha * dg2
         return gap * (slope.reshape(-1, 2) @ w)
 
-    def _averages(self, gap: Array, variance: Array) -> tuple[Array, Array, Array]:
+    def _averages(self, gap: Reals, variance: Reals) -> tuple[Reals, Reals, Reals]:
         result = self._fields[0].averages(gap, variance)
         # exponents of size 1/(1 - r) are summed: their rounding is an error that no grid removes
         tolerance = TOLERANCE + 1e-14 / self.equilibrium.variance

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.system.progress import progress as progress_bar
 from solspace.theory import words
 from solspace.theory.landscape import Window
 from solspace.theory.prediction import Prediction, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 
-Array = NDArray[np.floating[Any]]
 REGIMES = ("green", "yellow", "red", "none")
 
 
@@ -53,17 +53,17 @@ class PhaseDiagram:
     """
 
     target: Target
-    alphas: Array
-    times: Array
+    alphas: Reals
+    times: Reals
     regimes: NDArray[np.str_]
-    spinodal_low: Array
-    maxwell: Array
-    spinodal_high: Array
+    spinodal_low: Reals
+    maxwell: Reals
+    spinodal_high: Reals
     samplable: NDArray[np.bool_]
     stable: NDArray[np.bool_]
     populated: NDArray[np.bool_]
     satisfiable: NDArray[np.bool_]
-    entropy: Array
+    entropy: Reals
     notes: tuple[str, ...] = field(default=())
 
     LINES: ClassVar = ("spinodal_low", "maxwell", "spinodal_high")
@@ -164,7 +164,7 @@ def _line(windows: Sequence[Window]) -> Window:
     return max(windows, key=lambda window: window.high, default=Window(np.nan, np.nan, np.nan))
 
 
-def _regimes(column: Column, times: Array) -> list[str]:
+def _regimes(column: Column, times: Reals) -> list[str]:
     if column.prediction is None:
         return ["none"] * len(times)
     if len(column.windows) > 1:  # three maxima or more: compare them at every time
@@ -186,15 +186,15 @@ class SamplingMap:
     """
 
     target: Target
-    margins: Array
-    asl: Array
-    dat: Array
-    dynamical: Array
-    condensation: Array
-    zero_entropy: Array
-    capacity: Array
-    capacity_rs: Array
-    capacity_1rsb: Array
+    margins: Reals
+    asl: Reals
+    dat: Reals
+    dynamical: Reals
+    condensation: Reals
+    zero_entropy: Reals
+    capacity: Reals
+    capacity_rs: Reals
+    capacity_1rsb: Reals
     asl_by: tuple[str | None, ...]
     tricritical: float | None
 
@@ -250,7 +250,7 @@ def sampling_map(target: Target, margins: ArrayLike, progress: bool | None = Non
     return SamplingMap(target, grid, **lines, asl_by=reasons, tricritical=crossing)
 
 
-def _axis(name: str, values: ArrayLike) -> Array:
+def _axis(name: str, values: ArrayLike) -> Reals:
     axis = np.asarray(values, dtype=float)
     if axis.ndim != 1 or len(axis) == 0 or not np.isfinite(axis).all():
         raise ValueError(f"{name} must be a non-empty one-dimensional array of finite numbers; got shape {axis.shape}.")
@@ -261,7 +261,7 @@ def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def _plain(values: Array) -> list[float | None]:
+def _plain(values: Reals) -> list[float | None]:
     return [None if np.isnan(x) else float(np.clip(x, -1e300, 1e300)) if np.isinf(x) else float(x) for x in values]
 
 

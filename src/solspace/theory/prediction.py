@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
@@ -23,8 +24,6 @@ from solspace.theory.localization import Localization, Points
 from solspace.theory.reference import Equilibrium, solve
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.weights import weights_of
-
-Array = NDArray[np.floating[Any]]
 
 REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
 
@@ -221,7 +220,7 @@ class Prediction:
             result[below] = column(self._points_at(np.maximum(flat[below], self.overlap)), flat[below])
         return result.reshape(given.shape)[()]
 
-    def _points_at(self, q: Array) -> Points:
+    def _points_at(self, q: Reals) -> Points:
         # F, λ and φ come together, and are often asked for at the same overlaps: the last ones are kept
         kept, points = self.__dict__.get("_last_points", (None, None))
         if kept is not None and np.array_equal(kept, q):
@@ -231,7 +230,7 @@ class Prediction:
             self.__dict__["_last_points"] = q, points
         return points
 
-    def _depths(self, times: Array, start: str) -> Array:
+    def _depths(self, times: Reals, start: str) -> Reals:
         result = np.full(len(times), np.inf)
         rises = self._landscape.rises
         if start == "high" and self._landscape.falls:
@@ -246,7 +245,7 @@ class Prediction:
             result[times == 0] = 0.0
         return result
 
-    def _overlap(self, depth: Array) -> Array:
+    def _overlap(self, depth: Reals) -> Reals:
         finite = np.isfinite(depth)
         result = np.ones(len(depth))
         gap, variance = self._curve.distances(depth[finite])
@@ -311,14 +310,14 @@ def predict(target: Target, alpha: float) -> Prediction:
     return Prediction(solve(target, load))
 
 
-def _finite(name: str, values: ArrayLike) -> Array:
+def _finite(name: str, values: ArrayLike) -> Reals:
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any():
         raise ValueError(f"{name} must hold numbers; got NaN.")
     return array
 
 
-def _times(t: ArrayLike) -> Array:
+def _times(t: ArrayLike) -> Reals:
     times = _finite("t", t)
     if np.any(times < 0) or np.any(np.isinf(times)):
         raise ValueError(f"t must be a finite time >= 0; got {times[(times < 0) | np.isinf(times)].ravel()[0]!r}.")

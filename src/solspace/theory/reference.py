@@ -11,19 +11,17 @@ thresholds use it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure import Target
 from solspace.measure.potentials import Band, Uniform
+from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import Index, bracketed_newton
 from solspace.numerics.status import Status
 from solspace.theory.cavity import reference_averages
 from solspace.theory.weights import weights_of
 
-Array = NDArray[np.floating[Any]]
 LARGEST = 1e17
 """Conjugate at which the search for a solution ends: 1 - r is about 3e-9 there."""
 STRIDE = 2.5
@@ -117,7 +115,7 @@ def symmetric(target: Target) -> bool:
     return bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
 
 
-def loads(target: Target, conjugate: Array, level: int = 0) -> Array:
+def loads(target: Target, conjugate: Reals, level: int = 0) -> Reals:
     """Return the load α(r̂) = r̂ / E g² that each conjugate belongs to.
 
     >>> loads(Target("spherical", "uniform"), np.array([3.4036435455])).round(9)
@@ -148,7 +146,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
             f"{highest:.6g}, where the overlap reaches 1 and no solution is left. Take a smaller alpha."
         )
 
-    def mismatch(x: Array, index: Index) -> tuple[Array, Array]:
+    def mismatch(x: Reals, index: Index) -> tuple[Reals, Reals]:
         conjugate = np.exp(x)
         weights = weights_of(target.prior).reference(conjugate)
         _, g2, _, slope = reference_averages(target, weights.overlap, weights.variance, level)

@@ -11,18 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import legint, legval, legvander
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.numerics.rules import ORDER, Layout, around, legendre
 from solspace.numerics.tails import vanishing
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
-Array = NDArray[np.floating[Any]]
 FINEST = 1e-14
 """Width of the panels at a breakpoint."""
 
@@ -42,7 +41,7 @@ class StabilityLaw:
 
     @cached_property
     @vanishing
-    def _source(self) -> tuple[Array, Array]:
+    def _source(self) -> tuple[Reals, Reals]:
         # fields ω₀, and log of Gaussian weight over Z
         if self.overlap < 1e-12:
             omega, weight = np.zeros(1), np.ones(1)
@@ -52,7 +51,7 @@ class StabilityLaw:
         return omega[keep], np.log(weight[keep]) - self.target.channel(omega[keep], self.variance)[0]
 
     @vanishing
-    def density(self, s: ArrayLike) -> Array:
+    def density(self, s: ArrayLike) -> Reals:
         """Return P(s), of the shape of `s`."""
         s = np.asarray(s, dtype=float)
         omega, bias = self._source
@@ -67,7 +66,7 @@ class StabilityLaw:
 
     @cached_property
     @vanishing
-    def _table(self) -> tuple[Array, Array, Array, Array]:
+    def _table(self) -> tuple[Reals, Reals, Reals, Reals]:
         # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
         omega, _ = self._source
         points = kinks(self.target)
@@ -105,14 +104,14 @@ class StabilityLaw:
         return float((w * density).sum())
 
     @vanishing
-    def average(self, function: Array) -> float:
+    def average(self, function: Reals) -> float:
         """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
         _, _, w, density = self._table
         weight = w * density
         return float(np.sum(weight * np.where(weight > 0, function, 0.0)))
 
     @property
-    def nodes(self) -> Array:
+    def nodes(self) -> Reals:
         """The stabilities (p, 16) at which averages are formed."""
         return self._table[1]
 
@@ -127,7 +126,7 @@ class StabilityLaw:
         return self.average(self.target.log_weight(self.nodes))
 
     @vanishing
-    def cdf(self, s: ArrayLike) -> Array:
+    def cdf(self, s: ArrayLike) -> Reals:
         """Return the probability of a stability below `s`, of the shape of `s`.
 
         >>> law = StabilityLaw(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
@@ -150,7 +149,7 @@ class StabilityLaw:
 
     @cached_property
     @vanishing
-    def _integrals(self) -> tuple[Array, Array, Array]:
+    def _integrals(self) -> tuple[Reals, Reals, Reals]:
         # edges, the integral up to each panel, and the integral inside as Legendre coefficients (17, p)
         edges, _, w, density = self._table
         x = 2 * legendre()[0] - 1

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure.priors import Binary, Prior, Spherical
+from solspace.numerics.arrays import Reals
 from solspace.theory import ising
-
-Array = NDArray[np.floating[Any]]
 
 
 class Reference(NamedTuple):
@@ -26,12 +25,12 @@ class Reference(NamedTuple):
     `norm_conjugate` r̂_d where the norm is imposed.
     """
 
-    overlap: Array
-    variance: Array
-    slope: Array
-    susceptibility: Array
-    entropy: Array
-    norm_conjugate: Array | None = None
+    overlap: Reals
+    variance: Reals
+    slope: Reals
+    susceptibility: Reals
+    entropy: Reals
+    norm_conjugate: Reals | None = None
 
 
 class Localized(NamedTuple):
@@ -41,12 +40,12 @@ class Localized(NamedTuple):
     free entropy: φ_t(q) = S(q) + t q/2 + α G_E(q), and S'(q) = -q̂/2.
     """
 
-    excess: Array
-    susceptibility: Array
-    entropy: Array
+    excess: Reals
+    susceptibility: Reals
+    entropy: Reals
 
 
-Locator = Callable[[Array, Array], Localized]
+Locator = Callable[[Reals, Reals], Localized]
 """(q - r, 1 - q) -> Localized: both distances are given because each is small somewhere."""
 
 
@@ -88,7 +87,7 @@ class BinaryWeights(Weights):
         """Return the planted law's inverse: q̂ from q = E tanh² B; S(q) = E log(1 + e^{-2w*B}) + q̂(1 - q)/2."""
         law = ising.PlantedIsing(float(conjugate))
 
-        def at(gap: Array, variance: Array) -> Localized:
+        def at(gap: Reals, variance: Reals) -> Localized:
             excess, planted = law.excess(variance)
             entropy = planted.uncertainty + (conjugate + excess) * variance / 2
             return Localized(excess, planted.susceptibility, entropy)
@@ -125,7 +124,7 @@ class SphericalWeights(Weights):
         assert reference.norm_conjugate is not None
         width, norm = float(reference.variance[0]), float(reference.norm_conjugate[0])
 
-        def at(gap: Array, variance: Array) -> Localized:
+        def at(gap: Reals, variance: Reals) -> Localized:
             entropy = np.log(2 * np.pi * variance) / 2 + 1 / (2 * width) - norm * gap / 2
             return Localized(gap / (variance * width), variance**2, entropy)
 

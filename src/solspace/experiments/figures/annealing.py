@@ -1,13 +1,19 @@
-"""What the annealing figures share: success against load, a panel for each number of sweeps, a line for each size."""
+"""Success of annealing against the load, a line for each size.
+
+Fig. 3: the fraction of instances solved after 100 sweeps of Metropolis, the same instances for both schedules: simulated
+annealing of the temperature on U = -sΘ(-s), and τ-annealing towards the log potential at T = 0.5. Appendix: each of them
+with a panel for each number of sweeps, as many sweeps as weights among them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from solspace.experiments.figures.figure import Picture
+from solspace.experiments.figures.figure import Figure, Picture
 from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
+from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
 
@@ -15,6 +21,51 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BY = ("sampler", "n_sweeps", "n", "alpha")
+SIZES = {"quick": [201, 501, 1001], "paper": [501, 1001, 2001, 5001, 10001]}
+SWEEPS = {"quick": [10, 100, "n"], "paper": [10, 100, 1000, "n"]}
+INSTANCES = {"quick": 40, "paper": 100}
+STEP = {"quick": 0.05, "paper": 0.025}
+
+
+def comparison(name: str, title: str, sweeps: int) -> Figure:
+    """Return the figure of both schedules side by side, after as many `sweeps`."""
+
+    def specs(size: str) -> Sequence[Spec]:
+        samplers = [{"name": "temperature", "n_sweeps": sweeps}, {"name": "tau", "n_sweeps": sweeps}]
+        alphas = {"start": 0.05, "stop": 0.7, "step": STEP[size]}
+        return [Spec(name=name, n=SIZES[size], alpha=alphas, sampler=samplers, instances=INSTANCES[size])]
+
+    def draw(results: Results, size: str) -> Picture:
+        panels = [
+            (r"annealing $T$: 1 → 0 on $-s\,\Theta(-s)$", {"sampler": "temperature"}),
+            (r"annealing $\tau$: 1 → 0, log potential at T = 0.5", {"sampler": "tau"}),
+        ]
+        return picture(results, panels, f"{sweeps} sweeps of Metropolis on the binary perceptron, κ = 0")
+
+    return Figure(name, title, "Fig. 3", draw, specs, theory)
+
+
+def by_sweeps(sampler: str, title: str, start: float, stop: float, heading: str) -> Figure:
+    """Return the figure of one schedule, a panel for each number of sweeps, for loads from `start` to `stop`."""
+    name = f"{sampler}-annealing"
+
+    def specs(size: str) -> Sequence[Spec]:
+        alphas = {"start": start, "stop": stop, "step": STEP[size]}
+        fixed = {"name": sampler, "n_sweeps": [count for count in SWEEPS[size] if count != "n"]}
+        grow = {"name": sampler, "n_sweeps": "n"}
+        few = [n for n in SIZES[size] if n <= 5001]  # beyond, N sweeps cost more than all the rest
+        return [
+            Spec(name=name, n=SIZES[size], alpha=alphas, sampler=fixed, instances=INSTANCES[size]),
+            Spec(name=name, n=few, alpha=alphas, sampler=grow, instances=INSTANCES[size]),
+        ]
+
+    def draw(results: Results, size: str) -> Picture:
+        names = ["N" if count == "n" else count for count in SWEEPS[size]]
+        return picture(results, [(f"{name} sweeps", {"sweeps": name}) for name in names], heading, sampler)
+
+    if sampler == "tau":
+        return Figure(name, title, "appendix", draw, specs, theory)
+    return Figure(name, title, "appendix", draw, specs)
 
 
 def points(results: Results) -> list[dict[str, Any]]:
@@ -63,3 +114,16 @@ def _mark(results: Results, ax: Axes) -> None:
 
 def _range(values: list[int]) -> str:
     return str(values[0]) if len(values) == 1 else f"{values[0]}–{values[-1]}"
+
+
+FIGURES = (
+    comparison("mcmc-comparison", "success of τ- and temperature annealing after 100 sweeps", sweeps=100),
+    by_sweeps(
+        "tau", "success of τ-annealing for several numbers of sweeps", 0.1, 0.7,
+        "τ-annealing of the binary perceptron, log potential at T = 0.5, κ = 0",
+    ),
+    by_sweeps(
+        "temperature", "success of temperature annealing for several numbers of sweeps", 0.05, 0.5,
+        r"annealing $T$ from 1 to 0 on $U = -s\,\Theta(-s)$, binary perceptron, κ = 0",
+    ),
+)  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
 from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -25,7 +25,7 @@ def specs(size: str) -> Sequence[Spec]:
         grid = {"n": [201, 501, 1001], "alpha": [0.4, 0.5, 0.55, 0.6, 0.65, 0.7], "instances": 12}
     else:
         grid = {"n": [501, 1001, 2001, 5001], "alpha": {"start": 0.3, "stop": 0.75, "step": 0.025}, "instances": 250}
-    return [Spec(name="asl-success", target=TARGET, sampler="asl", **grid)]
+    return [Spec(name="asl-success", target=TARGET, sampler=LOCALIZE, **grid)]
 
 
 def theory(size: str) -> Sequence[Task]:
@@ -52,4 +52,6 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(figure, table)
 
 
-FIGURE = Figure("asl-success", "success of ASL against the load, and its threshold", "appendix", draw, specs, theory)
+FIGURES = (
+    Figure("asl-success", "success of ASL against the load, and its threshold", "appendix", draw, specs, theory),
+)

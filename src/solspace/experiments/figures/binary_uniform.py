@@ -50,6 +50,6 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(figure, panel + [{"panel": "t-alpha", **line} for line in table])
 
 
-FIGURE = Figure(
-    "binary-uniform", "φ_t(q) and t–α diagram of the binary perceptron, U = 0", "appendix", draw, theory=theory
+FIGURES = (
+    Figure("binary-uniform", "φ_t(q) and t–α diagram of the binary perceptron, U = 0", "appendix", draw, theory=theory),
 )

@@ -70,4 +70,4 @@ def _table(row: Result) -> list[dict[str, Any]]:
     ]
 
 
-FIGURE = Figure("edge", "dφ/dq near q = 1 for finite and diverging potentials", "appendix", draw, theory=theory)
+FIGURES = (Figure("edge", "dφ/dq near q = 1 for finite and diverging potentials", "appendix", draw, theory=theory),)

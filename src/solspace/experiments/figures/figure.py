@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SIZES = ("quick", "paper")
 """Minutes on two cores, and the paper's parameters."""
+LOCALIZE = {"name": "asl", "finish": 0}
+"""ASL as the paper runs it, to the end, where the signs of the means are the sample."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the figures on real images share: the fraction of instances solved against the load, for three methods.
+"""Appendix: real images. The fraction of instances solved against the load, for three methods.
 
 One row of panels for each preprocessing, since the paper does not say which was used: *centred* rows have stabilities
 of standard deviation 1, *raw* ones are pixels/255. A panel for each number of sweeps, or for each number of features.
@@ -101,3 +101,25 @@ def _picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], hea
             "bars: one-sigma Wilson intervals over instances",
         )
     return Picture(figure, table)
+
+
+PIXELS: Sizes = {  # number of sweeps: (loads, instances); N = 784
+    "quick": {100: (steps(0.2, 0.8, 0.1), 10), 784: (steps(0.3, 0.7, 0.2), 4)},
+    "paper": dict.fromkeys((100, 784), (steps(0.1, 1.0, 0.05), 100)),
+}
+COLOURS: Sizes = {  # N = 3072
+    "quick": {100: (steps(0.05, 0.2, 0.05), 4), 300: (steps(0.1, 0.2, 0.1), 3)},
+    "paper": dict.fromkeys((1000, 3000), (steps(0.05, 0.5, 0.025), 100)),
+}
+FEATURES: Sizes = {  # number of features: (loads, instances)
+    "quick": {32: (steps(0.4, 1.6, 0.3), 30), 64: (steps(0.4, 1.6, 0.3), 20), 256: (steps(0.4, 1.2, 0.4), 8)},
+    "paper": dict.fromkeys((32, 64), (steps(0.2, 2.0, 0.1), 100))
+    | dict.fromkeys((1024, 2048), (steps(0.2, 1.4, 0.1), 100)),
+}
+FIGURES = (
+    pixels("mnist", "mnist", PIXELS),
+    projected("mnist-features", "mnist", FEATURES),
+    pixels("fashion", "fashion", PIXELS),
+    projected("fashion-features", "fashion", FEATURES),
+    pixels("cifar10", "cifar10", COLOURS),
+)

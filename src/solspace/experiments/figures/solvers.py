@@ -77,4 +77,4 @@ def _positive(point: dict[str, Any]) -> dict[str, Any]:
     return {**point, **{name: max(point[name], SHORTEST) for name in ("mean", "low", "high")}}
 
 
-FIGURE = Figure("solvers", "how far and how fast solutions are found", "not in the paper", draw, specs, theory)
+FIGURES = (Figure("solvers", "how far and how fast solutions are found", "not in the paper", draw, specs, theory),)

@@ -56,6 +56,12 @@ def _none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-FIGURE = Figure(
-    "spherical-alpha-kappa", "the loads that ASL samples at each margin, spherical", "Fig. 1 right", draw, theory=theory
+FIGURES = (
+    Figure(
+        "spherical-alpha-kappa",
+        "the loads that ASL samples at each margin, spherical",
+        "Fig. 1 right",
+        draw,
+        theory=theory,
+    ),
 )

@@ -37,10 +37,12 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(figure, curve_table(row))
 
 
-FIGURE = Figure(
-    "spherical-free-entropy",
-    "φ_t(q) of the spherical perceptron, κ = −2.5, α = 278",
-    "Fig. 1 left",
-    draw,
-    theory=theory,
+FIGURES = (
+    Figure(
+        "spherical-free-entropy",
+        "φ_t(q) of the spherical perceptron, κ = −2.5, α = 278",
+        "Fig. 1 left",
+        draw,
+        theory=theory,
+    ),
 )

@@ -9,16 +9,19 @@ against the load. What does not follow is success: right, the samples that solve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
 from solspace.experiments.predictions import instability_of, thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TEMPERATURES = (0.5, 0.7)
 SHOWN = 0.64
@@ -35,7 +38,7 @@ def specs(size: str) -> Sequence[Spec]:
     alphas = [0.56, 0.6, 0.64, 0.68] if size == "quick" else {"start": 0.56, "stop": 0.72, "step": 0.02}
     return [
         Spec(name="threshold-temperature", n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES),
-             sampler={"name": "asl", "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
+             sampler={**LOCALIZE, "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
     ]  # fmt: skip
 
 
@@ -68,7 +71,7 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(figure, table)
 
 
-def _draw_thresholds(results: Results, ax: Any) -> list[dict[str, Any]]:
+def _draw_thresholds(results: Results, ax: Axes) -> list[dict[str, Any]]:
     from solspace.plots.style import BLUE, RED
 
     rows = [row for row in results.rows(kind="thresholds") if row.values["asl"] is not None]
@@ -81,7 +84,7 @@ def _draw_thresholds(results: Results, ax: Any) -> list[dict[str, Any]]:
     return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
 
 
-def _draw_instability(results: Results, ax: Any) -> list[dict[str, Any]]:
+def _draw_instability(results: Results, ax: Axes) -> list[dict[str, Any]]:
     from solspace.plots.style import GREY, SERIES
 
     table = []
@@ -102,7 +105,7 @@ def _draw_instability(results: Results, ax: Any) -> list[dict[str, Any]]:
     return table
 
 
-def _binned(measured: Any, ax: Any, colour: str, heat: float) -> list[dict[str, Any]]:
+def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str, Any]]:
     """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs."""
     variance, value = measured[:, np.isfinite(measured).all(axis=0) & (measured[0] > 1e-6)]
     edges = np.logspace(-4, np.log10(0.5), 20)
@@ -123,7 +126,7 @@ def _binned(measured: Any, ax: Any, colour: str, heat: float) -> list[dict[str, 
     return table
 
 
-def _draw_success(results: Results, ax: Any) -> list[dict[str, Any]]:
+def _draw_success(results: Results, ax: Axes) -> list[dict[str, Any]]:
     from solspace.plots import sweeps
 
     by = ["temperature", "alpha"]
@@ -136,6 +139,13 @@ def _draw_success(results: Results, ax: Any) -> list[dict[str, Any]]:
     return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
 
 
-FIGURE = Figure(
-    "threshold-temperature", "ASL's threshold against T, AMP's convergence, and success", "ours", draw, specs, theory
+FIGURES = (
+    Figure(
+        "threshold-temperature",
+        "ASL's threshold against T, AMP's convergence, and success",
+        "ours",
+        draw,
+        specs,
+        theory,
+    ),
 )

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential
 from solspace.measure.potentials import Errors, Hinge, Log, Tau, Uniform
-from solspace.numerics.arrays import aligned
+from solspace.numerics.arrays import Array, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.integer_levels import WALL
 from solspace.samplers.annealing.schedules import Stage
 
-Array = NDArray[Any]
 PAD = 128
 """Constraints are padded to a multiple of this many."""
 FINEST = float(1 << 16)
@@ -125,6 +123,10 @@ class Forms:
     margins: Array
     kt: Array
     unit: Array
+
+    def potential(self, energy: Array, stage: Array, m: int) -> Array:
+        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
+        return energy * self.unit[stage]
 
 
 def forms(stages: Sequence[Stage], fixed: FixedPoint, power: bool) -> Forms:

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.potentials import Errors, Hinge, Log, Tau, as_potential
+from solspace.numerics.arrays import Array
 from solspace.system.names import unknown
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure import Target, priors
+from solspace.numerics.arrays import Array
 from solspace.samplers.kernels import amp_plain as plain
 from solspace.samplers.kernels.channel_response import respond_into
 from solspace.system.threads import split
 
-Array = NDArray[Any]
 LANES = 16
 """Width of the rows into which few columns are folded."""
 

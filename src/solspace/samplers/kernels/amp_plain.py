@@ -6,12 +6,9 @@ is how far a column moves towards its new value (1 undamped, 0 frozen). A frozen
 
 from __future__ import annotations
 
-from typing import Any
-
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.channel_response import respond_into
-
-Array = Any
 
 
 def respond(

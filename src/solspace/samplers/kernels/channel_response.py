@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from solspace.measure import Target, channels, potentials
+from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.channel_table import table_for
-
-Array = Any
 
 
 def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:

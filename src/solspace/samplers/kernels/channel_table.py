@@ -13,13 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure.potential import Own, Potential
 from solspace.measure.potentials import Tau
+from solspace.numerics.arrays import Array
 from solspace.system.threads import split
 
-Array = NDArray[Any]
 FIELD_STEP, VARIANCE_STEP = 0.02, 0.08
 """Steps of asinh x and log V."""
 FIRST, LAST = -30.0, 2000.0

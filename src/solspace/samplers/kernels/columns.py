@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import int64, uint16, uint32
 
+from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.machine_vectors import add, add_where, get, load, store, subtract, zeros
 from solspace.system.compiled import njit
 
 
 @njit(nogil=True)
-def pack_columns(patterns: Any, out: Any) -> None:
+def pack_columns(patterns: Array, out: Array) -> None:
     """Fill `out` (n, blocks) uint32 with the columns of ±1 `patterns` (m, n), +1 as set bits, 32 constraints a word."""
     m, n = patterns.shape
     word = np.empty(n, np.uint32)
@@ -28,7 +27,7 @@ def pack_columns(patterns: Any, out: Any) -> None:
 
 
 @njit(nogil=True)
-def find_levels(bits: Any, weights: Any, base: Any, out: Any) -> None:
+def find_levels(bits: Array, weights: Array, base: int, out: Array) -> None:
     """Fill `out` (chains, 32 blocks) uint16 with 1 - `base` plus the number of weights that agree with each pattern.
 
     `bits` are the packed columns one after another; what pads them, zeros, counts as patterns of -1.
@@ -49,7 +48,7 @@ def find_levels(bits: Any, weights: Any, base: Any, out: Any) -> None:
 
 
 @njit(nogil=True)
-def fix_columns(patterns: Any, scale: Any, out: Any) -> float:
+def fix_columns(patterns: Array, scale: float, out: Array) -> float:
     """Fill `out` (n, size) int32 with twice rint(scale · patterns), by columns; return the sum of their squares."""
     m, n = patterns.shape
     square = 0.0
@@ -64,7 +63,7 @@ def fix_columns(patterns: Any, scale: Any, out: Any) -> float:
 
 
 @njit(nogil=True)
-def find_states(columns: Any, weights: Any, out: Any) -> None:
+def find_states(columns: Array, weights: Array, out: Array) -> None:
     """Fill `out` (chains, size) int32 with Σ x w, from `columns`, twice the patterns' columns one after another."""
     chains, n = weights.shape
     size = out.shape[1]

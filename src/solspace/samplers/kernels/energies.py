@@ -13,10 +13,11 @@ s, and hinge and errors besides. With AVX-512 the tables stay in registers.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
+from llvmlite.ir import IRBuilder, Value
 from numba import types
+from numba.core.types import Type
+from numba.core.typing import BaseContext
 
 from solspace.samplers.annealing.real_forms import (
     CELLS,
@@ -42,6 +43,7 @@ from solspace.samplers.kernels.machine_vectors import (
     I64,
     INTS,
     WIDE,
+    Emitter,
     _at,
     _call,
     _function,
@@ -52,15 +54,15 @@ from solspace.samplers.kernels.machine_vectors import (
 )  # isort: skip  # fmt: skip
 
 
-def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
+def _fma(b: IRBuilder, x: Value, y: Value, z: Value) -> Value:
     return _call(b, "llvm.fma.v16f32", FLOATS, x, y, z)
 
 
-def _scalar(b: Any, data: Any, index: int) -> Any:
+def _scalar(b: IRBuilder, data: Value, index: int) -> Value:
     return _splat(b, b.load(b.gep(data, [ir.Constant(I64, index)])), FLOATS)
 
 
-def _table(b: Any, data: Any, index: int, exponent: Any) -> Any:
+def _table(b: IRBuilder, data: Value, index: int, exponent: Value) -> Value:
     """Return data[index + exponent mod 32] in each lane."""
     if WIDE:
         low, high = (b.load(_at(b, data, ir.Constant(I64, index + half), FLOATS), align=4) for half in (0, 16))
@@ -68,7 +70,7 @@ def _table(b: Any, data: Any, index: int, exponent: Any) -> Any:
     return _gather(b, data, index, b.and_(exponent, _same(INTS, 31)))
 
 
-def _gather(b: Any, data: Any, index: int, lanes: Any) -> Any:
+def _gather(b: IRBuilder, data: Value, index: int, lanes: Value) -> Value:
     """Return data[index + lane's value] in each lane."""
     answer = ir.Constant(FLOATS, ir.Undefined)
     start = b.gep(data, [ir.Constant(I64, index)])
@@ -83,12 +85,12 @@ def _gather(b: Any, data: Any, index: int, lanes: Any) -> Any:
     return answer
 
 
-def _mark(b: Any, places: Any, index: int) -> Any:
+def _mark(b: IRBuilder, places: Value, index: int) -> Value:
     place = b.load(b.gep(places, [ir.Constant(I64, index)]))
     return _splat(b, place if place.type == I32 else b.trunc(place, I32), INTS)
 
 
-def _power_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
+def _power_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value:
     value = b.sitofp(v, FLOATS)
     bits = b.bitcast(value, INTS)
     exponent = b.lshr(bits, _same(INTS, 23))
@@ -102,7 +104,7 @@ def _power_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
     return b.fptosi(b.select(below, left, right), INTS)
 
 
-def _cell_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
+def _cell_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value:
     first, last, none = _mark(b, places, 0), _mark(b, places, 1), _same(INTS, 0)
     inside = b.select(b.icmp_signed("<", v, first), first, b.select(b.icmp_signed(">", v, last), last, v))
     negative = b.icmp_signed("<", inside, none)
@@ -124,7 +126,7 @@ def _cell_energies(b: Any, v: Any, data: Any, places: Any) -> Any:
 
 
 @intrinsic
-def energies(typing: Any, t: Any, form: Any, marks: Any) -> Any:
+def energies(typing: BaseContext, t: Type, form: types.Array, marks: types.Array) -> Emitter:
     """Return the integer energies of ints `t` for the float32 coefficients `form` and the places `marks`.
 
     The type of `marks` says which form it is: int64 (edge) for the power form; int32 (first and last t allowed, then
@@ -135,7 +137,7 @@ def energies(typing: Any, t: Any, form: Any, marks: Any) -> Any:
 
 
 @intrinsic
-def last_energy(typing: Any, t: Any, form: Any, marks: Any) -> Any:
+def last_energy(typing: BaseContext, t: Type, form: types.Array, marks: types.Array) -> Emitter:
     """Return the energy of the last of the ints `t`."""
     emit = _power_energies if marks.dtype == types.int64 else _cell_energies
     return _function(

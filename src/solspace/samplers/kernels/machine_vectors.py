@@ -12,17 +12,24 @@ in its lowest bit. Indices count elements of a contiguous array; they must not b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir import IRBuilder, Value
 from numba import types
 from numba.core import cgutils
+from numba.core.base import BaseContext as Target
 from numba.core.registry import cpu_target
+from numba.core.types import Type
+from numba.core.typing import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, register_model
 
-intrinsic: Any = _intrinsic
+intrinsic: Any = _intrinsic  # Numba's own annotations do not allow how it is called
+Emitter = tuple[Signature, Callable[..., Value]]
+"""What an intrinsic returns: its signature, and what emits its code."""
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 WORDS, INTS, LONGS = ir.VectorType(I16, 32), ir.VectorType(I32, 16), ir.VectorType(I64, 16)
@@ -57,10 +64,10 @@ words, ints, longs = Words("words"), Ints("ints"), Longs("longs")
 _LLVM = {words: WORDS, ints: INTS, longs: LONGS}
 
 
-def _register(cls: type, vector: Any) -> None:
+def _register(cls: type, vector: ir.Type) -> None:
     @register_model(cls)
     class Model(models.PrimitiveModel):
-        def __init__(self, manager: Any, kind: Any) -> None:
+        def __init__(self, manager: models.DataModel, kind: Type) -> None:
             super().__init__(manager, kind, vector)
 
 
@@ -68,10 +75,10 @@ for _kind, _vector in _LLVM.items():
     _register(type(_kind), _vector)
 
 
-def _function(result: Any, arguments: tuple[Any, ...], emit: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
+def _function(result: Type, arguments: tuple[Type, ...], emit: Callable[..., Value]) -> Emitter:
     """Return what an intrinsic returns: its signature, and the emitter `emit(builder, *values)`."""
 
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def generate(context: Target, builder: IRBuilder, signature: Signature, values: Sequence[Value]) -> Value:
         given = [
             context.make_array(kind)(context, builder, value=value).data if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, values)
@@ -82,29 +89,29 @@ def _function(result: Any, arguments: tuple[Any, ...], emit: Callable[..., Any])
     return result(*arguments), generate
 
 
-def _same(kind: Any, value: Any) -> Any:
+def _same(kind: ir.Type, value: float) -> Value:
     return ir.Constant(kind, [value] * kind.count)
 
 
-def _splat(builder: Any, value: Any, kind: Any) -> Any:
+def _splat(builder: IRBuilder, value: Value, kind: ir.Type) -> Value:
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, kind.count), [0] * kind.count))
 
 
-def _call(builder: Any, name: str, result: Any, *values: Any) -> Any:
+def _call(builder: IRBuilder, name: str, result: ir.Type, *values: Value) -> Value:
     kind = ir.FunctionType(result, [value.type for value in values])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 
 
-def _at(builder: Any, data: Any, index: Any, kind: Any) -> Any:
+def _at(builder: IRBuilder, data: Value, index: Value, kind: ir.Type) -> Value:
     return builder.bitcast(builder.gep(data, [index]), kind.as_pointer())
 
 
-def _lanes(builder: Any, mask: Any, count: int) -> Any:
+def _lanes(builder: IRBuilder, mask: Value, count: int) -> Value:
     return builder.bitcast(mask, ir.VectorType(I1, count))
 
 
-def _pairs(builder: Any, vector: Any) -> Any:
+def _pairs(builder: IRBuilder, vector: Value) -> Value:
     """Sums of neighbouring words, as ints."""
     if WIDE:
         return _call(builder, "llvm.x86.avx512.pmaddw.d.512", INTS, vector, _same(WORDS, 1))
@@ -120,48 +127,48 @@ def _pairs(builder: Any, vector: Any) -> Any:
     return builder.add(builder.ashr(builder.shl(both, half), half), builder.ashr(both, half))
 
 
-def _vector_of(array: Any) -> Any:
-    return {16: words, 32: ints}[array.dtype.bitwidth]
+def _vector_of(array: types.Array) -> Vector:
+    return {types.int16: words, types.uint16: words, types.int32: ints, types.uint32: ints}[array.dtype]
 
 
 @intrinsic
-def load(typing: Any, array: Any, index: Any) -> Any:
+def load(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
     """Return the vector at array[index], of the type the array's elements make; a multiple of 64 bytes."""
     kind = _vector_of(array)
     return _function(kind, (array, types.intp), lambda b, data, i: b.load(_at(b, data, i, _LLVM[kind]), align=64))
 
 
 @intrinsic
-def store(typing: Any, array: Any, index: Any, vector: Any) -> Any:
+def store(typing: BaseContext, array: types.Array, index: Type, vector: Vector) -> Emitter:
     """Write a vector to array[index]; a multiple of 64 bytes."""
 
-    def emit(b: Any, data: Any, i: Any, value: Any) -> None:
+    def emit(b: IRBuilder, data: Value, i: Value, value: Value) -> None:
         b.store(value, _at(b, data, i, _LLVM[vector]), align=64)
 
     return _function(types.void, (array, types.intp, vector), emit)
 
 
 @intrinsic
-def get(typing: Any, array: Any, index: Any) -> Any:
+def get(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
     """Return array[index] without Python's rule for negative indices, which costs more than the load."""
     return _function(array.dtype, (array, types.intp), lambda b, data, i: b.load(b.gep(data, [i])))
 
 
 @intrinsic
-def put(typing: Any, array: Any, index: Any, value: Any) -> Any:
+def put(typing: BaseContext, array: types.Array, index: Type, value: Type) -> Emitter:
     """Write array[index] = value, a value of the array's own type."""
 
-    def emit(b: Any, data: Any, i: Any, given: Any) -> None:
+    def emit(b: IRBuilder, data: Value, i: Value, given: Value) -> None:
         b.store(given, b.gep(data, [i]))
 
     return _function(types.void, (array, types.intp, array.dtype), emit)
 
 
 @intrinsic
-def prefetch(typing: Any, array: Any, index: Any) -> Any:
+def prefetch(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
     """Ask for the cache line of array[index], to be read soon."""
 
-    def emit(b: Any, data: Any, i: Any) -> None:
+    def emit(b: IRBuilder, data: Value, i: Value) -> None:
         address = _at(b, data, i, I8)
         suffix = "p0" if str(address.type) == "ptr" else "p0i8"
         flags = (ir.Constant(I32, value) for value in (0, 3, 1))  # for reading, into the nearest cache, data
@@ -171,41 +178,41 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def zeros(typing: Any) -> Any:
+def zeros(typing: BaseContext) -> Emitter:
     """Return ints of zero."""
     return _function(ints, (), lambda b: _same(INTS, 0))
 
 
 @intrinsic
-def add(typing: Any, left: Any, right: Any) -> Any:
+def add(typing: BaseContext, left: Type, right: Type) -> Emitter:
     """Return the sum of two vectors of integers of the same type."""
     return _function(left, (left, right), lambda b, x, y: b.add(x, y))
 
 
 @intrinsic
-def total(typing: Any, vector: Any) -> Any:
+def total(typing: BaseContext, vector: Type) -> Emitter:
     """Return the sum of all ints; it must fit 32 bits."""
     return _function(types.int64, (ints,), lambda b, x: b.sext(_call(b, "llvm.vector.reduce.add.v16i32", I32, x), I64))
 
 
 @intrinsic
-def add_words(typing: Any, sums: Any, vector: Any) -> Any:
+def add_words(typing: BaseContext, sums: Type, vector: Type) -> Emitter:
     """Return `sums` plus the pairwise sums of words."""
     return _function(ints, (ints, words), lambda b, x, v: b.add(x, _pairs(b, v)))
 
 
 @intrinsic
-def add_selected(typing: Any, sums: Any, mask: Any, vector: Any) -> Any:
+def add_selected(typing: BaseContext, sums: Type, mask: Type, vector: Type) -> Emitter:
     """Return `sums` plus the pairwise sums of the words that the 32-bit `mask` selects."""
 
-    def emit(b: Any, x: Any, chosen: Any, v: Any) -> Any:
+    def emit(b: IRBuilder, x: Value, chosen: Value, v: Value) -> Value:
         return b.add(x, _pairs(b, b.select(_lanes(b, chosen, 32), v, _same(WORDS, 0))))
 
     return _function(ints, (ints, types.uint32, words), emit)
 
 
 @intrinsic
-def keep(typing: Any, mask: Any, vector: Any) -> Any:
+def keep(typing: BaseContext, mask: Type, vector: Type) -> Emitter:
     """Return the words with those that `mask` does not select set to zero."""
     return _function(
         words, (types.uint32, words), lambda b, chosen, v: b.select(_lanes(b, chosen, 32), v, _same(WORDS, 0))
@@ -213,10 +220,10 @@ def keep(typing: Any, mask: Any, vector: Any) -> Any:
 
 
 @intrinsic
-def shift(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
+def shift(typing: BaseContext, vector: Type, mask: Type, by: Type) -> Emitter:
     """Return the words less `by` where `mask` selects, plus `by` elsewhere."""
 
-    def emit(b: Any, v: Any, chosen: Any, step: Any) -> Any:
+    def emit(b: IRBuilder, v: Value, chosen: Value, step: Value) -> Value:
         up = _splat(b, b.trunc(step, I16), WORDS)
         down = b.sub(_same(WORDS, 0), up)
         return b.add(v, b.select(_lanes(b, chosen, 32), down, up))
@@ -225,20 +232,20 @@ def shift(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
 
 
 @intrinsic
-def add_where(typing: Any, vector: Any, mask: Any, by: Any) -> Any:
+def add_where(typing: BaseContext, vector: Type, mask: Type, by: Type) -> Emitter:
     """Return the words plus `by` where `mask` selects."""
 
-    def emit(b: Any, v: Any, chosen: Any, step: Any) -> Any:
+    def emit(b: IRBuilder, v: Value, chosen: Value, step: Value) -> Value:
         return b.add(v, b.select(_lanes(b, chosen, 32), _splat(b, b.trunc(step, I16), WORDS), _same(WORDS, 0)))
 
     return _function(words, (words, types.uint32, types.int64), emit)
 
 
 @intrinsic
-def beyond(typing: Any, vector: Any, first: Any, width: Any) -> Any:
+def beyond(typing: BaseContext, vector: Type, first: Type, width: Type) -> Emitter:
     """Return the selection of words outside first .. first + width - 1, all counted modulo 2^16."""
 
-    def emit(b: Any, v: Any, start: Any, size: Any) -> Any:
+    def emit(b: IRBuilder, v: Value, start: Value, size: Value) -> Value:
         place = b.sub(v, _splat(b, b.trunc(start, I16), WORDS))
         return b.bitcast(b.icmp_unsigned(">=", place, _splat(b, b.trunc(size, I16), WORDS)), I32)
 
@@ -246,46 +253,46 @@ def beyond(typing: Any, vector: Any, first: Any, width: Any) -> Any:
 
 
 @intrinsic
-def bits_of(typing: Any, number: Any) -> Any:
+def bits_of(typing: BaseContext, number: Type) -> Emitter:
     """Return the 64 bits of a float64."""
     return _function(types.uint64, (types.float64,), lambda b, x: b.bitcast(x, I64))
 
 
 @intrinsic
-def float_of(typing: Any, bits: Any) -> Any:
+def float_of(typing: BaseContext, bits: Type) -> Emitter:
     """Return the float64 with these 64 bits."""
     return _function(types.float64, (types.uint64,), lambda b, x: b.bitcast(x, ir.DoubleType()))
 
 
 @intrinsic
-def no_longs(typing: Any) -> Any:
+def no_longs(typing: BaseContext) -> Emitter:
     """Return sixteen int64 zeros."""
     return _function(longs, (), lambda b: _same(LONGS, 0))
 
 
 @intrinsic
-def widen(typing: Any, sums: Any, vector: Any) -> Any:
+def widen(typing: BaseContext, sums: Type, vector: Type) -> Emitter:
     """Return `sums` of int64 plus the ints."""
     return _function(longs, (longs, ints), lambda b, x, v: b.add(x, b.sext(v, LONGS)))
 
 
 @intrinsic
-def total_longs(typing: Any, vector: Any) -> Any:
+def total_longs(typing: BaseContext, vector: Type) -> Emitter:
     """Return the sum of all int64 lanes."""
     return _function(types.int64, (longs,), lambda b, x: _call(b, "llvm.vector.reduce.add.v16i64", I64, x))
 
 
 @intrinsic
-def subtract(typing: Any, left: Any, right: Any) -> Any:
+def subtract(typing: BaseContext, left: Type, right: Type) -> Emitter:
     """Return the difference of two vectors of integers of the same type."""
     return _function(left, (left, right), lambda b, x, y: b.sub(x, y))
 
 
 @intrinsic
-def ints_beyond(typing: Any, vector: Any, first: Any, last: Any) -> Any:
+def ints_beyond(typing: BaseContext, vector: Type, first: Type, last: Type) -> Emitter:
     """Return whether some of the ints lie outside first .. last."""
 
-    def emit(b: Any, v: Any, low: Any, high: Any) -> Any:
+    def emit(b: IRBuilder, v: Value, low: Value, high: Value) -> Value:
         below = b.icmp_signed("<", v, _splat(b, b.trunc(low, I32), INTS))
         above = b.icmp_signed(">", v, _splat(b, b.trunc(high, I32), INTS))
         return b.icmp_unsigned("!=", b.bitcast(b.or_(below, above), I16), ir.Constant(I16, 0))

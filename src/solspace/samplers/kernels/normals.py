@@ -10,7 +10,6 @@ compiler. Block b of step t of sample j holds the deviates of the sites 4 b … 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numba import float32, int64, uint32, uint64
@@ -40,7 +39,7 @@ def cubics() -> Array:
 
 
 @njit(nogil=True)
-def normals(key: Any, samples: Any, steps: Any, table: Any, first: Any, last: Any, out: Any) -> None:
+def normals(key: np.uint64, samples: Array, steps: Array, table: Array, first: int, last: int, out: Array) -> None:
     """Fill rows 4 first … 4 last - 1 of the columns `samples` of `out` (n, width) with the deviates of their `steps`."""
     n = out.shape[0]
     for block in range(first, last):

@@ -12,19 +12,24 @@ ignored.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.ir import IRBuilder, Value
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
-from numba.extending import intrinsic as _intrinsic
+from numba.core.base import BaseContext as Target
+from numba.core.types import Type
+from numba.core.typing import BaseContext
+from numba.core.typing.templates import Signature
+from numpy.typing import DTypeLike
 
+from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.machine_vectors import FEATURES, Emitter, intrinsic
 from solspace.system.compiled import njit
 
-intrinsic: Any = _intrinsic
-FEATURES = frozenset(cpu_target.target_context.codegen().magic_tuple()[2].split(","))
 REGISTER = 64 if "+avx512f" in FEATURES else 32 if "+avx2" in FEATURES else 16
 """Bytes of a vector register."""
 VECTORS = 4 if REGISTER == 64 else 2
@@ -37,61 +42,109 @@ DEPTH_BACK, ACROSS_BACK = 96, 384
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
 
-def lanes(dtype: Any) -> int:
+class Product(NamedTuple):
+    """A product of patterns with columns, and where it goes."""
+
+    patterns: Array
+    """(m, n) of any real type."""
+    columns: Array
+    """(n, w) or (m, w), C-contiguous."""
+    out: Array
+    """(m, w) or (n, w), C-contiguous."""
+    scale: np.floating
+    square: bool
+    """Whether the patterns' squares are meant."""
+    lane: int
+    """Columns in a register."""
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread, in the type of the columns."""
+
+    patterns: Array
+    """(ACROSS, DEPTH), or (DEPTH_BACK, ACROSS_BACK)."""
+    columns: Array
+    """(DEPTH · VECTORS · lane,)."""
+
+
+class Block(NamedTuple):
+    """Converted patterns: the one in row r at depth p is at r · row + p · deep of `values`."""
+
+    values: Array
+    row: int
+    deep: int
+
+
+def lanes(dtype: DTypeLike) -> int:
     """Return the number of columns in a register: widths of column arrays are multiples of it."""
     return REGISTER // np.dtype(dtype).itemsize
 
 
 @intrinsic(prefer_literal=True)
-def tile(typing: Any, a: Any, a_at: Any, row: Any, deep: Any, b: Any, c: Any, c_at: Any, wide: Any, depth: Any,
-         rows: Any, vectors: Any) -> Any:  # fmt: skip
-    """Add Σ_p a[a_at + row r + deep p] b[p, j] to c[c_at + wide r + j] for r < rows, j < `vectors` registers of lanes.
+def tile(
+    typing: BaseContext,
+    a: types.Array,
+    a_steps: Type,
+    b: types.Array,
+    c: types.Array,
+    c_steps: Type,
+    depth: Type,
+    rows: types.IntegerLiteral,
+    vectors: types.IntegerLiteral,
+) -> Emitter:
+    """Add Σ_p a[at + row r + deep p] b[p, j] to c[start + wide r + j] for r < rows, j < `vectors` registers of lanes.
 
-    `rows` and `vectors` are constants of the code. Nothing is checked.
+    `a_steps` is (at, row, deep) and `c_steps` (start, wide); `rows` and `vectors` are constants of the code. Nothing is
+    checked.
     """
     shape = rows.literal_value, vectors.literal_value, lanes(str(b.dtype))
-    signature = types.void(a, *[types.intp] * 3, b, c, *[types.intp] * 3, rows, vectors)
+    signature = types.void(
+        a, types.UniTuple(types.intp, 3), b, c, types.UniTuple(types.intp, 2), types.intp, rows, vectors
+    )
 
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        def data(kind: Any, value: Any) -> Any:
+    def generate(context: Target, builder: IRBuilder, _: Signature, values: Sequence[Value]) -> Value:
+        def data(kind: types.Array, value: Value) -> Value:
             return context.make_array(kind)(context, builder, value).data
 
-        arguments = [data(a, values[0]), *values[1:4], data(b, values[4]), data(c, values[5]), *values[6:9], *shape]
-        _emit_tile(context, builder, b.dtype, *arguments)
+        inputs = data(a, values[0]), *cgutils.unpack_tuple(builder, values[1], 3)
+        outputs = data(c, values[3]), *cgutils.unpack_tuple(builder, values[4], 2)
+        scalar = context.get_value_type(b.dtype)
+        vector = ir.VectorType(scalar, shape[2]), context.get_abi_sizeof(scalar)
+        _emit_tile(builder, vector, shape, inputs, data(b, values[2]), outputs, values[5])
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: Any, deep: Any, b: Any, c: Any, c_at: Any,
-               wide: Any, depth: Any, rows: int, vectors: int, lanes: int) -> None:  # fmt: skip
-    scalar = context.get_value_type(kind)
-    size = context.get_abi_sizeof(scalar)
-    vector = ir.VectorType(scalar, lanes)
+def _emit_tile(builder: IRBuilder, kind: tuple[ir.Type, int], shape: tuple[int, int, int], inputs: Sequence[Value],
+               b: Value, outputs: Sequence[Value], depth: Value) -> None:  # fmt: skip
+    """Emit the loop over the depth; `kind` is a register's type and the bytes of a number in it."""
+    (vector, size), (rows, vectors, lanes) = kind, shape
+    (a, a_at, row, deep), (c, c_at, wide) = inputs, outputs
     fma = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * size}"
     )
 
-    def number(value: int) -> Any:
+    def number(value: int) -> Value:
         return ir.Constant(depth.type, value)
 
-    def at(pointer: Any, *offsets: Any) -> Any:
+    def at(pointer: Value, *offsets: Value) -> Value:
         for offset in offsets:
             pointer = builder.gep(pointer, [offset])
         return pointer
 
-    def splat(value: Any) -> Any:
+    def splat(value: Value) -> Value:
         empty = ir.Constant(vector, ir.Undefined)
         first = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
         return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    inputs = [at(a, a_at, builder.mul(row, number(r))) for r in range(rows)]
-    outputs = {
+    starts = [at(a, a_at, builder.mul(row, number(r))) for r in range(rows)]
+    ends = {
         (r, v): builder.bitcast(at(c, c_at, builder.mul(wide, number(r)), number(v * lanes)), vector.as_pointer())
         for r, v in grid
     }
-    start = {key: builder.load(outputs[key], align=size) for key in grid}
+    start = {key: builder.load(ends[key], align=size) for key in grid}
     before = builder.block
     loop, after = builder.append_basic_block("tile"), builder.append_basic_block("tile.done")
     builder.branch(loop)
@@ -105,7 +158,7 @@ def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: An
         for v in range(vectors)
     ]
     along = builder.mul(p, deep)
-    factors = [splat(builder.load(at(inputs[r], along))) for r in range(rows)]
+    factors = [splat(builder.load(at(starts[r], along))) for r in range(rows)]
     result = {(r, v): builder.call(fma, [factors[r], columns[v], sums[r, v]]) for r, v in grid}
     following = builder.add(p, number(1))
     p.add_incoming(following, loop)
@@ -115,15 +168,17 @@ def _emit_tile(context: Any, builder: Any, kind: Any, a: Any, a_at: Any, row: An
     builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
     builder.position_at_end(after)
     for key in grid:
-        builder.store(result[key], outputs[key], align=size)
+        builder.store(result[key], ends[key], align=size)
 
 
 @intrinsic
-def _convert_lanes(typing: Any, source: Any, source_at: Any, target: Any, target_at: Any) -> Any:
+def _convert_lanes(
+    typing: BaseContext, source: types.Array, source_at: Type, target: types.Array, target_at: Type
+) -> Emitter:
     """Write a register's worth of `source`, in the type of `target`; nothing is checked."""
     signature = types.void(source, types.intp, target, types.intp)
 
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+    def generate(context: Target, builder: IRBuilder, _: Signature, values: Sequence[Value]) -> Value:
         given, wanted = (context.get_value_type(kind.dtype) for kind in (source, target))
         count, size = lanes(str(target.dtype)), context.get_abi_sizeof(wanted)
         before, after = ir.VectorType(given, count), ir.VectorType(wanted, count)
@@ -166,47 +221,119 @@ def _pack(columns, start, depth, column, width, scale, packed):
 
 
 @njit(inline="always", **FAST)
-def _rows(a, row, deep, b, out, first, last, column, depth, vectors):
-    """Add the products of rows first <= r < last of `a` with the packed `b` to `out`, tile by tile; return nothing."""
+def _rows(block, columns, out, rows, column, depth, vectors):
+    """Add the products of `rows` = (first, last) with the packed `columns` to `out`, tile by tile; return nothing."""
+    first, last = rows
     wide = out.shape[1]
     r = 0
     count = last - first
     if vectors == 4:
         while r + ROWS_4 <= count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_4, 4)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                ROWS_4,
+                4,
+            )
             r += ROWS_4
         while r < count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 4)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                1,
+                4,
+            )
             r += 1
     elif vectors == 3:
         while r + ROWS_3 <= count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_3, 3)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                ROWS_3,
+                3,
+            )
             r += ROWS_3
         while r < count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 3)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                1,
+                3,
+            )
             r += 1
     elif vectors == 2:
         while r + ROWS_2 <= count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_2, 2)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                ROWS_2,
+                2,
+            )
             r += ROWS_2
         while r < count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 2)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                1,
+                2,
+            )
             r += 1
     else:
         while r + ROWS_1 <= count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, ROWS_1, 1)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                ROWS_1,
+                1,
+            )
             r += ROWS_1
         while r < count:
-            tile(a, r * row, row, deep, b, out, (first + r) * wide + column, wide, depth, 1, 1)
+            tile(
+                block.values,
+                (r * block.row, block.row, block.deep),
+                columns,
+                out,
+                ((first + r) * wide + column, wide),
+                depth,
+                1,
+                1,
+            )
             r += 1
 
 
 @njit(**FAST)
-def forward(patterns, columns, out, first, last, scale, square, lane, a, b):
-    """Fill rows first <= μ < last of `out` with scale Σ_i x_μi columns_i, or with x² in the place of x.
-
-    `a` (ACROSS, DEPTH) and `b` (DEPTH · VECTORS · lane,) are scratch.
-    """
+def forward(product, first, last, scratch):
+    """Fill rows first <= μ < last of the product's `out` with scale Σ_i x_μi columns_i, or with x² in the place of x."""
+    patterns, columns, out, scale, square, lane = product
+    a, b = scratch
     n = patterns.shape[1]
     out[first:last] = 0
     for column in range(0, columns.shape[1], VECTORS * lane):
@@ -217,14 +344,14 @@ def forward(patterns, columns, out, first, last, scale, square, lane, a, b):
             for r in range(first, last, ACROSS):
                 end = min(r + ACROSS, last)
                 _convert(patterns, r, end, start, start + depth, square, lane, a)
-                _rows(a, DEPTH, 1, b, out, r, end, column, depth, width // lane)
+                _rows(Block(a, DEPTH, 1), b, out, (r, end), column, depth, width // lane)
 
 
 @njit(**FAST)
-def backward(patterns, columns, out, first, last, scale, square, lane, a, b):
-    """Fill rows first <= i < last of `out` with scale Σ_μ x_μi columns_μ; `a` (DEPTH_BACK, ACROSS_BACK) and `b` are
-    scratch.
-    """
+def backward(product, first, last, scratch):
+    """Fill rows first <= i < last of the product's `out` with scale Σ_μ x_μi columns_μ, or with x²."""
+    patterns, columns, out, scale, square, lane = product
+    a, b = scratch
     m = patterns.shape[0]
     out[first:last] = 0
     for column in range(0, columns.shape[1], VECTORS * lane):
@@ -235,4 +362,4 @@ def backward(patterns, columns, out, first, last, scale, square, lane, a, b):
             for i in range(first, last, ACROSS_BACK):
                 end = min(i + ACROSS_BACK, last)
                 _convert(patterns, start, start + depth, i, end, square, lane, a)
-                _rows(a, 1, ACROSS_BACK, b, out, i, end, column, depth, width // lane)
+                _rows(Block(a, 1, ACROSS_BACK), b, out, (i, end), column, depth, width // lane)

@@ -8,14 +8,13 @@ of its transpose to share what they write; four columns share each converted ent
 
 from __future__ import annotations
 
-from typing import Any
-
+from llvmlite.ir import IRBuilder, Value
 from numba import types
-from numba.extending import intrinsic as _intrinsic
+from numba.core.base import BaseContext as Target
+from numba.core.typing import BaseContext
 
+from solspace.samplers.kernels.machine_vectors import Emitter, intrinsic
 from solspace.system.compiled import njit
-
-intrinsic: Any = _intrinsic
 
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": True}
 STRIP = 2048
@@ -23,10 +22,10 @@ STRIP = 2048
 
 
 @intrinsic
-def _wide(typing: Any) -> Any:
+def _wide(typing: BaseContext) -> Emitter:
     """Have the function that calls this compiled for registers of 64 bytes, where there are such."""
 
-    def generate(context: Any, builder: Any, *_: Any) -> Any:
+    def generate(context: Target, builder: IRBuilder, *_: Value) -> Value:
         # llvmlite knows no attributes but LLVM's own, by name
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()

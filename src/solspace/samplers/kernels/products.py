@@ -1,9 +1,9 @@
 """Products with the patterns: X m/√n and Xᵀ g/√n for many columns at once, and the same with squared entries.
 
 No second copy of the patterns is ever made. Where their type is the working one, BLAS does the work; where it is not (±1
-patterns are int8), compiled loops convert them in the caches as they go (`tiles`). At 64 columns on AVX-512 those loops
-run at the speed of a large square matrix product in BLAS. Few columns only wait for the patterns to be read: `vectors`
-takes them one or four at a time, at N = 5000 in a quarter of the time of tiles for four.
+patterns are int8), compiled loops convert them in the caches as they go (`product_tiles`). At 64 columns on AVX-512 those loops
+run at the speed of a large square matrix product in BLAS. Few columns only wait for the patterns to be read:
+`product_vectors` takes them one or four at a time, at N = 5000 in a quarter of the time of tiles for four.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.threads import split
 
-Array = NDArray[Any]
 FEW = 12
 """Up to so many columns are multiplied four at a time."""
 
 
-def width(k: int, dtype: Any) -> int:
+def width(k: int, dtype: DTypeLike) -> int:
     """Return the number of columns to allocate for `k` samples: one, fours up to FEW, whole registers beyond."""
     if k <= 1:
         return k
@@ -33,7 +33,7 @@ def width(k: int, dtype: Any) -> int:
     return lane * -(-k // lane)
 
 
-def narrower(wide: int, dtype: Any) -> int:
+def narrower(wide: int, dtype: DTypeLike) -> int:
     """Return the largest number of columns for which fewer than `wide` are allocated.
 
     >>> narrower(1, np.float32), narrower(8, np.float32)
@@ -42,7 +42,7 @@ def narrower(wide: int, dtype: Any) -> int:
     return next(k for k in range(wide - 1, -1, -1) if width(k, dtype) < wide)
 
 
-def columns(rows: int, k: int, dtype: Any) -> Array:
+def columns(rows: int, k: int, dtype: DTypeLike) -> Array:
     """Return zeros (rows, width(k)) that begin on a cache line."""
     shape = (rows, width(k, dtype))
     size = rows * shape[1] * np.dtype(dtype).itemsize
@@ -55,7 +55,8 @@ class Products:
     """The four products of AMP for columns (n, k) or (m, k) of type `dtype`, as `columns` makes them."""
 
     def __init__(self, problem: Perceptron, dtype: Any) -> None:
-        self.patterns, self.dtype = problem.patterns, np.dtype(dtype)
+        self.patterns = problem.patterns
+        self.dtype = np.dtype(dtype)
         self.scale = self.dtype.type(1 / np.sqrt(problem.n))
         self.binary = problem.has_binary_patterns
 
@@ -92,19 +93,19 @@ class Products:
             return self._fours(way, given, out, square, scale)
         return self._tiles(way, given, out, square, scale)
 
-    def _blas(self, way: str, given: Array, out: Array, scale: Any) -> Array:
+    def _blas(self, way: str, given: Array, out: Array, scale: np.floating) -> Array:
         np.matmul(self.patterns if way == "forward" else self.patterns.T, given, out=out)
         out *= scale
         return out
 
-    def _one(self, way: str, given: Array, out: Array, scale: Any) -> Array:
+    def _one(self, way: str, given: Array, out: Array, scale: np.floating) -> Array:
         from solspace.samplers.kernels import product_vectors as vectors
 
         kernel, column, result = getattr(vectors, way), given.reshape(-1), out.reshape(-1)
         split(lambda first, last: kernel(self.patterns, column, result, first, last, scale), len(out), 256)
         return out
 
-    def _fours(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
+    def _fours(self, way: str, given: Array, out: Array, square: bool, scale: np.floating) -> Array:
         from solspace.samplers.kernels import product_vectors as vectors
 
         if given.shape[1] == 1:
@@ -129,17 +130,17 @@ class Products:
                 out[:, at : at + 4] = four.T
         return out
 
-    def _tiles(self, way: str, given: Array, out: Array, square: bool, scale: Any) -> Array:
+    def _tiles(self, way: str, given: Array, out: Array, square: bool, scale: np.floating) -> Array:
         from solspace.samplers.kernels import product_tiles as tiles
 
-        lane = tiles.lanes(self.dtype)
-        kernel = getattr(tiles, way)
-        ahead = way == "forward"
+        lane, ahead = tiles.lanes(self.dtype), way == "forward"
+        kernel = tiles.forward if ahead else tiles.backward
         shape = (tiles.ACROSS, tiles.DEPTH) if ahead else (tiles.DEPTH_BACK, tiles.ACROSS_BACK)
+        product = tiles.Product(self.patterns, given, out, scale, square, lane)
 
         def part(first: int, last: int) -> None:
-            a, b = np.empty(shape, self.dtype), columns(tiles.DEPTH, tiles.VECTORS * lane, self.dtype).reshape(-1)
-            kernel(self.patterns, given, out, first, last, scale, square, lane, a, b)
+            packed = columns(tiles.DEPTH, tiles.VECTORS * lane, self.dtype).reshape(-1)
+            kernel(product, first, last, tiles.Scratch(np.empty(shape, self.dtype), packed))
 
         split(part, len(out), tiles.ACROSS if ahead else tiles.ACROSS_BACK)
         return out

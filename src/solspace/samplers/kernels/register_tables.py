@@ -7,10 +7,11 @@ permutations (VBMI) low and high bytes of the entries are looked up apart, 64 in
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
+from llvmlite.ir import IRBuilder, Value
 from numba import types
+from numba.core.types import Type
+from numba.core.typing import BaseContext
 
 from solspace.samplers.kernels.machine_vectors import (
     FEATURES,
@@ -20,6 +21,7 @@ from solspace.samplers.kernels.machine_vectors import (
     I64,
     WIDE,
     WORDS,
+    Emitter,
     _at,
     _call,
     _function,
@@ -37,10 +39,10 @@ PAGES = 4
 
 
 @intrinsic
-def either_beyond(typing: Any, left: Any, right: Any, first: Any, width: Any) -> Any:
+def either_beyond(typing: BaseContext, left: Type, right: Type, first: Type, width: Type) -> Emitter:
     """Return whether any word of two vectors lies outside first .. first + width - 1, all counted modulo 2^16."""
 
-    def emit(b: Any, v: Any, w: Any, start: Any, size: Any) -> Any:
+    def emit(b: IRBuilder, v: Value, w: Value, start: Value, size: Value) -> Value:
         origin = _splat(b, b.trunc(start, I16), WORDS)
         x, y = b.sub(v, origin), b.sub(w, origin)
         larger = b.select(b.icmp_unsigned(">", x, y), x, y)
@@ -51,7 +53,16 @@ def either_beyond(typing: Any, left: Any, right: Any, first: Any, width: Any) ->
 
 
 @intrinsic(prefer_literal=True)
-def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: Any, right: Any, side: Any) -> Any:
+def look_up(
+    typing: BaseContext,
+    table: types.Array,
+    halves: types.Array,
+    first: Type,
+    pages: types.IntegerLiteral,
+    left: Type,
+    right: Type,
+    side: types.IntegerLiteral,
+) -> Emitter:
     """Return table[left] (side 0) or table[right] (side 1), by permuting registers; only where `WIDE`.
 
     Words lie in first .. first + 128 `pages` - 1 with `first` a multiple of 32; others come back undefined. `halves`
@@ -59,7 +70,9 @@ def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: 
     """
     count = pages.literal_value
 
-    def from_words(b: Any, data: Any, _: Any, start: Any, __: Any, v: Any, w: Any, ___: Any) -> Any:
+    def from_words(
+        b: IRBuilder, data: Value, _: Value, start: Value, __: Value, v: Value, w: Value, ___: Value
+    ) -> Value:
         place = b.sub(w if side.literal_value else v, _splat(b, b.trunc(start, I16), WORDS))
         pairs = [
             [_at(b, data, b.add(start, ir.Constant(I64, 64 * page + half)), WORDS) for half in (0, 32)]
@@ -67,14 +80,16 @@ def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: 
         ]
         return _permuted(b, "llvm.x86.avx512.vpermi2var.hi.512", pairs, place, b.lshr(place, _same(WORDS, 6)))
 
-    def from_bytes(b: Any, _: Any, data: Any, start: Any, __: Any, v: Any, w: Any, ___: Any) -> Any:
+    def from_bytes(
+        b: IRBuilder, _: Value, data: Value, start: Value, __: Value, v: Value, w: Value, ___: Value
+    ) -> Value:
         origin = _splat(b, b.trunc(start, I16), WORDS)
         places = [b.sub(v, origin), b.sub(w, origin)]
         pack = "llvm.x86.avx512.packuswb.512"
         index = _call(b, pack, OCTETS, *(b.and_(place, _same(WORDS, 0xFF)) for place in places))
         page = _call(b, pack, OCTETS, *(b.lshr(place, _same(WORDS, 7)) for place in places))
 
-        def permuted(part: int) -> Any:
+        def permuted(part: int) -> Value:
             starts = [part + 128 * number for number in range(count)]
             pairs = [[_at(b, data, ir.Constant(I64, at + half), OCTETS) for half in (0, 64)] for at in starts]
             return _permuted(b, "llvm.x86.avx512.vpermi2var.qi.512", pairs, index, page)
@@ -88,7 +103,7 @@ def look_up(typing: Any, table: Any, halves: Any, first: Any, pages: Any, left: 
     return _function(words, arguments, from_bytes if BYTES else from_words)
 
 
-def _permuted(b: Any, name: str, pairs: list[Any], index: Any, page: Any) -> Any:
+def _permuted(b: IRBuilder, name: str, pairs: list[list[Value]], index: Value, page: Value) -> Value:
     """Return what a table of several pages, each of two registers, holds at `index`, with `page` saying which."""
     answer = None
     for number, addresses in enumerate(pairs):

@@ -18,6 +18,7 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.localization.pace import Pace
 from solspace.samplers.marginals import cpu, gpu
+from solspace.samplers.marginals.propagation import Propagation
 from solspace.samplers.marginals.relaxation import Effort, Relaxation
 
 
@@ -31,6 +32,8 @@ class Denoiser:
     mean: Any
     """(n, width) mean of the weights at the field, as of the last call."""
     damping: Array
+    robust = False
+    """Whether a sample whose iteration diverged has means that can be drawn from all the same."""
 
     @property
     def instability(self) -> Array:
@@ -61,15 +64,23 @@ class Denoiser:
         """Return the means (k, n) in double precision."""
         return self.mean.T.astype(float)
 
-    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
-        """Return the weights (k, n) that the means stand for, and their stabilities (k, m) where they are at hand.
+    def fields(self) -> Array:
+        """Return the fields (k, n) in double precision."""
+        return self.field.T.astype(float)
+
+    def stabilities(self, weights: Array) -> Array | None:
+        """Return the stabilities (k, m) of `weights` (k, n), or None: ask the problem."""
+        return None
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
+        """Return the weights (k, n) that the means stand for.
 
         A sample without a direction (it diverged before its first step) is given the one that `random(j)` returns.
         """
         means = self.means()
         for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
             means[j] = random(int(j))
-        return prior.decode(means), None
+        return prior.decode(means)
 
     def adopt(self, pace: Pace, lanes: Array) -> None:
         """Go on at `pace` with the samples `lanes` (k,) of True."""
@@ -133,8 +144,16 @@ class MessagePassing(Denoiser):
         """Return the means (k, n)."""
         return self.messages.means()
 
-    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
-        """Return the weights and, where a device can tell, their stabilities."""
+    def fields(self) -> Array:
+        """Return the fields (k, n)."""
+        return self.messages.fields()
+
+    def stabilities(self, weights: Array) -> Array | None:
+        """Return the stabilities (k, m) of `weights` (k, n) of ±1 where a device can tell."""
+        return self.messages.stabilities(weights) if isinstance(self.messages, gpu.GpuMessages) else None
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
+        """Return the weights; for ±1 weights a device finds their signs."""
         if isinstance(self.messages, gpu.GpuMessages) and prior.name == "binary":
             return self.messages.signs(random)
         return super().decoded(prior, random)
@@ -153,6 +172,44 @@ class MessagePassing(Denoiser):
         self.messages.load(state)
         for name in self.STATE:
             getattr(self, name)[...] = state[name]
+
+
+class SitePropagation(Denoiser):
+    """Expectation propagation with warm starts, for patterns of any kind."""
+
+    robust = True
+
+    def __init__(self, made: Propagation, pace: Pace) -> None:
+        self.made, self.k, self.each = made, made.k, made.k
+        n = made.problem.n
+        self.field, self.mean, self.damping = np.zeros((n, self.k)), np.zeros((n, self.k)), np.zeros(self.k)
+        self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
+
+    def start(self) -> Effort:
+        """Propagate one sample at zero field, to a tighter tolerance, and give its sites to all others."""
+        first, everyone = np.array([0]), np.zeros(self.k, int)
+        effort = self.made.run(1e-3 * self.tolerance, 10 * self.limit, first)
+        self.made.share()
+        self.mean[...] = self.made.mean.T
+        return effort.of(everyone)
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Iterate to convergence."""
+        self.made.field[lanes] = self.field[:, lanes].T
+        effort = self.made.run(self.tolerance, self.limit, lanes)
+        self.mean[:, lanes] = self.made.mean[lanes].T
+        return effort
+
+    def state(self) -> dict[str, Array]:
+        """Return fields, means and sites."""
+        sites = {f"sites_{i}": part for i, part in enumerate(self.made.sites)}
+        return {**super().state(), **sites, "share": self.made.step}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Take up what `state` returned."""
+        for name, part in self.state().items():
+            part[...] = state[name]
+        self.made.mean[...] = self.mean.T
 
 
 class Function(Denoiser):

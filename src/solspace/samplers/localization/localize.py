@@ -11,31 +11,23 @@ one instance, each with its own random stream, its own times and its own damping
 from __future__ import annotations
 
 import os
-import time as clocks
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
-from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.device import resolve
-from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing
+from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop
-from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, METHODS, Clock, Pace, kind, paces
+from solspace.samplers.localization.pace import METHODS
 from solspace.samplers.localization.record import Record
-from solspace.samplers.marginals import cpu, gpu
+from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place
 from solspace.samplers.marginals.amp import TRY
-from solspace.samplers.marginals.gpu_channel import supported
 from solspace.samplers.options import (
     DAMPING,
     DEVICE,
@@ -43,14 +35,13 @@ from solspace.samplers.options import (
     VARIANCE,
     Option,
     checked,
-    choose_variances,
     count,
     named,
     positive_or_none,
     problems_in,
 )  # fmt: skip
 from solspace.samples import Samples
-from solspace.system.checks import number, reals
+from solspace.system.checks import number, one_of, reals, whole
 
 SHORTEST, LATEST = 1e-6, 1e6
 """Bounds of steps and of the final time, past which a run would not end."""
@@ -66,6 +57,21 @@ def _step(name: str, value: Any) -> Any:
     return times
 
 
+DENOISERS = ("auto", "amp", "ep")
+
+
+def _denoiser(name: str, value: Any) -> Any:
+    """Return a denoiser's name, or a function."""
+    return value if callable(value) else one_of(DENOISERS)(name, value)
+
+
+def _finish(name: str, value: Any) -> Any:
+    """Return a number of sweeps, or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return value
+    return whole(0)(name, value)
+
+
 OPTIONS = {
     "method": named("auto", METHODS, "fast, careful, or auto: careful where it gets hard"),
     "integrator": named("auto", ("auto", *INTEGRATORS), "how the field is moved"),
@@ -78,19 +84,9 @@ OPTIONS = {
     "variances": VARIANCE,
     "precision": named("float32", PRECISIONS, "float32 or float64"),
     "device": DEVICE,
+    "denoiser": Option("auto", _denoiser, "amp, ep, or auto: amp where the patterns look random", DENOISERS),
+    "finish": Option("auto", _finish, "sweeps in the field at the end, or auto"),
 }
-
-
-class Status(Enum):
-    """How a sample came about; the value says it in words."""
-
-    FAIR = "localized; message passing converged at every step"
-    DOUBTFUL = "localized, but message passing missed its tolerance at some steps: the sample may be biased"
-    MISSED = "localized, but constraints are missed"
-    DIVERGED = "message passing diverged and no damping helped: not a sample of the target"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @overload
@@ -115,7 +111,8 @@ def localize(  # type: ignore[misc]
     variances: str = "auto",
     precision: str = "float32",
     device: str = "cpu",
-    denoiser: Callable[[Array, Array], Array] | None = None,
+    denoiser: str | Callable[[Array, Array], Array] = "auto",
+    finish: int | str = "auto",
     callback: Callable[[Record], Any] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -139,14 +136,19 @@ def localize(  # type: ignore[misc]
     step, longest_step
         Steps dt = min(step (1 + t), longest_step), or `step` an increasing grid of times from 0 to the final one.
     final_time
-        Where to stop and decode: 20 for ±1 weights, where |m|²/n is 1 to 1e-5; 10⁴ on the sphere.
+        Where to stop at the latest: 20 for ±1 weights, where |m|²/n is 1 to 1e-5; 10⁴ on the sphere.
     tolerance, max_iterations, damping, variances, precision
         Of message passing, as in `amp`.
     device
         "cpu", "gpu" (a CUDA device with CuPy: scalar variances, float32, all potentials but band, tau and your own), or
         "auto". Noise is the same on either, so that samples agree to single precision.
     denoiser
-        Instead of AMP: a function (field (k, n), time (k,)) -> mean (k, n).
+        "amp", "ep" (expectation propagation: any patterns, ±1 weights), "auto": AMP for patterns that look random and EP for
+        all others, or a function (field (k, n), time (k,)) -> mean (k, n).
+    finish
+        How ±1 weights are drawn at the end. A number: so many sweeps of the heat bath in the field at `final_time` (3 unless
+        given). 0: the signs of the means at `final_time` (20 unless given). "auto": samples leave by 32 sweeps at t = 3 or 8
+        if flips in their field mix, else at the final time.
     callback
         Called after every step with the `Record` so far.
     progress
@@ -187,7 +189,7 @@ def localize(  # type: ignore[misc]
     if isinstance(problem, Perceptron):
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
-        run = _Run.of([problem], [seed_sequence(rng)], asked, denoiser)
+        run = Run.of([problem], [seed_sequence(rng)], asked)
         if resume and rng is None:
             raise ValueError("resume needs the seed of the run it goes on with: give rng.")
         store = Checkpoint(checkpoint, run.key() if checkpoint else {}, resume)
@@ -195,156 +197,25 @@ def localize(  # type: ignore[misc]
         _warn(samples, run.loop)
         store.finish(run.loop.state, keep_checkpoint)
         return samples
-    if checkpoint is not None or callback is not None or denoiser is not None:
-        raise ValueError("checkpoint, callback and denoiser go with one problem, not with a list of them.")
+    if checkpoint is not None or callback is not None:
+        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     problems = problems_in(problem)
     seeds = seeds_for(rng, len(problems))
     results: dict[int, Samples] = {}
     for rows in _together(problems, asked):
-        run = _Run.of([problems[i] for i in rows], [seeds[i] for i in rows], asked, None)
+        run = Run.of([problems[i] for i in rows], [seeds[i] for i in rows], asked)
         results |= zip(rows, run.go(Checkpoint(None, {}), None, progress))
     return [results[i] for i in range(len(problems))]
 
 
-def _together(problems: Sequence[Perceptron], asked: dict[str, Any]) -> list[list[int]]:
-    """Return which problems run together: on a device those of one shape, kind of patterns and target."""
+def _together(problems: Sequence[Perceptron], asked: Asked) -> list[list[int]]:
+    """Return which problems run together: on a device, by AMP, those of one shape, kind of patterns and target."""
     groups: dict[Any, list[int]] = {}
     for i, p in enumerate(problems):
-        alone = place(p, asked, own=False) == "cpu"
+        name, _ = choose_denoiser(p, asked)
+        alone = name != "amp" or place(p, asked, name) == "cpu"
         groups.setdefault(i if alone else (p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
     return list(groups.values())
-
-
-def place(problem: Perceptron, asked: dict[str, Any], own: bool) -> str:
-    """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
-    where = resolve(asked["device"])
-    if where == "gpu":
-        full = choose_variances(problem, asked["variances"]) == "full"
-        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, asked["precision"])
-        if lacking and asked["device"] == "gpu":
-            raise ValueError(lacking)
-        where = "cpu" if lacking else "gpu"
-    return where
-
-
-@dataclass
-class _Run:
-    """Problems of one shape and target on their way together, and all that was chosen for them."""
-
-    problems: list[Perceptron]
-    seeds: list[np.random.SeedSequence]
-    chosen: dict[str, Any]
-    paces: tuple[Pace, Pace | None]
-    automatic: bool
-    times: Array | None
-    loop: Loop
-
-    @classmethod
-    def of(
-        cls,
-        problems: list[Perceptron],
-        seeds: list[np.random.SeedSequence],
-        asked: dict[str, Any],
-        own: Callable[[Array, Array], Array] | None,
-    ) -> _Run:
-        """Turn what was `asked` into numbers and lay the run out."""
-        problem, k = problems[0], asked["n_samples"]
-        row, where = kind(problem.target.prior), place(problem, asked, own is not None)
-        final, times = _grid(FINAL_TIME[row], asked["step"], asked["final_time"])
-        automatic = asked["damping"] == "auto"
-        pace, slower = paces(
-            problem.target.prior,
-            asked["method"],
-            step=None if times is not None else asked["step"],
-            longest=asked["longest_step"],
-            tolerance=asked["tolerance"],
-            limit=asked["max_iterations"],
-            damping=None if automatic else asked["damping"],
-        )
-        chosen = {
-            "device": where,
-            "method": asked["method"],
-            "integrator": INTEGRATOR[row] if asked["integrator"] == "auto" else asked["integrator"],
-            "variances": choose_variances(problem, asked["variances"]),
-            "precision": asked["precision"],
-            "final_time": final,
-            "step": pace.step if times is None else "grid",
-        }
-        drift: Denoiser
-        if own is not None:
-            drift = Function(problem, k, asked["precision"], own)
-        elif where == "gpu":
-            drift = MessagePassing(gpu.GpuMessages(problems, k), automatic, pace)
-        else:
-            messages = cpu.Messages(problem, k, asked["precision"], full=chosen["variances"] == "full")
-            drift = MessagePassing(messages, automatic, pace)
-        noise = GpuNoise(seeds, problem.n, k) if where == "gpu" else Noise(seeds[0], np.zeros_like(drift.mean))
-        clock = Clock(drift.k, final, times, pace, slower)
-        loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds)
-        return cls(problems, seeds, chosen, (pace, slower), automatic, times, loop)
-
-    def key(self) -> dict[str, Any]:
-        """Return what a checkpoint must agree in."""
-        (problem,), (seeds,) = self.problems, self.seeds
-        return {
-            **{name: value for name, value in self.chosen.items() if name != "device"},
-            "paces": [*map(str, self.paces), self.automatic],
-            "times": None if self.times is None else self.times.tolist(),
-            "k": self.loop.denoiser.k,
-            "seed": [str(seeds.entropy), *seeds.spawn_key],
-            "problem": fingerprint(problem),
-        }
-
-    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, progress: bool | None) -> list[Samples]:
-        """Localize, and return the samples of each problem."""
-        began = clocks.perf_counter()
-        with np.errstate(all="ignore"):
-            self.loop.go(store, callback, progress)
-        each = self.loop.denoiser.each
-        weights, stabilities = self.loop.decoded(self.problems[0].target.prior)
-        results = []
-        for i, problem in enumerate(self.problems):
-            rows = slice(i * each, (i + 1) * each)
-            samples = Samples.of(problem, weights[rows], None, None if stabilities is None else stabilities[rows])
-            samples.info = self._info(samples, self.seeds[i], rows, clocks.perf_counter() - began)
-            results.append(samples)
-        return results
-
-    def _info(self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, seconds: float) -> LocalizationInfo:
-        record: dict[str, Any] = {name: values[:, rows] for name, values in self.loop.record.arrays().items()}
-        return LocalizationInfo(
-            sampler="asl",
-            seed=str(seeds.entropy),
-            wall_time=seconds,
-            **self.chosen,
-            **record,
-            damping=self.loop.denoiser.damping[rows].copy(),
-            careful=self.loop.clock.careful[rows].copy(),
-            status=[str(word) for word in _statuses(samples, record["converged"], self.loop.diverged[rows])],
-        )
-
-
-def _grid(default: float, step: Any, final_time: float | None) -> tuple[float, Array | None]:
-    """Return the final time, and the grid of times where one was given."""
-    if step is None or np.ndim(step) == 0:
-        return default if final_time is None else final_time, None
-    if final_time is not None and final_time != step[-1]:
-        raise ValueError(f"final_time is {final_time!r}, but the grid in step ends at {step[-1]:g}.")
-    return float(step[-1]), step
-
-
-def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
-    fair = np.asarray(converged.all(axis=0))
-    hard = samples.target.potential.hard
-    words = []
-    for j, solved in enumerate(samples.solved):
-        if diverged[j]:
-            words.append(Status.DIVERGED)
-        elif hard and not solved:
-            words.append(Status.MISSED)
-        else:
-            words.append(Status.FAIR if fair[j] else Status.DOUBTFUL)
-    return words
 
 
 def _warn(samples: Samples, loop: Loop) -> None:

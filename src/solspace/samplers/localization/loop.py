@@ -23,10 +23,17 @@ PACED = ("step", "longest", "tolerance", "limit")
 """What of a sample's state its pace says."""
 
 
+Leave = Callable[[int, Array, Array], tuple[Array, Array]]
+"""(turn, lanes, diverged) -> weights (len(lanes), n), and which of the samples (len(lanes),) may leave with them."""
+
+
 class Loop:
     """All samples on their way from t = 0 to the final time, and the record of it.
 
-    `seeds` holds one seed for each problem, `noise` the streams of all samples.
+    `seeds` holds one seed for each problem, `noise` the streams of all samples. At each of the times `ends` samples are
+    asked whether they can `leave`, with weights drawn in their field; those that cannot go on to the next. Where message
+    passing diverged a sample stays where it is, and may leave all the same if the denoiser is `robust`: its field was sound
+    up to there.
     """
 
     def __init__(
@@ -36,15 +43,20 @@ class Loop:
         advance: Integrator,
         noise: Noise | GpuNoise,
         seeds: Sequence[np.random.SeedSequence],
+        ends: Sequence[float],
+        leave: Leave | None = None,
     ) -> None:
         self.denoiser, self.clock, self.advance, self.noise, self.seeds = denoiser, clock, advance, noise, seeds
-        self.diverged = np.zeros(denoiser.k, bool)
+        self.ends, self.leave, self.turn = ends, leave, np.array(0)
+        self.diverged, self.left = np.zeros(denoiser.k, bool), np.zeros(denoiser.k, bool)
+        self.weights = np.zeros((denoiser.k, noise.n), np.int8)
+        """Of the samples that have left."""
         self.record = Record(means=denoiser.means)
 
     @property
     def alive(self) -> Array:
         """(k,) True for samples that are still on their way."""
-        return self.clock.running & ~self.diverged
+        return self.clock.running & ~self.diverged & ~self.left
 
     def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, show: bool | None) -> None:
         """Go to the end, from the checkpoint where there is one."""
@@ -52,15 +64,27 @@ class Loop:
         if state is not None:
             self._load(state)
         with progress_bar(1.0, "localizing", show) as bar:
-            while self.alive.any() or not len(self.record):
-                if len(self.record):
-                    self._step()
-                else:
-                    self._note(self.denoiser.start(), np.ones(self.denoiser.k, bool))
-                bar.advance(self._progress() - bar.done, f"|m|²/n = {np.nanmean(self.record.overlap[-1]):.4f}")
-                store.maybe_save(self.state)
-                if callback is not None:
-                    callback(self.record)
+            while int(self.turn) < len(self.ends):
+                self.clock.final = self.ends[int(self.turn)]
+                while self.alive.any() or not len(self.record):
+                    if len(self.record):
+                        self._step()
+                    else:
+                        self._note(self.denoiser.start(), np.ones(self.denoiser.k, bool))
+                    bar.advance(self._progress() - bar.done, f"|m|²/n = {np.nanmean(self.record.overlap[-1]):.4f}")
+                    store.maybe_save(self.state)
+                    if callback is not None:
+                        callback(self.record)
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Let samples leave that can."""
+        lanes = np.flatnonzero(~self.left & (~self.diverged | self.denoiser.robust))
+        if self.leave is not None and len(lanes):
+            weights, gone = self.leave(int(self.turn), lanes, self.diverged[lanes])
+            out = lanes[gone]
+            self.weights[out], self.left[out], self.diverged[out] = weights[gone], True, False
+        self.turn += 1
 
     def _step(self) -> None:
         alive = self.alive
@@ -85,28 +109,39 @@ class Loop:
         for pace, lanes in self.clock.change_pace(instability):
             self.denoiser.adopt(pace, lanes)
 
-    def decoded(self, prior: Prior) -> tuple[Array, Array | None]:
-        """Return the weights (k, n) that the means stand for, and their stabilities where they are known already."""
-        return self.denoiser.decoded(prior, self._direction)
+    def decoded(self, prior: Prior) -> Array:
+        """Return the weights (k, n) with which samples left, or that their means stand for."""
+        if self.left.all():
+            return self.weights
+        decoded = self.denoiser.decoded(prior, self._direction)
+        decoded[self.left] = self.weights[self.left]
+        return decoded
 
     def _direction(self, lane: int) -> Array:
         problem, j = divmod(lane, self.denoiser.each)
         return generator(self.seeds[problem], j, 1).standard_normal(self.noise.n)
 
     def _progress(self) -> float:
-        gone = np.log1p(self.clock.time) / np.log1p(self.clock.final)
-        return float(np.mean(np.where(self.diverged, 1.0, gone)))
+        gone = np.log1p(self.clock.time) / np.log1p(self.ends[-1])
+        return float(np.mean(np.where(self.diverged | self.left, 1.0, gone)))
 
     def state(self) -> dict[str, Array]:
         """Return the arrays that the run's future depends on, on the host."""
         record = {f"path_{name}": values for name, values in self.record.arrays().items()}
-        return {"diverged": self.diverged, **self.clock.state(), **self.denoiser.state(), **record}
+        own = {"diverged": self.diverged, "left": self.left, "weights": self.weights, "turn": self.turn}
+        return {**own, **self.clock.state(), **self.denoiser.state(), **record}
 
     def _entries(self) -> dict[str, Entry]:
         """Return what the arrays of `state` may be."""
         paces = [pace for pace in (self.clock.pace, self.clock.slower) if pace is not None]
         allowed = {name: among([getattr(pace, name) for pace in paces]) for name in PACED}
-        allowed |= {"time": within(0, self.clock.final), "taken": within(0, np.inf), "patience": within(0, 1)}
+        allowed |= {
+            "time": within(0, self.ends[-1]),
+            "weights": within(-1, 1),
+            "turn": within(0, len(self.ends)),
+            "taken": within(0, np.inf),
+            "patience": within(0, 1),
+        }
         allowed["damping"] = within(0, max(LADDER[-1], *(pace.damping for pace in paces)))
         own = {name: array for name, array in self.state().items() if not name.startswith("path_")}
         entries = {name: Entry.like(array, allowed.get(name, anything)) for name, array in own.items()}
@@ -119,7 +154,8 @@ class Loop:
         return len(rows) == 1 and bool((state["taken"] < rows.pop()).all())
 
     def _load(self, state: dict[str, Array]) -> None:
-        self.diverged[...] = state["diverged"]
+        for name in ("diverged", "left", "weights", "turn"):
+            getattr(self, name)[...] = state[name]
         self.clock.load(state)
         self.denoiser.load(state)
         self.record.load({name[5:]: value for name, value in state.items() if name.startswith("path_")})

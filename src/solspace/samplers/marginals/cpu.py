@@ -206,6 +206,10 @@ class Messages:
         """Return the means (k, n) in double precision."""
         return self.mean[:, : self.k].T.astype(float)
 
+    def fields(self) -> Array:
+        """Return the fields (k, n) in double precision."""
+        return self.field[:, : self.k].T.astype(float)
+
     def state(self) -> dict[str, Array]:
         """Return fields and messages by name, for a checkpoint."""
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self._state())}}

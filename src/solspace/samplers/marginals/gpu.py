@@ -118,18 +118,24 @@ class GpuMessages:
         """Return the means (k, n) in double precision."""
         return self._rows(self.mean).astype(float)
 
-    def signs(self, random: Callable[[int], Array]) -> tuple[Array, Array | None]:
-        """Return the signs (k, n) of the means and their stabilities (k, m), None where the host must compute them.
+    def fields(self) -> Array:
+        """Return the fields (k, n) in double precision."""
+        return self._rows(self.field).astype(float)
 
-        A column without a direction is given that of `random(column)`.
-        """
+    def signs(self, random: Callable[[int], Array]) -> Array:
+        """Return the signs (k, n) of the means; a column without a direction is given that of `random(column)`."""
         signs = (2 * (self.mean >= 0) - 1).astype(np.int8)
         there = (self.mean - self.mean == 0).all(axis=1) & (self.mean != 0).any(axis=1)
         for lane in np.flatnonzero(~there.get().ravel()):
             problem, column = divmod(int(lane), self.each)
             signs[problem, :, column] = self.cupy.asarray(np.where(random(int(lane)) >= 0, 1, -1).astype(np.int8))
-        stabilities = self.whole.patterns.stabilities(signs)
-        return self._rows(signs), None if stabilities is None else stabilities.reshape(self.k, -1)
+        return self._rows(signs)
+
+    def stabilities(self, weights: Array) -> Array | None:
+        """Return the stabilities (k, m) of `weights` (k, n) of ±1, None where the host must compute them."""
+        columns = self.cupy.asarray(weights.reshape(-1, self.each, self.whole.n)).transpose(0, 2, 1)
+        found = self.whole.patterns.stabilities(self.cupy.ascontiguousarray(columns))
+        return None if found is None else found.reshape(self.k, -1)
 
     def _rows(self, columns: Any) -> Array:
         """Return columns (problems, n, each) as rows (k, n) on the host."""

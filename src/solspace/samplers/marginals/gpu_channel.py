@@ -1,7 +1,7 @@
 """The constraints' response on a CUDA device: which targets it knows, and the table that it is read from.
 
 Every power law, tilted or not, and every step of the weight at the margin comes down to a function of one variable,
-tabulated once (`response_table`); `kernels/cuda/messages.cu` has the formulas that lead to it.
+tabulated once (`kernels.channel_table`); `kernels/cuda/messages.cu` has the formulas that lead to it.
 """
 
 from __future__ import annotations

@@ -34,6 +34,10 @@ SMALLEST = 1e-12
 """Least variance of a weight, and least 1 + V dg, the share of a constraint's variance that its weight leaves."""
 
 
+NARROWEST = 1e-12
+"""Least precision and least variance that a cavity may have; a site without a proper one waits."""
+
+
 class Law(Protocol):
     """What gives moments for sites, on any device."""
 
@@ -43,12 +47,17 @@ class Law(Protocol):
 
 
 class Update(NamedTuple):
-    """What one sweep of updates finds, for each sample: new sites, means and variances of the weights, log Z."""
+    """What one sweep of updates finds, for each sample: new sites, means and variances of the weights, log Z.
+
+    `residual` (k,) is the mean squared difference between the means of sites and Gaussian, of weights and of stabilities,
+    over the mean variance of the weights.
+    """
 
     sites: Sites
     mean: Array
     spread: Array
     log_partition: Array
+    residual: Array
 
 
 class Propagation:
@@ -70,7 +79,7 @@ class Propagation:
         self.step = np.full(k, 0.5)
 
     def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
-        """Iterate the samples `lanes` until mean (m - μ)² < `tolerance` (k,) · mean s², `limit` (k,) sweeps at most."""
+        """Iterate the samples `lanes` until their residual is below `tolerance` (k,), `limit` (k,) sweeps at most."""
         effort = Effort.none(self.k)
         effort.converged[lanes] = False
         todo, kept = np.asarray(lanes), self.sites.of(np.arange(self.k))
@@ -83,19 +92,24 @@ class Propagation:
         effort.blown[todo] = ~np.isfinite(effort.residual[todo]) | (effort.residual[todo] > 1)
         return effort
 
+    def share(self) -> None:
+        """Give the sites and marginals of the first sample to all others."""
+        for part in (*self.sites, self.mean, self.spread, self.log_partition, self.step):
+            part[...] = part[:1]
+
     def _attempt(self, lanes: Array, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
         step = np.minimum(self.step[lanes], cap)
         sites = self.sites.of(lanes)
         moments = self.law.moments(sites)
         update = self._update(lanes, sites, moments)
-        residual = _residual(update, moments)
+        residual = update.residual
         moving = np.ones(len(lanes), bool)
         count = np.zeros(len(lanes), int)
         while moving.any():
             here = np.flatnonzero(moving)
             new, after = self._stepped(sites.of(here), update.sites.of(here), step, here)
             found = self._update(lanes[here], new, after)
-            now = np.where(after.proper, _residual(found, after), np.inf)
+            now = np.where(after.proper, found.residual, np.inf)
             better = now <= residual[here]
             step[here] = np.where(better, np.minimum(1.1 * step[here], cap), np.maximum(0.5 * step[here], 0.02))
             sites.put(here, new)
@@ -132,7 +146,7 @@ class Propagation:
         gamma, c, lam, b = sites
         d, mu, v, z = moments.variance, moments.mean, moments.stability_variance, moments.stability_mean
         cavity = 1 / v - lam
-        proper = cavity > 0
+        proper = (cavity > NARROWEST) & (cavity < 1 / NARROWEST)
         width = 1 / np.where(proper, cavity, 1.0)
         omega = np.clip(width * (z / v - b), -1e8, 1e8)
         log_z, g, dg = target.channel(omega, width)
@@ -151,7 +165,11 @@ class Propagation:
         constraints = (np.log(width / v) + omega**2 / width - z**2 / v) / 2 + log_z
         n = gamma.shape[1]
         total = n * np.log(2 * np.pi) / 2 - moments.log_determinant / 2 + linear
-        return Update(fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1))
+        unseen = np.where(proper, omega + width * g - z, 0.0)
+        apart = ((mean - mu) ** 2).mean(axis=1) + (unseen**2).mean(axis=1)
+        return Update(
+            fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), apart / spread.mean(axis=1)
+        )
 
     def _take(self, lanes: Array, update: Update) -> None:
         fine = np.isfinite(update.mean).all(axis=1)
@@ -186,8 +204,3 @@ class ScalarGaussian:
             mean, np.broadcast_to(variance, c.shape).copy(), mean @ self.matrix.T,
             np.broadcast_to(seen, b.shape).copy(), determinant, proper,
         )  # fmt: skip
-
-
-def _residual(update: Update, moments: Moments) -> Array:
-    """Return mean (m - μ)² / mean s², (k,)."""
-    return ((update.mean - moments.mean) ** 2).mean(axis=1) / update.spread.mean(axis=1)

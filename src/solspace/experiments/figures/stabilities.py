@@ -1,0 +1,113 @@
+"""Stabilities of ASL samples against P(s), their overlaps beside r: Fig. 2 right, ±1 weights under the log potential with
+N = 5000, α = 0.3, T = 0.5; and in the appendix the sphere under the uniform measure, κ = -2.1, N = 1001, α = 5, 20, 80.
+
+α = 80 is close to the dAT line at 82.85, where overlaps need finer steps to come out right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
+from solspace.experiments.predictions import stabilities_of
+from solspace.experiments.results import Results
+from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import Task
+from solspace.measure import Target
+from solspace.store import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Sizes = Mapping[str, Mapping[float, tuple[int, int, int]]]
+
+
+def stabilities(
+    name: str, place: str, words: str, target: Target, sizes: Sizes, reach: tuple[float, float], heading: str
+) -> Figure:
+    """Return the figure of one target; `sizes` maps a size to loads: (N, instances, samples of each)."""
+
+    def specs(size: str) -> Sequence[Spec]:
+        return [
+            Spec(name=name, n=n, alpha=alpha, target=target, sampler=LOCALIZE, n_samples=samples, instances=instances,
+                 keep=["stabilities", "violations"])
+            for alpha, (n, instances, samples) in sizes[size].items()
+        ]  # fmt: skip
+
+    def theory(size: str) -> Sequence[Task]:
+        return [stabilities_of(target, alpha, *reach) for alpha in sizes[size]]
+
+    def draw(results: Results, size: str) -> Picture:
+        from solspace.plots import style, sweeps
+
+        predictions = list(results.rows(arrays=True, kind="stabilities"))
+        table = []
+        with style.style():
+            figure, axes = style.panels(len(predictions), width=4.4 if len(predictions) > 1 else 5.2, squeeze=False)
+            for ax, prediction in zip(axes.flat, predictions):
+                table += panel(results, prediction, ax)
+            figure.suptitle(heading, fontsize=11)
+            sweeps.note(figure, "overlap: of pairs of samples of one instance, its error over instances; ±1 patterns")
+        return Picture(figure, table)
+
+    return Figure(name, f"stabilities of ASL samples against P(s), {words}", place, draw, specs, theory)
+
+
+def panel(results: Results, theory: Result, ax: Axes) -> list[dict[str, Any]]:
+    """Draw all samples at one load under their prediction; return the table of the histogram's numbers."""
+    from solspace.plots import sweeps
+
+    alpha, target = theory.task["alpha"], theory.task["target"]
+    rows = [
+        row for row in results.rows(arrays=True, kind="sample")
+        if row.task["alpha"] == alpha and row.task["target"] == target
+    ]  # fmt: skip
+    s, density = theory.arrays["s"], theory.arrays["density"]
+    lattice = 2 / np.sqrt(rows[0].task["n"]) if _on_lattice(rows[0].task) else None
+    count = sum(len(row.arrays["stabilities"]) for row in rows)
+    values = np.concatenate([row.arrays["stabilities"].ravel() for row in rows]).astype(float)
+    sweeps.stabilities(values, ax, s, density, target["margin"], f"ASL, {count} samples", lattice)
+    overlaps = np.array([row.values["overlap"] for row in rows])
+    error = overlaps.std(ddof=1) / np.sqrt(len(overlaps)) if len(overlaps) > 1 else np.nan
+    solved, missed = sum(row.values["solved"] for row in rows), int(sum(row.arrays["violations"].sum() for row in rows))
+    words = [
+        f"overlap {overlaps.mean():.4f} ± {error:.4f}",
+        f"theory r = {theory.values['overlap']:.4f}",
+        f"solved {solved}/{count}" + (f", {missed} constraints missed" if missed else ""),
+    ]
+    ax.text(0.97, 0.62, "\n".join(words), transform=ax.transAxes, ha="right", va="top", fontsize=8)
+    ax.set_title(f"N = {rows[0].task['n']}, α = {alpha:g}, {len(rows)} instances")
+    return _table(values, s, density, sweeps.bins(values, target["margin"], lattice), alpha)
+
+
+def _on_lattice(task: dict[str, Any]) -> bool:
+    return task["patterns"] == "binary" and task["target"]["prior"] == "binary"
+
+
+def _table(values: Any, s: Any, density: Any, edges: Any, alpha: float) -> list[dict[str, Any]]:
+    counts, _ = np.histogram(values, edges)
+    width = edges[1] - edges[0]
+    centres = (edges[1:] + edges[:-1]) / 2
+    theory = np.interp(centres, s, density)
+    return [
+        {"alpha": alpha, "s": float(x), "count": int(c), "density": float(c / len(values) / width), "theory": float(p)}
+        for x, c, p in zip(centres, counts, theory)
+    ]
+
+
+FIGURES = (
+    stabilities(
+        "binary-stabilities", "Fig. 2 right", "N = 5000", Target("binary", "log", temperature=0.5),
+        {"quick": {0.3: (5000, 4, 4)}, "paper": {0.3: (5000, 16, 16)}}, (-0.2, 4.5),
+        r"binary, $U = -\log s$, T = 0.5, κ = 0",
+    ),
+    stabilities(
+        "spherical-stabilities", "appendix", "κ = −2.1", Target("spherical", "uniform", margin=-2.1),
+        {"quick": {5.0: (1001, 4, 4), 20.0: (1001, 4, 4), 80.0: (501, 2, 4)},
+         "paper": dict.fromkeys((5.0, 20.0, 80.0), (1001, 10, 16))}, (-2.4, 3.6),
+        "spherical, $U = 0$, κ = −2.1",
+    ),
+)  # fmt: skip

@@ -1,0 +1,253 @@
+"""A localization from what a call asks for to its samples: which denoiser, at which pace, where, and when samples leave."""
+
+from __future__ import annotations
+
+import time as clocks
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from solspace.info import LocalizationInfo
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.device import resolve
+from solspace.samplers.localization import finish
+from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
+from solspace.samplers.localization.integrators import INTEGRATORS
+from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.noise import GpuNoise, Noise
+from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, PROPAGATED, Clock, Pace, kind, paces
+from solspace.samplers.localization.record import Record
+from solspace.samplers.marginals import cpu, gpu
+from solspace.samplers.marginals.ep import propagation
+from solspace.samplers.marginals.gpu_channel import supported
+from solspace.samplers.options import choose_variances
+from solspace.samples import Samples
+
+Asked = dict[str, Any]
+"""Checked options of `localize`, and its `n_samples`."""
+
+
+class Status(Enum):
+    """How a sample came about; the value says it in words."""
+
+    FAIR = "localized; message passing converged at every step"
+    DOUBTFUL = "localized, but message passing missed its tolerance at some steps: the sample may be biased"
+    MISSED = "localized, but constraints are missed"
+    DIVERGED = "message passing diverged and no damping helped: not a sample of the target"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def choose_denoiser(problem: Perceptron, asked: Asked) -> tuple[str, str]:
+    """Return "amp", "ep" or "function", and why, in words."""
+    given = asked["denoiser"]
+    if callable(given):
+        return "function", "a function was given"
+    if given != "auto":
+        return given, "it was asked for"
+    if asked["damping"] != "auto":
+        return "amp", "damping was given, which is AMP's"
+    if problem.target.prior.name != "binary":
+        return "amp", "it is the one for spherical weights"
+    found = problem.structure()
+    return ("ep", f"the patterns do not look random: {found}") if found else ("amp", "the patterns look random")
+
+
+def place(problem: Perceptron, asked: Asked, denoiser: str) -> str:
+    """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
+    where = resolve(asked["device"])
+    if where == "gpu" and denoiser != "ep":
+        full = choose_variances(problem, asked["variances"]) == "full"
+        own = denoiser == "function"
+        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, asked["precision"])
+        if lacking and asked["device"] == "gpu":
+            raise ValueError(lacking)
+        where = "cpu" if lacking else "gpu"
+    return where
+
+
+@dataclass
+class Run:
+    """Problems of one shape and target on their way together, and all that was chosen for them."""
+
+    problems: list[Perceptron]
+    seeds: list[np.random.SeedSequence]
+    chosen: dict[str, Any]
+    """What was chosen, as `LocalizationInfo` tells it."""
+    paces: tuple[Pace, Pace | None]
+    times: Array | None
+    loop: Loop
+
+    @classmethod
+    def of(cls, problems: list[Perceptron], seeds: list[np.random.SeedSequence], asked: Asked) -> Run:
+        """Turn what was `asked` into numbers and lay the run out."""
+        problem, k = problems[0], asked["n_samples"]
+        name, reason = choose_denoiser(problem, asked)
+        if name == "ep" and asked["damping"] != "auto":
+            raise ValueError("damping belongs to AMP; expectation propagation finds its own steps. Leave damping out.")
+        row, where = kind(problem.target.prior), place(problem, asked, name)
+        sweeps, ends, times = _ends(row, asked)
+        usual = PROPAGATED if name == "ep" and asked["method"] != "careful" else None
+        pace, slower = paces(
+            problem.target.prior,
+            asked["method"],
+            step=usual if asked["step"] is None or times is not None else asked["step"],
+            longest=asked["longest_step"],
+            tolerance=asked["tolerance"],
+            limit=asked["max_iterations"],
+            damping=None if asked["damping"] == "auto" else asked["damping"],
+        )
+        drift = _denoiser(problems, asked, name, where, pace)
+        chosen = {
+            "device": where,
+            "denoiser": name,
+            "reason": reason,
+            "method": asked["method"],
+            "integrator": INTEGRATOR[row] if asked["integrator"] == "auto" else asked["integrator"],
+            "variances": _variances(problem, asked, drift),
+            "precision": "float64" if name == "ep" else asked["precision"],
+            "final_time": ends[-1],
+            "step": pace.step if times is None else "grid",
+            "finish": sweeps,
+        }
+        on_device = where == "gpu" and name == "amp"
+        noise = GpuNoise(seeds, problem.n, k) if on_device else Noise(seeds[0], np.zeros_like(drift.mean))
+        clock = Clock(drift.k, ends[-1], times, pace, slower)
+        leave = partial(_leave, problems, drift, clock, seeds, sweeps, len(ends), where) if sweeps else None
+        loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds, ends, leave)
+        return cls(problems, seeds, chosen, (pace, slower), times, loop)
+
+    def key(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree in."""
+        (problem,), (seeds,) = self.problems, self.seeds
+        automatic = isinstance(self.loop.denoiser, MessagePassing) and self.loop.denoiser.relaxation.automatic
+        return {
+            **{name: value for name, value in self.chosen.items() if name not in ("device", "reason")},
+            "paces": [*map(str, self.paces), automatic],
+            "times": None if self.times is None else self.times.tolist(),
+            "ends": list(self.loop.ends),
+            "k": self.loop.denoiser.k,
+            "seed": [str(seeds.entropy), *seeds.spawn_key],
+            "problem": fingerprint(problem),
+        }
+
+    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, progress: bool | None) -> list[Samples]:
+        """Localize, and return the samples of each problem."""
+        began = clocks.perf_counter()
+        with np.errstate(all="ignore"):
+            self.loop.go(store, callback, progress)
+        each = self.loop.denoiser.each
+        weights = self.loop.decoded(self.problems[0].target.prior)
+        stabilities = self.loop.denoiser.stabilities(weights) if weights.dtype == np.int8 else None
+        results = []
+        for i, problem in enumerate(self.problems):
+            rows = slice(i * each, (i + 1) * each)
+            samples = Samples.of(problem, weights[rows], None, None if stabilities is None else stabilities[rows])
+            samples.info = self._info(samples, self.seeds[i], rows, clocks.perf_counter() - began)
+            results.append(samples)
+        return results
+
+    def _info(self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, seconds: float) -> LocalizationInfo:
+        loop = self.loop
+        record: dict[str, Any] = {name: values[:, rows] for name, values in loop.record.arrays().items()}
+        return LocalizationInfo(
+            sampler="asl",
+            seed=str(seeds.entropy),
+            wall_time=seconds,
+            **self.chosen,
+            **record,
+            damping=loop.denoiser.damping[rows].copy(),
+            careful=loop.clock.careful[rows].copy(),
+            left=np.where(loop.left, loop.clock.time, np.nan)[rows],
+            status=[str(word) for word in _statuses(samples, record["converged"], loop.diverged[rows])],
+        )
+
+
+def _ends(row: str, asked: Asked) -> tuple[int, list[float], Array | None]:
+    """Return the sweeps of the heat bath at the end, the times at which samples may leave, and a grid of times if given."""
+    step, final, sweeps = asked["step"], asked["final_time"], asked["finish"]
+    times = None if step is None or np.ndim(step) == 0 else step
+    if times is not None and final not in (None, times[-1]):
+        raise ValueError(f"final_time is {final!r}, but the grid in step ends at {times[-1]:g}.")
+    if row != "binary":
+        if sweeps not in ("auto", 0):
+            raise ValueError("finish flips ±1 weights; on the sphere leave it out.")
+        sweeps = 0
+    if times is not None:
+        final = float(times[-1])
+    if sweeps == "auto":
+        last = FINAL_TIME[row] if final is None else final
+        early = [] if times is not None else [time for time in finish.TIMES if time < last]
+        return finish.SWEEPS, [*early, last], times
+    usual = finish.TIMES[0] if sweeps else FINAL_TIME[row]
+    return sweeps, [usual if final is None else final], times
+
+
+def _denoiser(problems: list[Perceptron], asked: Asked, name: str, where: str, pace: Pace) -> Denoiser:
+    problem, k, automatic = problems[0], asked["n_samples"], asked["damping"] == "auto"
+    if name == "function":
+        return Function(problem, k, asked["precision"], asked["denoiser"])
+    if name == "ep":
+        return SitePropagation(propagation(problem, k, asked["variances"], where), pace)
+    if where == "gpu":
+        return MessagePassing(gpu.GpuMessages(problems, k), automatic, pace)
+    full = choose_variances(problem, asked["variances"]) == "full"
+    return MessagePassing(cpu.Messages(problem, k, asked["precision"], full=full), automatic, pace)
+
+
+def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:
+    if isinstance(drift, SitePropagation):
+        return "scalar" if drift.made.scalar else "full"
+    return choose_variances(problem, asked["variances"])
+
+
+def _leave(
+    problems: list[Perceptron], drift: Denoiser, clock: Clock, seeds: list[np.random.SeedSequence], sweeps: int,
+    turns: int, where: str, turn: int, lanes: Array, diverged: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return weights drawn in the fields of the samples `lanes`, and which samples may leave with them.
+
+    Before the last turn, or where message passing diverged, a sample leaves if flips in its field mix; and not if its
+    instability came near 1, where theory sees weights freeze. In the last turn all leave whose draw meets at least as many
+    constraints as the signs of their means.
+    """
+    last, means, fields = turn == turns - 1, drift.means(), drift.fields()
+    asking = np.isfinite(fields[lanes]).all(axis=1) & np.isfinite(means[lanes]).all(axis=1)
+    if not last:
+        asking &= ~clock.careful[lanes]
+    weights, gone = np.ones((len(lanes), problems[0].n), np.int8), np.zeros(len(lanes), bool)
+    if not asking.any():
+        return weights, gone
+    drawn = finish.draw(problems, fields, means, lanes[asking], seeds, sweeps, turn, where)
+    weights[asking] = drawn.weights
+    hard = problems[0].target.potential.hard
+    missing = np.zeros(len(lanes), int)
+    missing[asking] = np.where(hard, drawn.missed, 0)
+    gone[asking] = drawn.mixed & (missing[asking] == 0)
+    if last:
+        gone |= asking & ~diverged & (missing == 0)
+        rest = np.flatnonzero(asking & ~diverged & ~gone)
+        signs = np.where(means[lanes[rest]] >= 0, 1, -1)
+        gone[rest] = missing[rest] < finish.missed(problems, lanes[rest] // drift.each, signs)
+    return weights, gone
+
+
+def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
+    fair = np.asarray(converged.all(axis=0))
+    hard = samples.target.potential.hard
+    words = []
+    for j, solved in enumerate(samples.solved):
+        if diverged[j]:
+            words.append(Status.DIVERGED)
+        elif hard and not solved:
+            words.append(Status.MISSED)
+        else:
+            words.append(Status.FAIR if fair[j] else Status.DOUBTFUL)
+    return words
