@@ -23,6 +23,7 @@ FIGURES = {
     "temperature-annealing": "annealing",
     "edge": "edge",
     "threshold-temperature": "threshold_temperature",
+    "solvers": "solvers",
     "mnist": "images",
     "mnist-features": "images",
     "fashion": "images",
