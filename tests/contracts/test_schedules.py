@@ -13,6 +13,8 @@ import solspace as ss
 from solspace.samplers.annealing import run as running
 from solspace.samplers.annealing import schedules
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["binary", "gaussian"])
 def problem(request):

@@ -208,9 +208,14 @@ def _count(problem: Perceptron, device: str, as_json: bool) -> None:
     if math.isinf(found.log_number):
         print("there is no solution (every weight was looked at, or constraints contradict each other).")
         return
+    if math.isnan(found.log_number):
+        print(
+            f"the number of solutions is {found}; try a lower load, or solspace solve without --count to look for one."
+        )
+        return
     digits = found.log_number / math.log(10)
     rows = [
-        ("log of the number of solutions", f"{found.log_number:.3f}" + (f" ± {found.error:g}" if found.error else "")),
+        ("log of the number of solutions", str(found)),
         ("their number", f"{math.exp(found.log_number):.0f}" if not found.error else f"about 10^{digits:.1f}"),
         ("log number per weight", f"{found.log_number / problem.n:.5f}"),
         ("found by", "looking at all weights" if found.method == "exact" else "expectation propagation"),

@@ -204,7 +204,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "margin": _between("κ", -6, 2),
     "alpha": _between("α", 0.001, 10_000),
     "time": _between("t", 0, 1000),
-    "sampler": _one_of("sampler", SAMPLERS),
+    "sampler": lambda text: _one_of("sampler", SAMPLERS)({"sa": "temperature"}.get(text, text)),  # links of 0.1 say sa
     "n": _between("N", 3, 50_000, whole=True),
     "samples": _between("samples", 1, 256, whole=True),
     "sweeps": _between("sweeps", 1, 100_000, whole=True),

@@ -95,7 +95,7 @@ class PhaseDiagram:
         rows = [f"  {'alpha':>10} {'low spinodal':>13} {'Maxwell':>13} {'high spinodal':>13}  sampling"]
         for k in _few(len(self.alphas)):
             line = (self.spinodal_low[k], self.maxwell[k], self.spinodal_high[k])
-            cells = " ".join(f"{'-' if np.isnan(x) else f'{x:.6g}':>13}" for x in line)
+            cells = " ".join(f"{_moment(x):>13}" for x in line)
             rows.append(f"  {self.alphas[k]:>10.6g} {cells}  {_verdict(self, k)}")
         return "\n".join([head, *rows, *(f"  {note}" for note in self.notes)])
 
@@ -307,6 +307,10 @@ def _plain(values: Reals) -> list[float | None]:
 
 def _few(count: int) -> list[int]:
     return list(range(count)) if count <= 12 else sorted({round(x) for x in np.linspace(0, count - 1, 12)})
+
+
+def _moment(time: float) -> str:
+    return "-" if np.isnan(time) else "before 0" if time < 0 else f"{time:.6g}"
 
 
 def _verdict(diagram: PhaseDiagram, k: int) -> str:

@@ -123,7 +123,8 @@ def run_chains(
     energy, witness, margin = np.empty(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     stage, beside = np.empty(k, np.int64), np.empty(k, np.int64)
     first, last = patterns.allowed
-    pulled = rows.field.size > 0
+    pulled, apart = rows.field.size > 0, sweeps.stride == 0
+    form, mark = forms[0], marks[0]
     for t in range(len(sweeps.orders)):
         for row in range(k):
             stage[row] = rows.stage[row] + sweeps.stride * t
@@ -157,7 +158,8 @@ def run_chains(
                 if stopped[row]:
                     continue
                 state, w = states[row], weights[row, site]
-                form, mark = forms[stage[row]], marks[stage[row]]
+                if apart:  # a slice here costs as much as a dozen constraints
+                    form, mark = forms[stage[row]], marks[stage[row]]
                 if w > 0:
                     after = _down(state, column, columns, form, mark)
                 else:

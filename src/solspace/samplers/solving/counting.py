@@ -31,6 +31,13 @@ class Count:
     doubt: str = ""
     """Why not to trust it, in a sentence; empty where nothing speaks against it."""
 
+    def __str__(self) -> str:
+        if math.isnan(self.log_number):
+            return f"unknown: {self.doubt}"
+        if math.isinf(self.log_number):
+            return "there is no solution"
+        return f"{self.log_number:.3f}" + (f" ± {self.error:g}" if self.error else "")
+
 
 def count(problem: Perceptron, device: str = "cpu") -> Count:
     """Return the number of solutions of `problem`, ±1 weights, whatever its potential prefers.
