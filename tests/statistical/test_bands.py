@@ -94,3 +94,16 @@ def near_copies(weights):
     """Return K weights that each differ from the given ones in a fifth of their places."""
     rng = np.random.default_rng(0)
     return np.where(rng.random((K, N)) < 0.2, -1.0, 1.0) * weights
+
+
+def test_small_problems_are_quietly_planted():
+    """All 2^14 weights of forty problems: E Z = 2^n Z0^m exactly, and log Z is hardly below its logarithm."""
+    n, m = 14, 5
+    laws = [ss.Perceptron.random(n, m / n, TARGET, "gaussian", rng=generator(5, j)).enumerate() for j in range(40)]
+    log_z = np.array([law.log_partition for law in laws])
+    expected = n * np.log(2) + m * float(TARGET.channel(0.0, 1.0)[0])
+    spread = np.exp(log_z - expected)
+    assert abs(spread.mean() - 1) < 4 * spread.std() / np.sqrt(len(spread))
+    assert -0.05 < (log_z.mean() - expected) / n < 0.01
+    for law in laws[:3]:
+        np.testing.assert_allclose(law.marginals, 0, atol=1e-12)
