@@ -33,7 +33,7 @@ BROWSER = next(
 )
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP evil.test 127.0.0.1"]  # fmt: skip
-WAIT = 90_000
+WAIT = 300_000
 HOLD_BACK = """
 const send = WebSocket.prototype.send, held = [];
 WebSocket.prototype.send = function (data) {

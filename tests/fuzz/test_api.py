@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 import solspace as ss
 
+pytestmark = pytest.mark.slow
+
 NAN, INF = float("nan"), float("inf")
 JUNK: list[Any] = [
     None, NAN, INF, -INF, -1, 0, -0.0, 0.5, 2.5, 1e-300, 1e308, -(10**400), True, False, 1j, "", "log", "nonsense", "3",

@@ -1,7 +1,7 @@
 """Sweeps on real images: which data set, which preprocessings and features, which loads, which samplers.
 
 Tasks of kind "images" ask whether an instance was solved, those of kind "mixing" whether chains that stay on at the end
-of their schedule forget where they came from.
+of their schedule forget where they came from, those of kind "overlaps" how alike two samples are.
 
 A task draws its instance from the pool of a data set as `Perceptron.from_data` does. Which images and which features
 depends on the data set, the number of features, the load, the seed and the instance number: samplers and
@@ -29,10 +29,15 @@ from solspace.system.checks import sized
 
 METHODS = {
     "tau": ("tau", Target(potential="log", temperature=0.5)),
+    "asl": ("asl", Target(potential="log", temperature=0.5)),
     "errors": ("temperature", Target(potential="errors", temperature=1.0)),
     "hinge": ("temperature", Target(potential="hinge", temperature=1.0)),
 }
-"""The paper's three: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
+"""Sampler and target of each method."""
+THREE = ("tau", "errors", "hinge")
+"""The paper's: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
+PAIRS = 20_000
+"""Most overlaps that a task keeps."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,10 @@ class ImageSpec:
 
     data: str
     alphas: Sequence[float]
-    n_sweeps: Sequence[int | str]
+    n_sweeps: Sequence[int | str | None]
     features: Sequence[int | None] = (None,)
     preprocess: Sequence[str] = ("centred",)
-    methods: Sequence[str] = tuple(METHODS)
+    methods: Sequence[str] = THREE
     instances: int = 1
     seed: int = 0
     options: tuple[tuple[str, Any], ...] = ()
@@ -63,7 +68,7 @@ class ImageSpec:
         for preprocess, features, sweeps, alpha, method in grid:
             sampler, target = METHODS[method]
             n = known.pixels if features is None else features
-            options = {"n_sweeps": sized(sweeps, n), **dict(self.options)}
+            options = {**({} if sweeps is None else {"n_sweeps": sized(sweeps, n)}), **dict(self.options)}
             yield {
                 "kind": self.kind, "data": known.name, "classes": list(known.classes), "preprocess": preprocess,
                 "features": features, "n": n, "alpha": alpha, "method": method, "sampler": sampler, "options": options,
@@ -116,6 +121,21 @@ def mix(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     if samples.info.get("ladder") is not None:
         numbers |= {"rungs": len(samples.info["ladder"]), "round_trips": float(np.mean(samples.info["round_trips"]))}
     return numbers, {}
+
+
+def overlaps(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
+    problem = problem_of(task)
+    samples = drawn(task, problem)
+    report = diagnose(samples)
+    last = samples.by_chain()[:, -1].astype(np.float32)
+    pairs = (last @ last.T / samples.n)[np.triu_indices(len(last), 1)]
+    numbers = summary(problem, samples)
+    if report.overlap is not None:
+        numbers |= {"overlap": report.overlap.value, "overlap_error": report.overlap.error}
+    if report.mixing is not None:
+        numbers |= {"self_overlap": report.mixing.self_overlap.value, "verdict": report.verdict}
+    return numbers, {"overlaps": pairs[:: -(-len(pairs) // PAIRS)]}
 
 
 def problem_of(task: Task) -> Perceptron:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
+from solspace.numerics.bins import bins, spacing
 from solspace.plots.style import BLUE, GREY, RED
 from solspace.samples import Samples
 
@@ -25,7 +26,7 @@ VISIBLE = 1e-6
 def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None) -> Axes:
     """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
     values = samples.stabilities.ravel()
-    edges = _edges(values, samples)
+    edges = bins(values, samples.target.margin, spacing(values, samples.n))
     ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
     if density is not None:
         grid = np.linspace(edges[0], edges[-1], 400)
@@ -34,15 +35,6 @@ def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], R
     ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
     ax.legend(frameon=False)
     return ax
-
-
-def _edges(values: Reals, samples: Samples) -> Reals:
-    """Return bin edges of an even number of lattice steps: stabilities of ±1 problems lie on a lattice of 2/√n."""
-    step = 2 / np.sqrt(samples.n)
-    width = max(step, 3.5 * values.std() / len(values) ** (1 / 3), 1e-12)
-    width = step * np.ceil(width / step) if width < 10 * step else width
-    low = samples.target.margin + width * np.floor((values.min() - samples.target.margin) / width)
-    return np.arange(low, values.max() + 1.5 * width, width)
 
 
 def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
@@ -89,6 +81,23 @@ def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None, 
     ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
     if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=False)
+    return ax
+
+
+def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> Axes:
+    """Draw the overlaps of pairs of several kinds of ±1 samples as outlines over each other, with their means."""
+    everything, step = np.concatenate(list(overlaps.values())), 2 / n
+    low, high = (float(np.quantile(everything, share)) for share in (0.001, 0.999))
+    width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
+    bins = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
+    for (name, seen), colour in zip(overlaps.items(), (GREY, RED, BLUE)):
+        first = colour == GREY
+        ax.hist(seen, bins=list(bins), density=True, histtype="stepfilled" if first else "step", color=colour,
+                alpha=0.35 if first else 1.0, lw=2, label=f"{name}: {means[name]:.3f}")  # fmt: skip
+        ax.axvline(means[name], color=colour, lw=1.5, ls="--")
+    ax.set(xlabel="overlap of two samples", ylabel="density")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
     return ax
 
 

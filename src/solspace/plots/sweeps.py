@@ -75,26 +75,9 @@ def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
     return ax
 
 
-def bins(values: Reals, margin: float, lattice: float | None = None) -> Reals:
-    """Return edges of bins for stabilities, none of which reaches across the margin.
-
-    `lattice` is the spacing of the values that stabilities of ±1 problems can take: a bin holds a whole number of
-    them, and its edges lie between them.
-    """
-    width = max(3.5 * values.std() / len(values) ** (1 / 3), (values.max() - values.min()) / 100)
-    if lattice is None:
-        low = margin + width * np.floor((values.min() - margin) / width)
-    else:
-        width = lattice * max(1, round(width / lattice))
-        low = values.min() - lattice / 2
-    return np.arange(low, values.max() + 1.01 * width, width)
-
-
-def stabilities(
-    values: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str, lattice: float | None = None
-) -> Axes:
-    """Draw pooled stabilities as a histogram under the density P(s) that fair samples must show."""
-    ax.hist(values, bins=list(bins(values, margin, lattice)), density=True, color=BLUE, alpha=0.5, label=label)
+def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str) -> Axes:
+    """Draw pooled stabilities as a histogram with `edges` under the density P(s) that fair samples must show."""
+    ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.5, label=label)
     ax.plot(grid, density, color=RED, lw=1.8, label="theory $P(s)$")
     ax.axvline(margin, color=GREY, lw=1, ls="--")
     ax.set(xlabel="stability $s$", ylabel="density", xlim=(grid[0], grid[-1]), ylim=(0, None))

@@ -23,11 +23,16 @@ FIGURES = {
     "temperature-annealing": "annealing",
     "edge": "edge",
     "threshold-temperature": "threshold_temperature",
+    "solvers": "solvers",
+    "symmetric-t-alpha": "t_alpha",
+    "symmetric-threshold": "symmetric_threshold",
+    "symmetric-success": "symmetric_success",
     "mnist": "images",
     "mnist-features": "images",
     "fashion": "images",
     "fashion-features": "images",
     "cifar10": "images",
+    "fair-on-images": "fair_on_images",
     "mixing": "mixing",
 }
 """The module of each figure, by its name on the command line, in the paper's order."""

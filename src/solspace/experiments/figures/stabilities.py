@@ -17,6 +17,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.numerics.bins import bins, spacing
 from solspace.store import Result
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ def panel(results: Results, theory: Result, ax: Axes) -> list[dict[str, Any]]:
         if row.task["alpha"] == alpha and row.task["target"] == target
     ]  # fmt: skip
     s, density = theory.arrays["s"], theory.arrays["density"]
-    lattice = 2 / np.sqrt(rows[0].task["n"]) if _on_lattice(rows[0].task) else None
     count = sum(len(row.arrays["stabilities"]) for row in rows)
     values = np.concatenate([row.arrays["stabilities"].ravel() for row in rows]).astype(float)
-    sweeps.stabilities(values, ax, s, density, target["margin"], f"ASL, {count} samples", lattice)
+    edges = bins(values, target["margin"], spacing(values, rows[0].task["n"]))
+    sweeps.stabilities(values, edges, ax, s, density, target["margin"], f"ASL, {count} samples")
     overlaps = np.array([row.values["overlap"] for row in rows])
     error = overlaps.std(ddof=1) / np.sqrt(len(overlaps)) if len(overlaps) > 1 else np.nan
     solved, missed = sum(row.values["solved"] for row in rows), int(sum(row.arrays["violations"].sum() for row in rows))
@@ -80,11 +81,7 @@ def panel(results: Results, theory: Result, ax: Axes) -> list[dict[str, Any]]:
     ]
     ax.text(0.97, 0.62, "\n".join(words), transform=ax.transAxes, ha="right", va="top", fontsize=8)
     ax.set_title(f"N = {rows[0].task['n']}, α = {alpha:g}, {len(rows)} instances")
-    return _table(values, s, density, sweeps.bins(values, target["margin"], lattice), alpha)
-
-
-def _on_lattice(task: dict[str, Any]) -> bool:
-    return task["patterns"] == "binary" and task["target"]["prior"] == "binary"
+    return _table(values, s, density, edges, alpha)
 
 
 def _table(values: Any, s: Any, density: Any, edges: Any, alpha: float) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The two halves of an AMP iteration by compiled loops, for the priors that have them; `plain` does the rest."""
+"""The two halves of an AMP iteration by compiled loops, for the priors that have them; `amp_plain` does the rest."""
 
 from __future__ import annotations
 

@@ -22,19 +22,16 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child
+from solspace.problem import Perceptron
 from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.options import choose_variances
-from solspace.samplers.solving.constraints import flat
+from solspace.samplers.solving.constraints import flat, is_half_space
 from solspace.samplers.solving.cpu import CpuRuns
 from solspace.samplers.solving.gpu import GpuRuns
 from solspace.samplers.solving.search import Search
 
 BURST = 10
 """Iterations between two looks at the signs."""
-START = 0.2
-"""r_0: below, marginals only follow from what they were."""
-NOISE = 0.2
-"""σ."""
 LATE = 50
 """Iterations that a run may make after r has come to 1."""
 DECIDED = 0.7
@@ -48,12 +45,23 @@ class Pass:
     rate: float
     runs: int = 1
     damping: float = 0.0
+    start: float = 0.2
+    """r_0. Below 0.2 marginals of half-spaces change little; those of a band leave 0 there, and too fast from 0.2 on."""
+    noise: float = 0.2
+    """σ."""
 
 
 PASSES = (Pass(1e-2), Pass(2e-3, 2), Pass(1e-3, 4), Pass(5e-4, 8), Pass(2.5e-4, 8), Pass(2e-4, 16))
 """For patterns that look random, one after another; the last is repeated as long as a time limit allows."""
+BANDED = (
+    Pass(2e-3, 4, start=0.1),
+    Pass(1e-3, 8, start=0.1),
+    Pass(5e-4, 8, start=0.1, noise=0.1),
+    Pass(3e-4, 32, start=0.1, noise=0.1),
+)
+"""For constraints that are no half-spaces, on patterns that look random."""
 DAMPED = (Pass(1e-2, 2, 0.5), Pass(2e-3, 4, 0.5), Pass(1e-3, 4, 0.7))
-"""For others."""
+"""For other patterns."""
 MOST_RUNS = 64
 """Columns side by side at the most."""
 
@@ -91,6 +99,13 @@ class Runs(Protocol):
         ...
 
 
+def passes_for(problem: Perceptron) -> tuple[Pass, ...]:
+    """Return the passes for the patterns and the constraints of `problem`."""
+    if not problem.looks_random():
+        return DAMPED
+    return PASSES if is_half_space(problem.target) else BANDED
+
+
 def reinforce(search: Search, passes: Iterator[Pass]) -> None:
     """Search by one pass after another until all is found or there are no more."""
     for number, one in enumerate(passes):
@@ -104,11 +119,11 @@ def _pass(search: Search, one: Pass, number: int) -> None:
     search.begin("reinforce", k)
     runs = _runs(search, k, number)
     runs.start(one.damping)
-    last = int((1 - START) / one.rate) + LATE
+    last = int((1 - one.start) / one.rate) + LATE
     for first in range(1, last, BURST):
         steps = np.arange(first, first + BURST)
-        shares = np.minimum(START + one.rate * steps, 1.0)
-        runs.advance(steps, shares, NOISE * (1 - shares))
+        shares = np.minimum(one.start + one.rate * steps, 1.0)
+        runs.advance(steps, shares, one.noise * (1 - shares))
         search.go_on(BURST, runs.size())
         _collect(search, runs)
         if not search.lacking or not len(runs.moving()):

@@ -26,7 +26,7 @@ from solspace.samplers.marginals.ep import LARGE
 from solspace.samplers.options import DEVICE, checked, count, named, positive_or_none
 from solspace.samplers.solving.chains import fewest, tau
 from solspace.samplers.solving.constraints import contradiction, inseparable
-from solspace.samplers.solving.reinforce import DAMPED, PASSES, Pass, reinforce
+from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
 from solspace.samplers.solving.search import OutOfTime, Search
 from solspace.samplers.solving.sites import ep
 from solspace.samples import Samples
@@ -133,7 +133,7 @@ def _run(search: Search, method: str) -> str:
         elif method == "auto":
             _auto(search)
         elif method == "reinforce":
-            reinforce(search, _ladder(search, PASSES if search.problem.looks_random() else DAMPED))
+            reinforce(search, _ladder(search, passes_for(search.problem)))
         else:
             (tau if method == "tau" else ep)(search)
             _repeat(search, tau if method == "tau" else ep)
@@ -145,16 +145,17 @@ def _run(search: Search, method: str) -> str:
 def _auto(search: Search) -> None:
     search.impossible = contradiction(search.problem)
     if search.impossible:
-        reinforce(search, iter(PASSES[:1]))
+        reinforce(search, iter(passes_for(search.problem)[:1]))
         fewest(search)
         return
     if search.problem.looks_random():
-        reinforce(search, _ladder(search, PASSES[:3], once=True))
+        passes = passes_for(search.problem)
+        reinforce(search, iter(passes[:3]))
         if search.problem.n <= 500:
             tau(search)
         _proof(search)
         if search.lacking and not search.impossible:
-            reinforce(search, _ladder(search, PASSES[3:]))
+            reinforce(search, _ladder(search, passes[3:]))
     else:
         tau(search, (100, 1000))
         _proof(search)
@@ -162,15 +163,14 @@ def _auto(search: Search) -> None:
         if search.lacking and not search.impossible:
             if float(few) ** 2 * many <= LARGE:
                 ep(search)
-            reinforce(search, _ladder(search, DAMPED, once=True))
+            reinforce(search, iter(passes_for(search.problem)))
             _repeat(search, tau)
     fewest(search)
 
 
-def _ladder(search: Search, passes: Sequence[Pass], once: bool = False) -> Iterator[Pass]:
+def _ladder(search: Search, passes: Sequence[Pass]) -> Iterator[Pass]:
     """Return the passes, the last of them again and again while a time limit allows."""
-    again = itertools.repeat(passes[-1]) if search.limit is not None and not once else iter(())
-    return itertools.chain(passes, again)
+    return itertools.chain(passes, itertools.repeat(passes[-1]) if search.limit is not None else ())
 
 
 def _repeat(search: Search, method: Callable[[Search], None]) -> None:
