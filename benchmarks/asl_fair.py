@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import solspace as ss
-from solspace.diagnostics import KS_NOISE, dithered
+from solspace.diagnostics.theory import KS_NOISE, dithered
 from solspace.numerics.streams import generator
 
 SPHERE, BINARY = ss.Target("spherical", "uniform", margin=-2.1), ss.Target("binary", "log", 0.5)

@@ -75,9 +75,11 @@ def highs(problem: ss.Perceptron, seed: int, limit: float) -> Any:
 
 
 def integer_program(problem: ss.Perceptron) -> tuple[Any, Any]:
-    """Return A and c of A b >= c for bits b = (1 + w)/2: with odd n, Σ x w >= 1 reads Σ x b >= (1 + Σ x)/2."""
+    """Return A and c of A b >= c for bits b = (1 + w)/2: Σ x w >= l reads Σ x b >= (l + Σ x)/2, l of the parity of n."""
     rows = problem.patterns.astype(int)
-    return rows, -(-(1 + rows.sum(axis=1)) // 2)
+    least = int(np.ceil(problem.target.margin * np.sqrt(problem.n) - 1e-9))
+    least += (least - problem.n) % 2
+    return rows, (least + rows.sum(axis=1)) // 2
 
 
 def cp_sat(problem: ss.Perceptron, seed: int, limit: float) -> Any:

@@ -53,15 +53,11 @@ class Explorer:
         finally:
             connection.close()
 
-    def session(self) -> str:
-        """Return the token of a new page's session, with which its websocket is opened."""
+    def open_page(self) -> tuple[str, str]:
+        """Return the token with which a new page's websocket is opened, and the secret under which it takes files."""
         _, _, page = self.request()
-        return re.search(rb'"token":"([\w.-]+)"', page)[1].decode()
-
-    def page_token(self) -> str:
-        """Return the secret of a new page, under which files are sent and fetched."""
-        _, _, page = self.request()
-        return re.search(rb'data-href="upload/([0-9a-f]{32})"', page)[1].decode()
+        token, secret = rb'"token":"([\w.-]+)"', rb'data-href="upload/([0-9a-f]{32})"'
+        return re.search(token, page)[1].decode(), re.search(secret, page)[1].decode()
 
     def websocket(self, token="", patience=PATIENCE, **headers) -> tuple[int, socket.socket]:
         """Return the status of a handshake and the open socket; headers such as `Origin` may be forged."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from solspace.samplers.localization.localize import localize
     from solspace.samplers.marginals.amp import amp
     from solspace.samplers.marginals.ep import ep
+    from solspace.samplers.solving.solve import solve
     from solspace.samples import Samples
     from solspace.theory.design import design
     from solspace.theory.phases import phase_diagram, sampling_map
@@ -53,6 +54,7 @@ _HOME = {
     "phase_diagram": "solspace.theory.phases",
     "predict": "solspace.theory.prediction",
     "sampling_map": "solspace.theory.phases",
+    "solve": "solspace.samplers.solving.solve",
     "sweep": "solspace.experiments.runner",
     "thresholds": "solspace.theory.thresholds",
 }
@@ -81,6 +83,7 @@ __all__ = [
     "predict",
     "priors",
     "sampling_map",
+    "solve",
     "sweep",
     "thresholds",
 ]

@@ -117,6 +117,23 @@ class Enumeration:
         return decode(np.searchsorted(cumulative, draws, side="right"), self.n)
 
 
+def fewest_missed(problem: Perceptron) -> tuple[int, Array]:
+    """Return how many constraints must be missed, 0 where there are solutions, and all weights (k, n) that miss no more.
+
+    >>> fewest_missed(Perceptron([[1, 1, 1], [-1, -1, -1]]))[0]
+    1
+    """
+    if problem.n > LARGEST:
+        raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
+    least, codes = problem.m + 1, list[Array]()
+    for first, stabilities in _stability_blocks(problem):
+        missed = problem.target.violated(stabilities).sum(axis=1)
+        if missed.min() < least:
+            least, codes = int(missed.min()), []
+        codes.append(first + np.flatnonzero(missed == least))
+    return least, decode(np.concatenate(codes), problem.n)
+
+
 def decode(codes: Array, n: int) -> Array:
     """Return the weights (k, n) numbered by `codes` (k,): w_i = +1 where bit i is set.
 

@@ -57,11 +57,11 @@ class Info(Mapping[str, Any]):
         """Return the record that `to_dict` gave; `kind` says of which class it was (version 0.1 did not)."""
         if kind is None:
             kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
-        found = next((own for own in (LocalizationInfo, AnnealingInfo) if own.kind == kind), Info)
+            values = {_RENAMED.get(name, name): value for name, value in values.items()}
+        found = next((own for own in (LocalizationInfo, AnnealingInfo, SolvingInfo) if own.kind == kind), Info)
         known = {f.name for f in fields(found) if f.name != "extra"}
-        renamed = {_RENAMED.get(name, name): value for name, value in values.items()}
-        own = {name: value for name, value in renamed.items() if name in known}
-        return found(**own, extra={name: value for name, value in renamed.items() if name not in known})
+        own = {name: value for name, value in values.items() if name in known}
+        return found(**own, extra={name: value for name, value in values.items() if name not in known})
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
@@ -163,12 +163,60 @@ class AnnealingInfo(Info):
     """(sweeps,) T."""
     tau: Array | None = None
     """(sweeps,) τ, where all stages have one."""
+    ladder: Array | None = None
+    """(rungs,) sweeps of the schedule at whose stages replicas were exchanged; None: chains went alone."""
+    swap_acceptance: Array | None = None
+    """(rungs - 1,) share of the exchanges between neighbouring rungs that were made."""
+    round_trips: Array | None = None
+    """(chains,) times that a replica went from the last rung to the first and back."""
 
     @property
     def chains(self) -> Array:
         """(k,) which chain each sample is a draw of."""
         return self.chain
 
+    def at_draws(self) -> dict[str, Array]:
+        """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; the last ones in mode "solve"."""
+        if self.mode == "solve":
+            done = np.isfinite(self.energy).sum(axis=1) - 1
+            places = np.maximum(done, 0)[:, None]
+        else:
+            places = np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
+
     def numbers(self) -> dict[str, float]:
         """Return the mean acceptance."""
         return {"acceptance": float(np.nanmean(self.acceptance))}
+
+
+@dataclass(kw_only=True, eq=False)
+class SolvingInfo(Info):
+    """A search for solutions: what was tried, what it took, and how near it came where it found none."""
+
+    kind: ClassVar[str] = "solving"
+    LAWLESS: ClassVar[str] = "these solutions follow no known law; for fair ones use localize or anneal"
+
+    method: str
+    """What found the last solution, or was tried last: "reinforce", "tau", "ep" or "exact"."""
+    tried: list[str]
+    """All that was tried, in its order."""
+    iterations: int
+    """Iterations of message passing and sweeps of chains, of all runs side by side."""
+    restarts: int
+    """Runs and chains that were started beyond those that would do if each found a solution."""
+    seconds: float
+    unmet: Array
+    """(k,) constraints that each row of weights misses, counted from the patterns."""
+    ended: str = ""
+    """Why the search stopped before it had all it was asked for: in words, empty if it has."""
+    impossible: str = ""
+    """Why there is no solution, in a sentence; empty where that is not known."""
+    words: str = LAWLESS
+
+    def numbers(self) -> dict[str, float]:
+        """Return iterations, restarts, and the constraints unmet at best."""
+        return {
+            "iterations": float(self.iterations),
+            "restarts": float(self.restarts),
+            "unmet": float(np.min(self.unmet)),
+        }

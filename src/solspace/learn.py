@@ -33,6 +33,10 @@ from solspace.samples import Samples
 from solspace.system.checks import optional, whole
 from solspace.system.names import unknown
 
+METHODS = ("sample", "solve")
+CURES = {"sample": "more sweeps, or method='solve', may help", "solve": "a longer time_limit may help"}
+"""What to try where a fit falls short."""
+
 
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     """Two classes separated by ±1 weights, drawn fairly from those that make no training error.
@@ -58,6 +62,12 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         Solutions sought side by side; None is 1, -1 all cores. The result does not depend on it.
     device
         `"cpu"` or `"gpu"`.
+    method
+        `"sample"`: solutions are drawn by `sampler`. `"solve"`: any solutions, by `solspace.solve`, which finds them at
+        higher loads and where there are none returns the weights with the fewest errors; `sampler`, `n_sweeps` and
+        `temperature` are not used.
+    time_limit
+        Seconds that `"solve"` may take; None: until all has been tried.
 
     Attributes
     ----------
@@ -87,6 +97,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",
+        method: str = "sample",
+        time_limit: float | None = None,
     ) -> None:
         self.sampler = sampler
         self.n_sweeps = n_sweeps
@@ -96,6 +108,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
+        self.method = method
+        self.time_limit = time_limit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,8 +161,11 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - votes, votes])
 
     def _check(self) -> None:
-        if self.sampler not in SAMPLERS or not SAMPLERS[self.sampler].any_patterns:
-            raise unknown("sampler", self.sampler, [name for name, one in SAMPLERS.items() if one.any_patterns])
+        fair = [name for name, one in SAMPLERS.items() if one.any_patterns and one.fair]
+        if self.sampler not in fair:
+            raise unknown("sampler", self.sampler, fair)
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
         if self.preprocess not in PREPROCESSING:
             raise unknown("preprocess", self.preprocess, PREPROCESSING)
         whole(1)("n_solutions", self.n_solutions)
@@ -162,7 +179,10 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             return np.random.default_rng(rng).choice(np.array([-1, 1], np.int8), (self.n_solutions, rows.shape[1]))
         heat = 0.5 if self.temperature is None or self.sampler == "temperature" else self.temperature
         problem = Perceptron(rows[constraints], signs[constraints], target=Target(temperature=heat))
-        samples = self._localize(problem, rng) if self.sampler == "asl" else self._anneal(problem, rng)
+        if self.method == "solve":
+            samples = self._solve(problem, rng)
+        else:
+            samples = self._localize(problem, rng) if self.sampler == "asl" else self._anneal(problem, rng)
         return np.asarray(samples.weights, dtype=np.int8)
 
     def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
@@ -190,11 +210,18 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
                 problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device, progress=False
             )
 
+    def _solve(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+        from solspace.samplers.solving.solve import solve
+
+        with warnings.catch_warnings():  # `fit` says it in terms of training errors
+            warnings.simplefilter("ignore", UserWarning)
+            return solve(problem, self.n_solutions, rng, time_limit=self.time_limit, device=self.device, progress=False)
+
     def _complain(self, m: int) -> None:
         failed = int((self.violations_ > 0).sum())
         what = "the solution gets" if self.n_solutions == 1 else f"{failed} of {self.n_solutions} solutions get up to"
         warnings.warn(
-            f"{what} {self.n_violations_} of {m} training samples wrong: more sweeps may help; "
+            f"{what} {self.n_violations_} of {m} training samples wrong: {CURES[self.method]}; "
             "else the data cannot be separated by ±1 weights without more features.",
             ConvergenceWarning,
             stacklevel=3,

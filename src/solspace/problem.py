@@ -240,7 +240,7 @@ class Perceptron:
         slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
         if lengths.std() > slack:
             return "their rows differ in length"
-        if abs(lengths.mean() - 1) > slack:
+        if abs(lengths.mean() - 1) > slack or not lengths.any():
             return f"their entries have a mean square of {lengths.mean():.3g} instead of 1"
         if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
             return "their columns have means"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from solspace.info import Info
+from solspace.info import AnnealingInfo, Info
 from solspace.measure import Target
+from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
@@ -119,27 +121,54 @@ class Samples:
             raise ValueError("its weights, stabilities or solved have another type")
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
-        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         target = Target.from_dict(meta["target"])
+        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
         return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")))
 
-    def to_arviz(self) -> Any:
-        """Return `weights` and `overlap` for ArviZ, chains and draws as the sampler made them.
+    def by_chain(self) -> Array:
+        """Return the weights (chains, draws, n) as chains drew them; samples that are independent are chains of one draw."""
+        chains = len(self) if self.info.chains is None else len(np.unique(self.info.chains))
+        return self.weights.reshape(chains, -1, self.n)
 
-        An `InferenceData` with ArviZ 0.x, a `DataTree` with ArviZ 1.x; `["posterior"]` finds the group in both.
+    def chain_overlaps(self) -> Array:
+        """Return (chains, draws) the mean overlap of each draw with the draws of all other chains.
+
+        Its mean is the overlap of two independent samples, as far as chains have mixed. Of a single chain: with its mean.
+        """
+        weights = self.by_chain()
+        means = weights.mean(axis=1, dtype=np.float64)
+        others = (means.sum(axis=0) - means) / (len(means) - 1) if len(means) > 1 else means
+        return np.array([own @ other for own, other in zip(weights, others / self.n)])
+
+    def to_arviz(self) -> Any:
+        """Return `weights` and how they were drawn for ArviZ, chains and draws as the sampler made them.
+
+        An `InferenceData` with ArviZ 0.x, a `DataTree` with ArviZ 1.x. In both, `["posterior"]` has the `weights`, and
+        `["sample_stats"]` for each draw `overlap` (with the draws of the other chains), `solved`, `energy` ΣU (where it is
+        finite) and, of annealed chains, the `acceptance` of the sweep that ended in it.
         """
         try:
             import arviz
         except ImportError:
             raise ImportError("to_arviz needs ArviZ: pip install 'solspace[arviz]'.") from None
-        chains = len(self) if self.info.chains is None else len(np.unique(self.info.chains))
-        shape = (chains, len(self) // chains)
-        weights = self.weights.reshape(*shape, self.n)
-        reference = weights[:, :1].astype(float)
-        overlap = np.einsum("cdn,cn->cd", weights.astype(float), reference[:, 0]) / self.n
-        groups = {"posterior": {"weights": weights, "overlap": overlap}}
-        # ArviZ 1 takes the groups as one mapping, ArviZ 0 each by its name.
-        return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
+        weights = self.by_chain()
+        shape = weights.shape[:2]
+        stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}
+        if isinstance(self.info, AnnealingInfo):
+            stats |= self.info.at_draws()
+        else:
+            energy = self.energies()
+            if np.isfinite(energy).all():
+                stats["energy"] = energy.reshape(shape)
+        groups = {"posterior": {"weights": weights}, "sample_stats": stats}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "More chains")  # independent samples are chains of one draw, on purpose
+            # ArviZ 1 takes the groups as one mapping, ArviZ 0 each by its name.
+            return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
+
+    def energies(self) -> Array:
+        """Return ΣU of each sample, (k,); infinite where a hard constraint is violated."""
+        return -scaled_log_weight(self.target.potential, self.stabilities - self.target.margin, 1.0).sum(axis=1)
 
 
 def _plain(value: Any) -> Any:

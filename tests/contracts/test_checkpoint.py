@@ -8,6 +8,8 @@ import pytest
 import solspace as ss
 from solspace.samplers.checkpoint import Checkpoint, Entry, fingerprint, within
 
+pytestmark = pytest.mark.slow
+
 STATE = {"state": np.arange(3)}
 
 

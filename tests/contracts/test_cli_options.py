@@ -14,12 +14,14 @@ RANDOM, OWN, IMAGES = [], ["--patterns", "X.npy"], ["--data", "digits"]
 TAU, SA, EXACT = (["--sampler", name] for name in ("tau", "sa", "exact"))
 UNIFORM, BAND = ["--potential", "uniform"], ["--potential", "band(1.5)"]
 MARGINS = ["--margins=-1:0:3"]
+COUNT = ["--count"]
 STATUS, EXPORT, DRY = ["--status"], ["--export", "rows.csv"], ["--dry-run"]
 SERIAL = ["--executor", "serial"]
 CLUSTER = ["--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"]
 
 ANYWHERE = {
     "sample": "--sampler --samples --seed --solve --alpha --ensemble --patterns --prior --margin --out --json",
+    "solve": "--seed --alpha --patterns --count --potential --margin --json",
     "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json",
     "phase": "--prior --potential --margins --out --json",
     "reproduce": "--list --json",
@@ -37,6 +39,8 @@ REFUSED = {
     ("sample", "--precision float64"): [TAU, SA, EXACT],
     ("sample", "--sweeps 10"): [[], EXACT],
     ("sample", "--solve"): [[], EXACT],
+    ("sample", "--extra 10"): [[], EXACT, [*TAU, "--solve"]],
+    ("sample", "--exchange"): [[], SA, EXACT, TAU],
     ("sample", "--resume"): [EXACT],
     ("sample", "--device gpu"): [EXACT],
     ("sample", "--data digits"): [OWN],
@@ -50,6 +54,19 @@ REFUSED = {
     ("sample", "--potential tau(0.2)"): [TAU, SA],
     ("sample", "--potential log"): [SA],
     ("sample", "--temperature 0.7"): [SA, UNIFORM, BAND],
+    ("sample", "--sampler solve"): [[]],
+    ("solve", "--solutions 2"): [COUNT],
+    ("solve", "--method tau"): [COUNT],
+    ("solve", "--time-limit 5"): [COUNT],
+    ("solve", "--out here"): [COUNT],
+    ("solve", "--device gpu"): [["--method", "exact"]],
+    ("solve", "--data digits"): [OWN],
+    ("solve", "--labels y.npy"): [RANDOM, IMAGES],
+    ("solve", "--classes 3,8"): [RANDOM, OWN],
+    ("solve", "--features 9"): [RANDOM],
+    ("solve", "--preprocess raw"): [RANDOM],
+    ("solve", "--n 11"): [OWN, IMAGES],
+    ("solve", "--ensemble gaussian"): [OWN, IMAGES],
     ("predict", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--alphas 0.1:0.2:2"): [MARGINS],

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks import mixing as benchmark
 from solspace.experiments import figures
+from solspace.experiments.figures import mixing
 from solspace.experiments.figures.images import pixels, projected, steps
-from solspace.experiments.images import ImageSpec
+from solspace.experiments.images import ImageSpec, problem_of
 from solspace.experiments.results import Results
 from solspace.experiments.runner import run_tasks
 from solspace.experiments.tasks import Task, run
@@ -45,6 +48,45 @@ def test_a_figure_from_tasks_to_picture(tmp_path: Path, kind: object) -> None:
     assert all(0 <= point["low"] <= point["mean"] <= point["high"] <= 1 for point in picture.table)
     easy = [p["mean"] for p in picture.table if p["alpha"] == 0.2 and p["method"] == "tau" and p["n_sweeps"] == 30]
     assert min(easy) == 1
+
+
+def test_mixing_from_tasks_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    panels = (mixing.Panel("digits", (0.2, 0.4)), mixing.Panel("digits", (0.3,), features=41, exchange=False))
+    monkeypatch.setitem(mixing.PANELS, "quick", panels)
+    monkeypatch.setitem(mixing.SWEEPS, "quick", {"n_sweeps": 40, "n_extra": 80})
+    figure, store = mixing.FIGURE, tmp_path / "figures.db"
+    outcome = run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False)
+    assert (outcome.computed, outcome.failed) == (5, 0)
+    picture = figure.draw(Results(lambda: figure.tasks("quick"), store), "quick")
+    assert len(picture.drawing.axes) == 2
+    assert [line["exchange"] for line in picture.table] == [False, False, False, True, True]
+    for line in picture.table:
+        assert line["self_overlap"] - line["cross_overlap"] == pytest.approx(line["memory"], abs=1e-6)
+        assert line["lag"] == 40
+        assert (line["rungs"] is not None) == line["exchange"]
+    assert len(picture.drawing.legends[0].get_texts()) == 4
+
+
+def test_mixing_is_shown_for_all_data_sets() -> None:
+    figure = figures.find("mixing")
+    for size in figures.SIZES:
+        points = [point for spec in figure.specs(size) for point in spec.points()]
+        assert {point["data"] for point in points} == {"mnist", "fashion", "cifar10"}
+        assert {point["options"].get("exchange", False) for point in points} == {False, True}
+    assert figure.count("quick") == 20
+
+
+def test_an_instance_is_made_again_from_its_key() -> None:
+    task = next(ImageSpec("digits", (0.5,), (60,), methods=("tau",), instances=2).with_options(thin=3).tasks())
+    again = benchmark.instance("digits-0.5-0")
+    np.testing.assert_array_equal(problem_of(task).patterns, again.patterns)
+    assert not np.array_equal(again.patterns, benchmark.instance("digits-0.5-1").patterns)
+    assert benchmark.instance("digits41-0.5-0").n == 41
+    assert len(set(benchmark.keys(3))) == 33
+    numbers, arrays = benchmark.run("digits-0.2-0", {"n_chains": 4, "n_sweeps": 20, "n_extra": 40, "thin": 4})
+    assert numbers["report"]["mixing"]["lag"] == 20
+    assert arrays["mean"].shape == (64,)
+    assert arrays["overlaps"].shape == (6,)
 
 
 def test_methods_and_preprocessings_share_their_images() -> None:

@@ -81,7 +81,17 @@ def arange(n: int) -> ndarray:
 
 
 class linalg:
-    cholesky = staticmethod(lambda matrices: _own(np.linalg.cholesky(matrices)))
+    @staticmethod
+    def cholesky(matrices: Any) -> ndarray:
+        """Factorise as the device does, which leaves a matrix that is not positive definite half done."""
+        found = np.tril(matrices)
+        for own, matrix in zip(found, matrices):
+            try:
+                own[...] = np.linalg.cholesky(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return _own(found)
+
     inv = staticmethod(lambda matrices: _own(np.linalg.inv(matrices)))
 
 

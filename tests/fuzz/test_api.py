@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 import solspace as ss
 
+pytestmark = pytest.mark.slow
+
 NAN, INF = float("nan"), float("inf")
 JUNK: list[Any] = [
     None, NAN, INF, -INF, -1, 0, -0.0, 0.5, 2.5, 1e-300, 1e308, -(10**400), True, False, 1j, "", "log", "nonsense", "3",
@@ -52,7 +54,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "problem": PROBLEM, "field": None, "time": 0.0, "tolerance": 1e-6, "max_iterations": 20, "damping": "auto",
         "variances": "auto", "precision": "float64",
     }),
-    "diagnose": (ss.diagnose, {"samples": SAMPLES, "prediction": PREDICTION}),
+    "diagnose": (ss.diagnose, {"samples": SAMPLES, "prediction": PREDICTION, "reference": None}),
     "Spec": (ss.Spec, {
         "n": 9, "alpha": 0.3, "target": None, "sampler": "exact", "margin": None, "temperature": None,
         "patterns": "binary", "n_samples": 1, "instances": 1, "seed": 0, "keep": (), "name": "sweep", "modules": (),

@@ -14,6 +14,8 @@ from mutations import bounded, check_sentence, mutated
 import solspace as ss
 from solspace.samplers.checkpoint import Checkpoint
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = ss.Perceptron.random(31, 0.3, rng=0)
 SPHERE = PROBLEM.with_target(ss.Target("spherical", "uniform", margin=-1.0))
 RUNS: dict[str, Callable[..., ss.Samples]] = {

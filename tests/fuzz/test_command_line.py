@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from mutations import bounded
 from terminal import application, invoke
 
 import solspace as ss
-from solspace.cli.sample import SIZES
 from solspace.experiments import executors
+from solspace.samplers.registry import SAMPLERS
 
 JUNK = [
     "",
@@ -131,8 +132,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError("left out.")
 
     monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
-    for name in SIZES:
-        monkeypatch.setitem(SIZES, name, 11)
+    for name, sampler in SAMPLERS.items():
+        monkeypatch.setitem(SAMPLERS, name, replace(sampler, size=11))
     for name in ("prediction.predict", "thresholds.thresholds", "phases.phase_diagram", "phases.sampling_map"):
         monkeypatch.setattr(f"solspace.theory.{name}", left_out)
     monkeypatch.setattr("solspace.cli.reproduce._one", left_out)

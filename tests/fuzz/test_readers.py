@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,7 +117,6 @@ def test_damaged_files(kind: str, budget: Callable[[int, int], int], tally: Coun
 
 
 def test_damaged_parquet(budget: Callable[[int, int], int], tally: Counter[str]) -> None:
-    pandas = pytest.importorskip("pandas")
     content = pandas.DataFrame(X, columns=list("abcdefghi")).to_parquet()
     for number in range(budget(150, 5000)):
         try:

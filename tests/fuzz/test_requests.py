@@ -9,6 +9,7 @@ import random
 import re
 import socket
 import string
+from urllib.parse import quote
 
 import pytest
 from explorer_server import serving
@@ -83,12 +84,24 @@ CHANGES = [
 class Attacker:
     """Makes one hostile request a try."""
 
-    def __init__(self, explorer, session, secret):
-        self.explorer, self.session, self.secret = explorer, session, secret
+    def __init__(self, explorer):
+        self.explorer, self.link = explorer, None
         self.kinds = [self.http, self.http, self.raw, self.upload, self.websocket]
+
+    def open_page(self) -> None:
+        """Get the secrets of a page of its own, and keep it alive by a websocket."""
+        self.close()
+        self.session, self.secret = self.explorer.open_page()
+        _, self.link = self.explorer.websocket(self.session)
+
+    def close(self) -> None:
+        if self.link is not None:
+            self.link.close()
 
     def attack(self, number: int) -> str:
         """Return what came of try `number`: a status, or how the connection ended."""
+        if number % 500 == 0:
+            self.open_page()
         self.rng = random.Random(number)
         if number < len(SUCCEEDED):
             return f"status {self.explorer.request(path=SUCCEEDED[number])[0]}"
@@ -136,8 +149,7 @@ class Attacker:
 
     def query(self) -> str:
         pairs = [f"{self.rng.choice(FIELDS)}={self._word().split('#')[0]}" for _ in range(self.rng.randrange(4))]
-        path = ("/?" + "&".join(pairs)).replace(" ", "%20").replace("\n", "").replace("\r", "")
-        status, _, _ = self.explorer.request(path=path.encode("ascii", "ignore").decode().replace("\x00", "%00"))
+        status, _, _ = self.explorer.request(path="/?" + quote("&".join(pairs), safe="=&%+()/"))
         return f"status {status}"
 
     def upload(self) -> str:
@@ -145,6 +157,8 @@ class Attacker:
                                    self.rng.randbytes(3000), b"," * 5000])  # fmt: skip
         token = self.rng.choice([self.secret, self.secret, "0" * 32, self._word()])
         headers = self._headers(self.rng.randrange(3))
+        if self.rng.random() < 0.2:
+            headers["X-Refused-Size"] = self.rng.choice(HEADERS["X-Refused-Size"])
         if self.rng.random() < 0.7:
             headers.setdefault("Content-Length", str(len(content)))
         return self._send(self._head("POST", f"/upload/{token}", headers) + content)
@@ -209,16 +223,15 @@ def explorer(tmp_path, monkeypatch):
 
 
 def test_hostile_requests(explorer, budget, tally):
-    attacker = Attacker(explorer, explorer.session(), explorer.page_token())
+    attacker = Attacker(explorer)
     for number in range(budget(200, 5_000)):
         tally[attacker.attack(number)] += 1
         assert explorer.process.poll() is None, f"try {number} ended the server"
-        if number % 1000 == 999:  # pages live a few seconds without their tab
-            attacker.session, attacker.secret = explorer.session(), explorer.page_token()
+    attacker.close()
     status, _, page = explorer.request()
     assert status == 200
     assert b"solspace explorer" in page
-    status, link = explorer.websocket(explorer.session())
+    status, link = explorer.websocket(explorer.open_page()[0])
     with link:
         assert status == 101
         while b"ACK" not in (answer := link.recv(65536)):

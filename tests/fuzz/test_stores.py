@@ -18,6 +18,8 @@ import pytest
 import solspace as ss
 from solspace.store import Result, Store, StoreError
 
+pytestmark = pytest.mark.slow
+
 SPEC = ss.Spec(n=[5, 7], alpha=[0.3, 1.5], sampler="exact", instances=12, n_samples=3, keep=["weights", "stabilities"])
 """48 tasks of a millisecond; some fail, since they have no solution."""
 PAGE = 4096

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 
 import solspace as ss
-from solspace.samplers.mixing import autocorrelation_time, effective_sizes, mixing
+from solspace.numerics.series import autocorrelation_time
 
 OVERLAP, MEAN_STABILITY = 0.51104684966, 1.16747
 """Replica theory for binary weights, log potential, T = 0.5, alpha = 0.3 (theory_reference.json; P(s) as in theory notes 4)."""
@@ -110,21 +110,16 @@ def test_the_chain_diffuses_through_the_dense_cluster():
     """After annealing a chain forgets where it was, down to the overlap between chains, within tens of sweeps."""
     problem = ss.Perceptron.random(501, 0.4, rng=4)
     found = ss.anneal(problem, n_chains=6, n_sweeps=200, n_extra=1500, thin=5, rng=5)
-    mixed = mixing(found)
     assert found.solved.all()
-    assert mixed.overlap[0] == 1
-    assert mixed.overlap[20:].mean() == pytest.approx(mixed.between, abs=0.02)
-    assert 5 <= mixed.time < 30
-    assert "mixed well" in str(mixed)
-    sizes = effective_sizes(found, most=10)
-    assert 100 < sizes["energy"] <= 3000
-    assert sizes["weights"] > 100
+    mixed = ss.diagnose(found).mixing
+    assert mixed.lag == 750
+    assert mixed.self_overlap.value == pytest.approx(mixed.cross_overlap.value, abs=0.02)
+    assert 5 <= mixed.time["weights"] < 40
+    assert 100 < mixed.effective["energy"] <= 3000
     # honest by default: too short a chain gives no time
-    few = ss.anneal(problem, n_chains=2, n_sweeps=100, n_extra=40, thin=5, rng=5)
-    assert np.isnan(mixing(few).time)
-    assert "too few" in mixing(few).message
-    with pytest.raises(ValueError, match="at least 4 draws"):
-        mixing(ss.anneal(problem, n_chains=2, n_sweeps=20, rng=5))
+    few = ss.anneal(problem, n_chains=4, n_sweeps=100, n_extra=40, thin=5, rng=5)
+    assert np.isnan(ss.diagnose(few).mixing.time["weights"])
+    assert "too short to tell" in str(ss.diagnose(few))
 
 
 def test_autocorrelation_time_of_a_known_process():

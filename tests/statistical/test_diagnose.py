@@ -39,7 +39,8 @@ def verdicts(runs, prediction):
 def test_fair_samples_are_called_fair(fair, prediction):
     for report in verdicts(fair, prediction):
         assert report.fair is True, report
-        assert report.verdict.startswith("fair:")
+        assert report.verdict.startswith(f"fair within {report.within:.3f}: ")
+        assert 0.02 < report.within < 0.1
         assert report.n_solved == K
         assert report.copies == 0
 
@@ -70,6 +71,23 @@ def test_a_wrong_margin_is_found(prediction):
         report = ss.diagnose(samples, prediction)
         assert report.fair is False, report
         assert "the histogram of stabilities is off" in report.verdict
+
+
+@pytest.mark.parametrize("n", [201, 501])
+def test_labels_of_a_teacher_are_found(n):
+    """They make the same patterns easier: stabilities are larger than theory says of random labels."""
+    prediction, found = ss.predict(TARGET, 0.5), []
+    for i in range(8):
+        random = generator(23, n, i)
+        patterns, teacher = random.choice([-1, 1], (n // 2, n)), random.choice([-1, 1], n)
+        problem = ss.Perceptron(patterns, np.where(patterns @ teacher >= 0, 1, -1), target=TARGET)
+        found.append(ss.diagnose(ss.localize(problem, K, rng=i, progress=False), prediction))
+    biased = [report for report in found if report.fair is False]
+    assert len(biased) >= {201: 4, 501: 8}[n]
+    assert all("stabilities" in report.verdict for report in biased)
+    # what so few constraints cannot show is at least said
+    for report in found:
+        assert report.fair is False or f"stabilities within {2.3 * report.w1.noise:.3f}" in report.verdict
 
 
 def test_copies_are_found(fair, prediction):

@@ -10,6 +10,8 @@ from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.marginals import Status
 from solspace.samplers.marginals.relaxation import LADDER, Relaxation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def problem():

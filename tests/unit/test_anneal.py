@@ -11,6 +11,8 @@ from solspace.measure.potentials import Tau
 from solspace.samplers.annealing.integer_levels import Lattice, landscapes
 from solspace.samplers.annealing.schedules import Stage, TauAnnealing
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def problem():

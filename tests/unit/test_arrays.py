@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 
 import numpy as np
+import pandas
 import pytest
 
 import solspace as ss
@@ -45,7 +46,6 @@ def announcing(header, content=b""):
 
 
 def parquet(**columns):
-    pandas = pytest.importorskip("pandas")
     return pandas.DataFrame(columns).to_parquet()
 
 

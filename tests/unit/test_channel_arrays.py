@@ -13,6 +13,8 @@ from solspace.measure.channels import (
     quadrature_channel,
 )
 
+pytestmark = pytest.mark.slow
+
 CHANNELS = {
     "power": lambda o, v: power_channel(o, v, 2.0),
     "uniform": lambda o, v: power_channel(o, v, 0.0),

@@ -121,7 +121,7 @@ def test_the_mean_is_learned_once() -> None:
         ({"features": 2.5}, "features must be a positive integer"),
         ({"features": True}, "features must be a positive integer"),
         ({"alpha": True}, "alpha must be a positive number"),
-        ({"y": np.array(["cat"] * 199 + [None], dtype=object)}, "labels of one kind"),
+        ({"y": np.array(["cat"] * 199 + [None], dtype=object)}, "some are missing"),
         ({"y": np.array(["cat"] * 199 + [3], dtype=object)}, "labels of one kind"),
         ({"preprocess": "centre"}, "did you mean 'centred'"),
         ({"y": LABELS[:5]}, "one label for each row of X"),

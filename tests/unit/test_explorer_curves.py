@@ -85,7 +85,7 @@ def test_columns_and_thresholds_are_the_theorys():
     assert sum(found["asl"] <= a <= found["condensation"] for a in alphas) > 10
 
 
-@pytest.mark.parametrize("sampler", ["asl", "tau", "sa"])
+@pytest.mark.parametrize("sampler", ["asl", "tau", "temperature"])
 def test_a_run_reports_ends_and_is_repeated_by_its_program(sampler, tmp_path, monkeypatch):
     settings, updates = Settings(n=101, alpha=0.2, samples=3, sweeps=20, sampler=sampler, seed=5), []
     done = sample(settings, None, updates.append)

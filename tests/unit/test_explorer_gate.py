@@ -27,7 +27,7 @@ def explorer(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def token(explorer):
-    return explorer.session()
+    return explorer.open_page()[0]
 
 
 def gate(host="127.0.0.1", port=5006):

@@ -174,3 +174,12 @@ def test_a_file_beyond_it_is_heard_out_and_refused_in_a_sentence(sending):
     assert kind == "failed"
     assert "the limit is" in words
     assert words.endswith("close a tab.")
+
+
+@pytest.mark.parametrize(("said", "words"), [("41943040", "has 40 MiB"), ("9" * 400, "has 0 MiB"), ("-1", "has 0 MiB"),
+                                             ("9" * 5000, "has 0 MiB")])  # fmt: skip
+def test_a_file_that_the_browser_holds_back_is_named(sending, said, words):
+    page, asked, _, send = sending
+    assert send(b"", **{"X-Refused-Size": said}) == 200
+    assert asked == []
+    assert words in page.told[0][1]

@@ -204,10 +204,12 @@ def test_pages_take_turns(busy):
     assert rounds == [list(range(5))] * 3
 
 
-def test_what_takes_too_long_is_given_up(pool):
+def test_what_takes_too_long_is_given_up(pool, tmp_path):
     answers = queue.Queue()
     pool.patience = 0.1
-    pool.ask("a", f"{HERE}:deaf", (), lambda *a: answers.put(a))
+    pool.ask("a", f"{HERE}:double", (2,), lambda *a: answers.put(a))
+    assert answers.get(timeout=LONG) == ("done", 4)  # that the process had to start first is not its fault
+    pool.ask("a", f"{HERE}:wait", (str(tmp_path / "never"),), lambda *a: answers.put(a))
     kind, words = answers.get(timeout=LONG)
     assert kind == "failed"
     assert "within 0.1 seconds" in words

@@ -18,7 +18,7 @@ from solspace.experiments.tasks import KINDS, Task, finished
 from solspace.plots import style, sweeps
 from solspace.store import Store
 
-OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar"))]
+OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar", "mixing"))]
 
 
 def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:

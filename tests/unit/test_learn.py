@@ -178,3 +178,28 @@ def test_degenerate_data_is_survived() -> None:
         assert Classifier(random_state=0).fit(X, y).score(X, y) > 0.6
     with pytest.raises(ValueError, match="one class"):
         Classifier().fit(X, np.ones(40))
+
+
+def test_solving_makes_no_training_error_at_high_loads() -> None:
+    problem = ss.Perceptron.random(301, 0.65, rng=0)
+    y = np.random.default_rng(0).choice([-1, 1], problem.m)
+    X = problem.patterns * y[:, None]
+    model = Classifier(method="solve", preprocess="raw", n_solutions=2, random_state=0).fit(X, y)
+    assert model.solved_
+    assert model.n_violations_ == 0
+    assert ss.Perceptron(X, y).is_solution(model.weights_).all()
+
+
+def test_what_cannot_be_separated_gets_the_fewest_errors_and_a_warning() -> None:
+    X, y = teacher(101, 25, seed=1)
+    X, y = np.vstack([X, X[:3]]), np.concatenate([y, -y[:3]])
+    with pytest.warns(ConvergenceWarning, match="gets 3 of 28 training samples wrong: a longer time_limit"):
+        model = Classifier(method="solve", preprocess="raw", random_state=0).fit(X, y)
+    assert model.n_violations_ == 3
+    assert model.solved_ is False
+
+
+def test_an_unknown_method_gets_a_sentence() -> None:
+    X, y = teacher(21, 5, seed=1)
+    with pytest.raises(ValueError, match="unknown method 'sovle': did you mean 'solve'"):
+        Classifier(method="sovle").fit(X, y)

@@ -7,6 +7,8 @@ import pytest
 
 import solspace as ss
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def problem():

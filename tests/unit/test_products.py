@@ -10,6 +10,8 @@ from solspace.samplers.kernels import amp_plain as plain
 from solspace.samplers.kernels.products import Products, columns
 from solspace.samplers.marginals.cpu import Messages
 
+pytestmark = pytest.mark.slow
+
 
 def problem_of(kind, m, n, rng):
     matrix = rng.choice([-1, 1], (m, n)) if kind == "binary" else rng.standard_normal((m, n)).astype(kind)

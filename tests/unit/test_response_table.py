@@ -12,6 +12,8 @@ from solspace.samplers.kernels.channel_response import respond_into
 from solspace.samplers.kernels.channel_table import ResponseTable, by_quadrature, table_for
 from solspace.samplers.marginals.cpu import Messages
 
+pytestmark = pytest.mark.slow
+
 
 class Cubic:
     breakpoints = (0.0,)

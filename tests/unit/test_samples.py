@@ -15,7 +15,7 @@ from solspace.info import AnnealingInfo, Info, LocalizationInfo
 @pytest.fixture
 def samples():
     problem = ss.Perceptron.random(9, 0.4, rng=1)
-    info = {"sampler": "exact", "acceptance": np.linspace(0, 1, 5), "n_sweeps": 3, "words": ["a", "b"]}
+    info = {"sampler": "exact", "acceptance": np.linspace(0, 1, 5), "n_sweeps": 3, "words": ["a", "b"], "path": "north"}
     return ss.Samples.of(problem, problem.enumerate().sample(6, rng=0), info)
 
 
@@ -27,7 +27,7 @@ def test_round_trip(samples, tmp_path):
     assert again.target == samples.target
     np.testing.assert_array_equal(again.info["acceptance"], samples.info["acceptance"])
     plain = {name: value for name, value in again.info.items() if name != "acceptance"}
-    assert plain == {"sampler": "exact", "n_sweeps": 3, "words": ["a", "b"]}
+    assert plain == {"sampler": "exact", "n_sweeps": 3, "words": ["a", "b"], "path": "north"}
 
 
 @pytest.mark.parametrize("draw", [
@@ -137,9 +137,26 @@ def test_solved_is_recomputed_from_the_patterns():
 
 def test_arviz_of_any_version_finds_chains_and_draws():
     problem = ss.Perceptron.random(9, 0.4, rng=1)
-    samples = ss.anneal(problem, n_chains=2, n_sweeps=5, n_extra=4, thin=2, rng=0)
-    posterior = samples.to_arviz()["posterior"]
-    chains, draws = dict(posterior.sizes)["chain"], dict(posterior.sizes)["draw"]
-    assert (chains, chains * draws) == (2, len(samples))
+    samples = ss.anneal(problem, n_chains=2, n_sweeps=5, n_extra=6, thin=2, rng=0)
+    found = samples.to_arviz()
+    posterior, stats = found["posterior"], found["sample_stats"]
+    for group in (posterior, stats):
+        assert (dict(group.sizes)["chain"], dict(group.sizes)["draw"]) == (2, 3)
     np.testing.assert_array_equal(posterior["weights"].values.reshape(-1, 9), samples.weights)
-    np.testing.assert_allclose(posterior["overlap"].values[:, 0], 1.0)
+    np.testing.assert_array_equal(stats["energy"].values, samples.info.energy[:, [6, 8, 10]])
+    np.testing.assert_array_equal(stats["acceptance"].values, samples.info.acceptance[:, [6, 8, 10]])
+    np.testing.assert_array_equal(stats["solved"].values.ravel(), samples.solved)
+    first, second = samples.weights[:3].astype(float), samples.weights[3:].astype(float)
+    np.testing.assert_allclose(stats["overlap"].values, [first @ second.mean(0) / 9, second @ first.mean(0) / 9])
+
+
+def test_arviz_takes_independent_samples_as_chains_of_one_draw():
+    problem = ss.Perceptron.random(51, 0.2, rng=1)
+    samples = ss.localize(problem, 4, rng=0, progress=False)
+    stats = samples.to_arviz()["sample_stats"]
+    assert dict(stats.sizes)["chain"] == 4
+    assert stats["overlap"].values.mean() == pytest.approx(samples.overlaps().mean())
+    np.testing.assert_allclose(stats["energy"].values[:, 0], -np.log(samples.stabilities).sum(axis=1))
+    solved = ss.anneal(problem, n_chains=3, n_sweeps=40, mode="solve", rng=0)
+    energy = solved.to_arviz()["sample_stats"]["energy"].values[:, 0]
+    assert np.isfinite(energy).all()

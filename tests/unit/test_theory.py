@@ -10,6 +10,8 @@ import pytest
 import solspace as ss
 from solspace.theory.capacity import capacity, gardner, one_step
 
+pytestmark = pytest.mark.slow
+
 SPHERE = ss.Target("spherical", "uniform", margin=-2.5)
 
 

@@ -14,6 +14,8 @@ import solspace as ss
 from solspace.cli import phase, predict
 from solspace.cli.app import make_app
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def solspace(tmp_path, monkeypatch):
@@ -79,6 +81,9 @@ def test_the_window_begins_at_the_cusp(solspace, monkeypatch):
     assert code == 0
     assert "low spinodal Maxwell high spinodal" in words
     assert "e-2" not in words
+    assert "before 0" in words
+    assert " -0" not in words
+    assert " -1" not in words
     limits = ss.thresholds(ss.Target(temperature=0.8))
     assert len(areas) == 2
     for alphas, low, high in areas:

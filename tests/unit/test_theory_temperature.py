@@ -13,6 +13,8 @@ import solspace as ss
 from solspace.measure import potentials
 from solspace.numerics.power_table import power_table
 
+pytestmark = pytest.mark.slow
+
 GIGABYTE = 1 << 30
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-VERBS = ("sample", "predict", "phase", "reproduce", "sweep", "data", "explore", "bench")
+VERBS = ("sample", "solve", "predict", "phase", "reproduce", "sweep", "data", "explore", "bench")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,14 @@ from solspace.cli.app import say
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers.registry import Sampler
+from solspace.samplers.registry import SAMPLERS, Sampler
+from solspace.samplers.solving.counting import count
 from solspace.samples import Samples
+
+CHAINS, FEWEST, SWEEPS = 64, 8, 1000
+"""Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
+WORK = 2e11
+"""Flips times constraints that the judges may cost, about two minutes of a core."""
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,7 +108,25 @@ def _sampled(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outco
     final = problem.with_target(drawn.target)
     solving = isinstance(drawn.info, AnnealingInfo) and drawn.info.mode == "solve"
     prediction = before if localized else None if solving else _expectation(final, settings, announced=False)
-    return _judged(final, drawn, sampler.name, prediction)
+    chains = _chains(final, settings) if localized and prediction is None else None
+    return _judged(final, drawn, sampler.name, prediction, chains)
+
+
+def _chains(problem: Perceptron, settings: Settings) -> Samples | None:
+    """Return chains that can judge localized samples where theory cannot, or None where they would take too long."""
+    if SAMPLERS["tau"].lacks(problem.n, problem.target):
+        return None
+    number = int(min(CHAINS, WORK // (problem.n * problem.m * 2 * SWEEPS)))
+    if number < FEWEST:
+        if not settings.quiet:
+            say(
+                "the problem is large: no chains are run to judge the samples; see ss.diagnose(samples, reference=chains)."
+            )
+        return None
+    return SAMPLERS["tau"].draw(
+        problem, number, rng=child(seed_sequence(settings.seed), 2), n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20,
+        device=settings.options["device"], progress=settings.progress,
+    )  # fmt: skip
 
 
 def _expectation(problem: Perceptron, settings: Settings, announced: bool) -> Prediction | None:
@@ -111,7 +135,10 @@ def _expectation(problem: Perceptron, settings: Settings, announced: bool) -> Pr
 
     if not problem.looks_random():
         if announced and not settings.quiet:
-            say("theory: the patterns do not look independent, so there is no prediction; watch convergence below.")
+            say(
+                f"theory: none, since the patterns do not look random ({problem.structure()}); expectation propagation takes "
+                "AMP's place, and chains are run to judge the samples."
+            )
         return None
     try:
         prediction = predict(problem.target, problem.alpha)
@@ -124,20 +151,41 @@ def _expectation(problem: Perceptron, settings: Settings, announced: bool) -> Pr
     return prediction
 
 
-def _judged(problem: Perceptron, drawn: Samples, name: str, prediction: Prediction | None) -> Outcome:
+def _judged(
+    problem: Perceptron, drawn: Samples, name: str, prediction: Prediction | None, chains: Samples | None
+) -> Outcome:
     from solspace.diagnostics import diagnose
 
-    judged = diagnose(drawn, prediction)
+    judged = diagnose(drawn, prediction, chains)
     report = {**_about(problem, name, drawn), **judged.to_dict()}
+    if isinstance(drawn.info, LocalizationInfo):
+        report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
+    rows = [*_denoised(drawn), *judged.rows()]
+    if prediction is None and problem.target.prior.name == "binary":
+        counted = count(problem)
+        report["solutions"] = asdict(counted)
+        rows.append(
+            ("log of the number of solutions", str(counted), counted.doubt and f"not to be trusted: {counted.doubt}")
+        )
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
 
     def picture(figure: Figure) -> None:
         from solspace.plots.samples import sample_panels
 
-        sample_panels(drawn, figure, prediction)
+        sample_panels(drawn, figure, prediction, chains)
 
-    return Outcome(drawn, report, judged.rows(), ("", "samples", "theory"), judged.verdict, picture, (13, 4))
+    verdict = "\n".join([judged.verdict, *judged.notes])
+    columns = ("", "samples", "theory" if chains is None else "chains")
+    return Outcome(drawn, report, rows, columns, verdict, picture, (13, 4))
+
+
+def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:
+    """Return the row that says which denoiser ran; why is in the report."""
+    if not isinstance(drawn.info, LocalizationInfo):
+        return []
+    names = {"amp": "AMP", "ep": "expectation propagation"}
+    return [("denoiser", names.get(drawn.info.denoiser, drawn.info.denoiser), "")]
 
 
 def _about(problem: Perceptron, name: str, drawn: Samples) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from solspace.cli.data import image_problem
+from solspace.cli.rules import Rule
 from solspace.data.instances import classes, signs
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
@@ -16,6 +19,48 @@ from solspace.system.arrays import Damaged, read_arrays
 
 PATTERNS = ("patterns", "X")
 LABELS = ("labels", "y")
+RULES = (
+    Rule("data", lambda o: o.patterns is None, "cannot stand beside --patterns: give one of them"),
+    Rule("labels", lambda o: o.patterns is not None, "needs --patterns"),
+    Rule("classes", lambda o: o.data is not None, "needs --data"),
+    Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
+    Rule(
+        "n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances, not to --data or --patterns"
+    ),
+)
+"""Of the options that state a problem, for every verb that takes one."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A problem as the options of a verb state it."""
+
+    n: int
+    load: float
+    """Of a random instance where `alpha` is not given."""
+    alpha: float | None
+    ensemble: str
+    patterns: Path | None
+    labels: Path | None
+    data: str | None
+    classes: str | None
+    features: int | None
+    preprocess: str | None
+
+    def problem(self, target: Target, rng: RNG) -> tuple[Perceptron, dict[str, str]]:
+        """Return the problem, and which labels of the user's own are taken for -1 and +1."""
+        if self.data is not None:
+            load, how = 0.4 if self.alpha is None else self.alpha, self.preprocess or "centred"
+            images = self.data, self.classes, load, target
+            return image_problem(*images, features=self.features, preprocess=how, rng=rng), {}
+        if self.patterns is not None:
+            X, y = read_data(self.patterns, self.labels)
+            drawn = own_problem(
+                X, y, target, alpha=self.alpha, features=self.features, preprocess=self.preprocess, rng=rng
+            )
+            return drawn, meaning(y)
+        load = self.load if self.alpha is None else self.alpha
+        return Perceptron.random(self.n, load, target, self.ensemble, rng=rng), {}
 
 
 def read_data(patterns: Path, labels: Path | None = None) -> tuple[Array, Array | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import warnings
@@ -12,10 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
+from solspace.cli import inputs
 from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
-from solspace.cli.data import image_problem
 from solspace.cli.draw import Outcome, Settings, draw
-from solspace.cli.inputs import meaning, own_problem, read_data
+from solspace.cli.inputs import Stated
+from solspace.cli.outputs import make_room
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.numerics.streams import generator
@@ -26,6 +26,8 @@ from solspace.system.files import replacing
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""
+DRAWS = 100
+"""Draws of a chain from its sweeps at the end."""
 FILES = ("samples.npz", "report.json", "samples.png")
 RULES = (
     Rule("method damping precision", lambda o: "method" in _named(o.sampler).options, "belongs to --sampler asl"),
@@ -34,13 +36,13 @@ RULES = (
         lambda o: "n_sweeps" in _named(o.sampler).options,
         "belongs to --sampler tau and --sampler temperature",
     ),
+    Rule("extra", lambda o: "n_extra" in _named(o.sampler).options, "belongs to --sampler tau and --sampler temperature"),
+    Rule("extra", lambda o: not o.solve, "cannot stand beside --solve, which stops before the sweeps that it asks for"),
+    Rule("exchange", lambda o: _named(o.sampler).name == "tau", "belongs to --sampler tau"),
+    Rule("exchange", lambda o: o.extra > 0, "needs --extra, the sweeps in which replicas are exchanged"),
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
-    Rule("data", lambda o: o.patterns is None, "cannot stand beside --patterns: give one of them"),
-    Rule("labels", lambda o: o.patterns is not None, "needs --patterns"),
-    Rule("classes", lambda o: o.data is not None, "needs --data"),
-    Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
-    Rule("n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances, not to --data or --patterns"),
+    *inputs.RULES,
     Rule("potential", lambda o: o.sampler != "tau" or o.potential == "log", "must be log with --sampler tau, which ends there"),
     Rule(
         "potential",
@@ -57,12 +59,15 @@ RULES = (
 
 
 def _named(name: str) -> Sampler:
-    return find(ALIASES.get(name, name))
+    chosen = find(ALIASES.get(name, name))
+    if not chosen.fair:
+        raise ValueError(f"--sampler {name} would draw no fair samples; it has a verb of its own: solspace {name}.")
+    return chosen
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to `app`."""
-    listed = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values())
+    listed = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values() if one.fair)
     sample.__doc__ = (sample.__doc__ or "").replace("SAMPLERS", listed)
     app.command("sample")(verb(sample, *RULES))
 
@@ -84,6 +89,13 @@ def sample(
     solve: Annotated[
         bool, _option("Sampler", "tau, temperature: stop at the first solution: not fair.", "--solve")
     ] = False,
+    extra: Annotated[
+        int, _option("Sampler", "tau, temperature: sweeps at the end, from which chains tell whether they are fair.")
+    ] = 0,
+    exchange: Annotated[
+        bool,
+        _option("Sampler", "tau: exchange replicas with earlier stages in them: slow, for high loads.", "--exchange"),
+    ] = False,
     device: Annotated[str, _option("Sampler", "cpu, gpu, or auto.")] = "cpu",
     n: Annotated[int | None, _option("Random instance", "Number of weights.")] = None,
     alpha: Annotated[
@@ -102,7 +114,9 @@ def sample(
         str | None, _option("Your data", "centred, raw or binarised; images are centred unless given.")
     ] = None,
     prior: Annotated[str, _option("Target", "binary or spherical.")] = "binary",
-    potential: Annotated[str, _option("Target", "uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
+    potential: Annotated[
+        str, _option("Target", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+    ] = "log",
     temperature: Annotated[float, _option("Target", "T; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, _option("Target", "κ: what a stability must reach.")] = 0.0,
     out: Annotated[Path, _option("Output", "Folder for samples.npz, report.json, samples.png.")] = Path("."),
@@ -117,24 +131,17 @@ def sample(
     """
     chosen = _named(sampler)
     resolve(device)
-    _prepare(out)
+    make_room(out, FILES)
     target, rng = Target(prior, potential, temperature, margin), generator(seed, 0)
-    taken: dict[str, str] = {}
-    if data is not None:
-        load, how = 0.4 if alpha is None else alpha, preprocess or "centred"
-        problem = image_problem(data, classes, load, target, features=features, preprocess=how, rng=rng)
-    elif patterns is not None:
-        X, y = read_data(patterns, labels)
-        problem = own_problem(X, y, target, alpha=alpha, features=features, preprocess=preprocess, rng=rng)
-        taken = meaning(y)
-    else:
-        size = chosen.size if n is None else n
-        problem = Perceptron.random(size, 0.3 if alpha is None else alpha, target, ensemble, rng=rng)
+    size = chosen.size if n is None else n
+    stated = Stated(size, 0.3, alpha, ensemble, patterns, labels, data, classes, features, preprocess)
+    problem, taken = stated.problem(target, rng)
     if taken and not as_json:
         say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
     options: dict[str, Any] = {
         "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
         "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
+        "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
     }  # fmt: skip
     checkpoint = out / f"{chosen.name}.checkpoint.npz"
     settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)
@@ -153,16 +160,6 @@ def _share(text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"damping must be auto or a number; got {text!r}.") from None
-
-
-def _prepare(out: Path) -> None:
-    """Make the folder, and look for what would be in the way of the results before any work is done."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        if (out / name).is_dir():
-            raise IsADirectoryError(f"the results go to {out / name}, but that is a folder: give another --out.")
-    if not os.access(out, os.W_OK):
-        raise PermissionError(f"the results go to {out}, which you may not write to: give another --out.")
 
 
 def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Path, about: dict[str, Any]) -> Outcome:

@@ -1,5 +1,8 @@
 """Sweeps on real images: which data set, which preprocessings and features, which loads, which samplers.
 
+Tasks of kind "images" ask whether an instance was solved, those of kind "mixing" whether chains that stay on at the end
+of their schedule forget where they came from, those of kind "overlaps" how alike two samples are.
+
 A task draws its instance from the pool of a data set as `Perceptron.from_data` does. Which images and which features
 depends on the data set, the number of features, the load, the seed and the instance number: samplers and
 preprocessings are compared on the same images.
@@ -8,7 +11,7 @@ preprocessings are compared on the same images.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -17,6 +20,7 @@ import numpy as np
 
 from solspace import data
 from solspace.data.catalogue import data_set
+from solspace.diagnostics import diagnose
 from solspace.experiments.sampling import drawn, summary
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
@@ -25,10 +29,15 @@ from solspace.system.checks import sized
 
 METHODS = {
     "tau": ("tau", Target(potential="log", temperature=0.5)),
+    "asl": ("asl", Target(potential="log", temperature=0.5)),
     "errors": ("temperature", Target(potential="errors", temperature=1.0)),
     "hinge": ("temperature", Target(potential="hinge", temperature=1.0)),
 }
-"""The paper's three: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
+"""Sampler and target of each method."""
+THREE = ("tau", "errors", "hinge")
+"""The paper's: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
+PAIRS = 20_000
+"""Most overlaps that a task keeps."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,15 @@ class ImageSpec:
 
     data: str
     alphas: Sequence[float]
-    n_sweeps: Sequence[int | str]
+    n_sweeps: Sequence[int | str | None]
     features: Sequence[int | None] = (None,)
     preprocess: Sequence[str] = ("centred",)
-    methods: Sequence[str] = tuple(METHODS)
+    methods: Sequence[str] = THREE
     instances: int = 1
     seed: int = 0
     options: tuple[tuple[str, Any], ...] = ()
+    n_samples: int = 1
+    kind: str = "images"
 
     def points(self) -> Iterator[dict[str, Any]]:
         """Yield the points of the grid, as a task's values without the instance."""
@@ -57,11 +68,11 @@ class ImageSpec:
         for preprocess, features, sweeps, alpha, method in grid:
             sampler, target = METHODS[method]
             n = known.pixels if features is None else features
-            options = {"n_sweeps": sized(sweeps, n), **dict(self.options)}
+            options = {**({} if sweeps is None else {"n_sweeps": sized(sweeps, n)}), **dict(self.options)}
             yield {
-                "kind": "images", "data": known.name, "classes": list(known.classes), "preprocess": preprocess,
+                "kind": self.kind, "data": known.name, "classes": list(known.classes), "preprocess": preprocess,
                 "features": features, "n": n, "alpha": alpha, "method": method, "sampler": sampler, "options": options,
-                "target": target.to_dict(), "n_samples": 1, "seed": self.seed,
+                "target": target.to_dict(), "n_samples": self.n_samples, "seed": self.seed,
             }  # fmt: skip
 
     def tasks(self) -> Iterator[Task]:
@@ -84,10 +95,8 @@ class ImageSpec:
 def solve(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what `sampling.summary` says of one instance, and the accuracy on the images that it did not see."""
     values = task.values
-    X, y = _pools(values["data"], tuple(values["classes"]))[values["preprocess"]]
-    seed = task.seed_from("seed", "data", "features", "alpha", "instance")
-    target = Target.from_dict(values["target"])
-    problem = Perceptron.from_data(X, y, values["alpha"], values["features"], target=target, rng=seed)
+    X, y = _pool(values)
+    seed, problem = _seed(task), problem_of(task)
     samples = drawn(task, problem)
     numbers = summary(problem, samples)
     if values["features"] is None and problem.m < len(y):
@@ -95,6 +104,64 @@ def solve(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         sides = np.sign(X[unseen] @ samples.weights[0].astype(np.float32))
         numbers["accuracy"] = float(np.mean(sides == y[unseen]))
     return numbers, {}
+
+
+def mix(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return how the chains of one instance mixed: self and cross overlap with errors, R-hat, what was missed."""
+    problem = problem_of(task)
+    samples = drawn(task, problem)
+    report = diagnose(samples)
+    numbers = {**summary(problem, samples), "fair": report.fair, "within": report.within, "verdict": report.verdict}
+    if report.mixing is not None:
+        found = report.mixing
+        numbers |= {"lag": found.lag, "missed": found.missed, "rhat": max(found.rhat.values())}
+        for name in ("self_overlap", "cross_overlap", "memory"):
+            estimate = getattr(found, name)
+            numbers |= {name: estimate.value, f"{name}_error": estimate.error}
+    if samples.info.get("ladder") is not None:
+        numbers |= {"rungs": len(samples.info["ladder"]), "round_trips": float(np.mean(samples.info["round_trips"]))}
+    return numbers, {}
+
+
+def overlaps(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
+    problem = problem_of(task)
+    samples = drawn(task, problem)
+    report = diagnose(samples)
+    last = samples.by_chain()[:, -1].astype(np.float32)
+    pairs = (last @ last.T / samples.n)[np.triu_indices(len(last), 1)]
+    numbers = summary(problem, samples)
+    if report.overlap is not None:
+        numbers |= {"overlap": report.overlap.value, "overlap_error": report.overlap.error}
+    if report.mixing is not None:
+        numbers |= {"self_overlap": report.mixing.self_overlap.value, "verdict": report.verdict}
+    return numbers, {"overlaps": pairs[:: -(-len(pairs) // PAIRS)]}
+
+
+def problem_of(task: Task) -> Perceptron:
+    """Return the instance of a task, the same wherever and whenever it is asked for."""
+    values = task.values
+    X, y = _pool(values)
+    target = Target.from_dict(values["target"])
+    return Perceptron.from_data(X, y, values["alpha"], values["features"], target=target, rng=_seed(task))
+
+
+def instance(name: str, alpha: float, number: int = 0, features: int | None = None, seed: int = 0) -> Perceptron:
+    """Return instance `number` of a data set's pixels, or of `features` of them, as the figures on images draw it.
+
+    >>> instance("digits", 0.5, number=3)
+    Perceptron(n=64, m=32, patterns float32, binary weights, log potential, T = 0.5, margin 0)
+    """
+    (point,) = ImageSpec(name, (alpha,), (1,), features=(features,), methods=("tau",), seed=seed).points()
+    return problem_of(Task({**point, "instance": number}))
+
+
+def _seed(task: Task) -> int:
+    return task.seed_from("seed", "data", "features", "alpha", "instance")
+
+
+def _pool(values: Mapping[str, Any]) -> data.Images:
+    return _pools(values["data"], tuple(values["classes"]))[values["preprocess"]]
 
 
 @lru_cache(maxsize=1)

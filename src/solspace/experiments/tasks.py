@@ -38,6 +38,8 @@ KINDS = {
     "instability": ("solspace.experiments.predictions:instability", 1),
     "edge": ("solspace.experiments.predictions:edge", 1),
     "images": ("solspace.experiments.images:solve", 1),
+    "mixing": ("solspace.experiments.images:mix", 1),
+    "overlaps": ("solspace.experiments.images:overlaps", 1),
 }
 """Kind of task: (where its function is, version of its results)."""
 

@@ -15,6 +15,8 @@ from solspace.explorer.state import Settings, parse
 
 Changed = Callable[[str, Any], None]
 """Called with (field, value) when a user gives a value that is allowed."""
+Soon = Callable[[Callable[[], None]], None]
+"""Called with what is to be done at the page's next turn."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ class Scale:
 
 
 class Field:
-    """A value that is typed, with a slider where it has a `scale`, and a line for a sentence."""
+    """A value that is typed, with a slider where it has a `scale`, and a line for a sentence.
+
+    What was typed is spelled as usual at the page's next turn: while a field tells its new text it hears no other.
+    """
 
     def __init__(
         self,
@@ -53,11 +58,12 @@ class Field:
         label: str,
         value: Any,
         changed: Changed,
+        soon: Soon,
         styles: str,
         scale: Scale | None = None,
         read: Callable[[str], Any] | None = None,
     ) -> None:
-        self.name, self.changed, self.scale = name, changed, scale
+        self.name, self.changed, self.soon, self.scale = name, changed, soon, scale
         self._read = read or partial(parse, name)
         self._quiet = False
         self.text = pn.widgets.TextInput(
@@ -109,9 +115,9 @@ class Field:
         try:
             value = self._read(text)
         except ValueError as error:
-            self.refuse(str(error))
+            self.soon(partial(self.refuse, str(error)))
             return
-        self.show(value)
+        self.soon(partial(self.show, value))
         self.changed(self.name, value)
 
     def _dragged(self, event: Any) -> None:

@@ -22,12 +22,12 @@ from solspace.explorer.charts import Charts
 from solspace.explorer.controls import Choice, Field, Scale, scales
 from solspace.explorer.diagram import Diagram
 from solspace.explorer.running import Running
-from solspace.explorer.state import THEMES, Settings, parameter_names, parse
+from solspace.explorer.state import THEMES, Settings, offered, parameter_names, parse
 from solspace.explorer.turns import Turns
 from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
 from solspace.measure import Target
-from solspace.measure.potentials import REGISTRY, as_potential
+from solspace.measure.potentials import as_potential
 
 if TYPE_CHECKING:
     from solspace.explorer.server import Service
@@ -58,7 +58,7 @@ class Page:
         self.service = service
         self.settings, self._refused = Settings.from_query(query)
         self.token = service.register(self)
-        self.turns = Turns(pn.state.curdoc)
+        self.turns = Turns(pn.state.curdoc, service.loop)
         self.charts = Charts()
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
@@ -112,16 +112,16 @@ class Page:
         parts: dict[str, Any] = {
             "prior": Choice("prior", "weights", {"binary (±1)": "binary", "spherical": "spherical"}, s.prior,
                             self.changed, STYLES),
-            "potential": Choice("potential", "potential U(s)", list(REGISTRY), as_potential(s.potential).name,
+            "potential": Choice("potential", "potential U(s)", offered(), as_potential(s.potential).name,
                                 self._potential_chosen, STYLES),
         }  # fmt: skip
         for k in range(2):
             parts[f"parameter{k}"] = Field(
-                f"parameter{k}", f"parameter {k + 1}", "", self._parameter_typed, STYLES, read=str
+                f"parameter{k}", f"parameter {k + 1}", "", self._parameter_typed, self.turns.soon, STYLES, read=str
             )
         for name, label in {"temperature": "temperature T", "margin": "margin κ", "alpha": "load α = M/N",
                             "time": "time t"}.items():  # fmt: skip
-            parts[name] = Field(name, label, getattr(s, name), self.changed, STYLES, ranges[name])
+            parts[name] = Field(name, label, getattr(s, name), self.changed, self.turns.soon, STYLES, ranges[name])
         return parts
 
     def _controls(self) -> pn.Column:

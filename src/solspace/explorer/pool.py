@@ -32,6 +32,10 @@ class _Question:
         return self.job, self.args
 
 
+STARTING = 120.0
+"""Seconds more for the first answer of a process: it imports, and on its first day compiles."""
+
+
 class Pool:
     """Workers that answer questions.
 
@@ -111,7 +115,7 @@ class Pool:
             self._work(self._free.pop(), question)
 
     def _work(self, worker: Worker, question: _Question) -> None:
-        timer = threading.Timer(self.patience, worker.stop)
+        timer = threading.Timer(self.patience + (STARTING if worker.pid is None else 0.0), worker.stop)
         timer.daemon = True
         timer.start()
 

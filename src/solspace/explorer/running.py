@@ -29,12 +29,12 @@ class Running:
         options = {label: name for name, label in SAMPLERS.items()}
         self.fields: dict[str, Any] = {
             "sampler": Choice("sampler", "sampler", options, s.sampler, page.changed, styles),
-            "n": Field("n", "weights N", s.n, page.changed, styles),
-            "samples": Field("samples", "samples", s.samples, page.changed, styles),
-            "sweeps": Field("sweeps", "sweeps", s.sweeps, page.changed, styles),
+            "n": Field("n", "weights N", s.n, page.changed, page.turns.soon, styles),
+            "samples": Field("samples", "samples", s.samples, page.changed, page.turns.soon, styles),
+            "sweeps": Field("sweeps", "sweeps", s.sweeps, page.changed, page.turns.soon, styles),
             "patterns": Choice("patterns", "random patterns", {"binary (±1)": "binary", "Gaussian": "gaussian"},
                                s.patterns, page.changed, styles),
-            "seed": Field("seed", "seed", s.seed, page.changed, styles),
+            "seed": Field("seed", "seed", s.seed, page.changed, page.turns.soon, styles),
         }  # fmt: skip
         look = {"stylesheets": [styles], "margin": (8, 8, 4, 0)}
         self.start = pn.widgets.Button(name="Sample", button_type="primary", css_classes=["start"], **look)

@@ -15,6 +15,7 @@ import webbrowser
 from typing import TYPE_CHECKING, Any
 
 import panel as pn
+from tornado.ioloop import IOLoop
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from solspace.explorer import gate
@@ -36,7 +37,10 @@ KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "
 
 
 class Service:
-    """What all pages share."""
+    """What all pages share; they come from any thread."""
+
+    loop: IOLoop
+    """The server's own, once there is one."""
 
     def __init__(self) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -64,7 +68,7 @@ class Service:
 
     def may_run(self, page: Page) -> bool:
         """Tell whether another run may start."""
-        return sum(other.running.busy for other in self.pages.values()) < MAX_RUNS
+        return sum(other.running.busy for other in list(self.pages.values())) < MAX_RUNS
 
     def close(self) -> None:
         """End all processes."""
@@ -109,13 +113,13 @@ class Upload(_Handler):
         self.parts: list[bytes] = []
         self.why_not = ""
         try:
-            self.service.allowance.take(token, "file", self._announced())
+            self.service.allowance.take(token, "file", self._said("Content-Length", MAX_BYTES))
         except ValueError as error:
             self.why_not = str(error)
 
-    def _announced(self) -> int:
-        length = self.request.headers.get("Content-Length", "")
-        return int(length) if length.isdecimal() and len(length) < 10 else MAX_BYTES
+    def _said(self, header: str, otherwise: int) -> int:
+        number = self.request.headers.get(header, "")
+        return int(number) if number.isdecimal() and len(number) < 16 else otherwise
 
     def data_received(self, chunk: bytes) -> None:
         """Keep a part; one that is refused is heard out, since a browser takes a broken connection for a fault."""
@@ -131,9 +135,8 @@ class Upload(_Handler):
         page = self.service.pages.get(token)
         if page is None:
             raise HTTPError(404)
-        refused = self.request.headers.get("X-Refused-Size", "")
-        if refused:
-            self.why_not = too_large(int(refused) if refused.isdecimal() else 0)
+        if "X-Refused-Size" in self.request.headers:
+            self.why_not = too_large(self._said("X-Refused-Size", 0))
         if self.why_not:
             self.parts.clear()
             page.running.uploaded("failed", self.why_not)
@@ -181,6 +184,7 @@ def make_server(service: Service, host: str, port: int) -> Any:
             (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
         ],
     )
+    service.loop = server.io_loop
     gate.install(server._tornado, host, port)
     return server
 

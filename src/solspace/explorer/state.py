@@ -19,7 +19,7 @@ from solspace.samplers import registry
 from solspace.system.names import unknown
 
 PRIORS = tuple(priors.REGISTRY)
-SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns}
+SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}
 """What the page offers: its name and what it is called there."""
 THEMES = ("auto", "light", "dark")
 MAX_ENTRIES = 10**8
@@ -167,7 +167,25 @@ def _one_of(kind: str, allowed: Any) -> Callable[[str], str]:
 def _potential(text: str) -> str:
     potential = as_potential(text)
     values = potential.parameters
+    if None in values.values():
+        raise ValueError(f"the page takes potentials by numbers; {potential} has a parameter that is none.")
     return f"{potential.name}({', '.join(f'{v:.10g}' for v in values.values())})" if values else potential.name
+
+
+def offered() -> list[str]:
+    """Return the potentials to choose from: those that need nothing to begin with.
+
+    >>> "log_band" in offered(), "wall" in offered()
+    (True, False)
+    """
+    return [name for name in REGISTRY if _begins(name)]
+
+
+def _begins(name: str) -> bool:
+    try:
+        return None not in as_potential(REGISTRY[name]).parameters.values()
+    except (TypeError, ValueError):
+        return False
 
 
 def parameter_names(potential: str) -> list[str]:
@@ -186,7 +204,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "margin": _between("κ", -6, 2),
     "alpha": _between("α", 0.001, 10_000),
     "time": _between("t", 0, 1000),
-    "sampler": _one_of("sampler", SAMPLERS),
+    "sampler": lambda text: _one_of("sampler", SAMPLERS)({"sa": "temperature"}.get(text, text)),  # links of 0.1 say sa
     "n": _between("N", 3, 50_000, whole=True),
     "samples": _between("samples", 1, 256, whole=True),
     "sweeps": _between("sweeps", 1, 100_000, whole=True),

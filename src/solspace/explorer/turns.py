@@ -7,6 +7,8 @@ page on the spot: all hand their change to `soon`, and changes are made in the o
 Bokeh holds the changes of one turn back and sends them at its end. Panel's own `hold` is not used: it forgets what is
 changed between the moment when a browser reads the page and the one when it says that it has drawn it, and with it the
 callbacks that were added meanwhile. An answer known from an earlier visit comes just then.
+
+From Bokeh 3.10 on pages are made, and turns taken, in threads beside the server's own; the lock holds there too.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ Action = Callable[[], None]
 
 
 class Turns:
-    """The turns of the page that `doc` shows; made on the server's own thread."""
+    """The turns of the page that `doc` shows, given by the server's `loop`; they may be asked for from any thread."""
 
-    def __init__(self, doc: Document) -> None:
+    def __init__(self, doc: Document, loop: IOLoop) -> None:
         self._doc: Document | None = doc
-        self._loop = IOLoop.current()
+        self._loop = loop
 
     def soon(self, action: Action) -> None:
-        """Run `action` at the page's next turn; may be called from any thread."""
+        """Run `action` at the page's next turn."""
         # by way of the loop: on the spot, a turn under way would hold the request for another back like any change
         self._loop.add_callback(self._enter, action)
 
     def after(self, milliseconds: float, action: Action) -> None:
-        """Run `action` at the first turn after some time; called on the server's own thread."""
-        self._loop.call_later(milliseconds / 1000, self._enter, action)
+        """Run `action` at the first turn after some time."""
+        self._loop.add_callback(self._loop.call_later, milliseconds / 1000, self._enter, action)
 
     def close(self) -> None:
         """Give no more turns: the page has gone."""

@@ -6,6 +6,8 @@ pages keep count against one allowance.
 
 from __future__ import annotations
 
+import threading
+
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.arrays import read_arrays
@@ -50,7 +52,7 @@ def too_large(size: int) -> str:
 
 
 class Allowance:
-    """The memory that uploads of all pages may take together; used on the server's own thread.
+    """The memory that uploads of all pages may take together; counted from any thread.
 
     >>> allowance = Allowance(limit=100 * 2**20)
     >>> allowance.take("a page", "patterns", 60 * 2**20)
@@ -63,18 +65,22 @@ class Allowance:
     def __init__(self, limit: int = MAX_TOTAL) -> None:
         self.limit = limit
         self._taken: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
 
     def take(self, token: str, what: str, size: int) -> None:
         """Count `size` bytes for a page instead of what it had of the same kind; `ValueError` if that is too much."""
-        others = sum(taken for owner, taken in self._taken.items() if owner != (token, what))
-        if others + size > self.limit:
-            raise ValueError(
-                f"uploads of all open pages take {others / 2**20:.0f} MiB and this one needs {size / 2**20:.0f} MiB more; "
-                f"the limit is {self.limit // 2**20} MiB: close a tab."
-            )
-        self._taken[token, what] = size
+        with self._lock:
+            others = sum(taken for owner, taken in self._taken.items() if owner != (token, what))
+            if others + size <= self.limit:
+                self._taken[token, what] = size
+                return
+        raise ValueError(
+            f"uploads of all open pages take {others / 2**20:.0f} MiB and this one needs {size / 2**20:.0f} MiB more; "
+            f"the limit is {self.limit // 2**20} MiB: close a tab."
+        )
 
     def free(self, token: str, *what: str) -> None:
         """Take back what was counted for a page: some kinds, or all."""
-        for kind in what or ("file", "patterns"):
-            self._taken.pop((token, kind), None)
+        with self._lock:
+            for kind in what or ("file", "patterns"):
+                self._taken.pop((token, kind), None)

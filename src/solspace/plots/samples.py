@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,20 +62,49 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Ax
     return ax
 
 
-def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None) -> Axes:
-    """Draw the overlaps of all pairs of samples and, where known, the r that theory predicts."""
-    seen = samples.overlaps()
+def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None) -> Axes:
+    """Draw the overlaps of all pairs of samples (of chains: at their last draws) and, where known, theory's r.
+
+    `chains` are other samples of the same problem, drawn as an outline.
+    """
+    seen, other = _pairs(samples), np.empty(0) if chains is None else _pairs(chains)
     if len(seen):
-        low, high = seen.min(), seen.max()
+        low, high = min([*seen, *other]), max([*seen, *other])
         bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
-        ax.hist(seen, bins=list(bins), color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
+        ax.hist(seen, bins=list(bins), density=True, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
         ax.axvline(float(seen.mean()), color=BLUE, lw=2, label=f"mean {seen.mean():.3f}")
+        if len(other):
+            ax.hist(other, bins=list(bins), density=True, histtype="step", color=RED, lw=2, label="chains")
+            ax.axvline(float(other.mean()), color=RED, lw=2, ls="--", label=f"mean {other.mean():.3f}")
     if overlap is not None:
         ax.axvline(overlap, color=RED, lw=2, label=f"theory r = {overlap:.3f}")
-    ax.set(xlabel="overlap of two samples", ylabel="pairs", title="overlaps")
+    ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
     if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=False)
     return ax
+
+
+def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> Axes:
+    """Draw the overlaps of pairs of several kinds of ±1 samples as outlines over each other, with their means."""
+    everything, step = np.concatenate(list(overlaps.values())), 2 / n
+    low, high = (float(np.quantile(everything, share)) for share in (0.001, 0.999))
+    width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
+    bins = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
+    for (name, seen), colour in zip(overlaps.items(), (GREY, RED, BLUE)):
+        first = colour == GREY
+        ax.hist(seen, bins=list(bins), density=True, histtype="stepfilled" if first else "step", color=colour,
+                alpha=0.35 if first else 1.0, lw=2, label=f"{name}: {means[name]:.3f}")  # fmt: skip
+        ax.axvline(means[name], color=colour, lw=1.5, ls="--")
+    ax.set(xlabel="overlap of two samples", ylabel="density")
+    ax.legend(frameon=False, loc="upper left", fontsize="small")
+    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
+    return ax
+
+
+def _pairs(samples: Samples) -> Reals:
+    """Return the overlaps of all pairs of samples, of chains at their last draws."""
+    last = samples.by_chain()[:, -1].astype(float)
+    return np.asarray((last @ last.T / samples.n)[np.triu_indices(len(last), 1)])
 
 
 def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None) -> Axes:
@@ -107,11 +136,13 @@ def energy_run(samples: Samples, ax: Axes) -> Axes:
     return ax
 
 
-def sample_panels(samples: Samples, figure: Figure, prediction: Prediction | None = None) -> Any:
-    """Draw stabilities, overlaps and the course of the run beside each other, with theory where it is known."""
+def sample_panels(
+    samples: Samples, figure: Figure, prediction: Prediction | None = None, chains: Samples | None = None
+) -> Any:
+    """Draw stabilities, overlaps and the course of the run beside each other, with theory or chains where there are any."""
     left, middle, right = figure.subplots(1, 3)
     stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
-    overlap_histogram(samples, middle, None if prediction is None else prediction.overlap)
+    overlap_histogram(samples, middle, None if prediction is None else prediction.overlap, chains)
     if isinstance(samples.info, LocalizationInfo):
         overlap_run(samples, right, prediction)
     elif isinstance(samples.info, AnnealingInfo):

@@ -47,6 +47,30 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
     return ax
 
 
+def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
+    """Draw overlaps of chains with themselves (full line) and with each other (dashed) against the load.
+
+    A point for each instance, filled where its chains are called mixed, crossed out where over 1% of their draws miss
+    constraints; lines through the means over instances.
+    """
+    points = [point for point in points if point["self_overlap"] is not None]
+    loads = sorted({point["alpha"] for point in points})
+    colour, marker = SERIES[3 * series], MARKERS[series]
+    for kind, line in (("self", "-"), ("cross", "--")):
+        key = f"{kind}_overlap"
+        means = [np.mean([point[key] for point in points if point["alpha"] == load]) for load in loads]
+        ax.plot(loads, means, line, color=colour, lw=1.3, label=f"{kind}, {name}")
+        for point in points:
+            ax.errorbar(
+                point["alpha"], point[key], yerr=point[f"{key}_error"], color=colour, marker=marker, ms=4.5, elinewidth=0.9,
+                capsize=1.5, mfc=colour if point["fair"] else "w",
+            )  # fmt: skip
+            if point["missed"] > 0.01:
+                ax.plot(point["alpha"], point[key], "x", color=colour, ms=8, mew=1)
+    ax.set(xlabel=r"load $\alpha$")
+    return ax
+
+
 def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
     """Mark a load that theory predicts."""
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from solspace.info import AnnealingInfo, Info, LocalizationInfo
+from solspace.info import AnnealingInfo, Info, LocalizationInfo, SolvingInfo
 from solspace.measure import Target
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, lots, schedules
 from solspace.samplers.localization import localize
 from solspace.samplers.options import Options
+from solspace.samplers.solving import solve
 from solspace.samples import Samples
 from solspace.system.names import unknown
 
@@ -63,6 +64,8 @@ class Sampler:
     """(n, target) -> what keeps the sampler from working there, as a sentence; empty if nothing does."""
     any_patterns: bool = True
     """Whether it is meant for a user's own data."""
+    fair: bool = True
+    """Whether what it returns follows a law; where not, it is offered to those who want any solution."""
     version: int = 1
     """Raised when its results change; old rows then stay in a store but no longer count."""
     feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
@@ -152,6 +155,7 @@ def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
         _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), anywhere=True,
+        on_device=lambda problem, options: not options.get("exchange", False),
     )  # fmt: skip
 
 
@@ -174,6 +178,11 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "exact", "enumeration", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
             lambda n, m, k, options: 2.0**n * m, {}, _lacks_exact, any_patterns=False,
+        ),
+        Sampler(
+            "solve", "solve", "any solution, by reinforced message passing and what else helps; follows no law", 1001,
+            solve.solve, SolvingInfo, lambda n, m, k, options: float(n) * m * k, solve.OPTIONS,
+            lambda n, target: solve.lacks(n, target), fair=False,
         ),
     )
 }  # fmt: skip

@@ -111,6 +111,17 @@ def shown(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:60]}... ({type(value).__name__})"
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return True or False.
+
+    >>> flag("exchange", True)
+    True
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; got {shown(value)}.")
+    return bool(value)
+
+
 def one_of(allowed: Iterable[str], kind: str = "") -> Check:
     """Return a check for one of the `allowed` names.
 

@@ -7,8 +7,12 @@ default thread pool neither survives a fork nor allows calls from several thread
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
 
 PIECE = 1 << 16
 
@@ -67,6 +71,24 @@ def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
     task(bounds[0], bounds[1])
     for other in others:
         other.result()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread, so that its sums do not depend on how many there are, and threads of ours can share it.
+
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    import scipy.linalg.blas  # noqa: F401  SciPy has a BLAS of its own, which is found once it is loaded
+
+    return ThreadpoolController()
 
 
 def _allowed() -> int:

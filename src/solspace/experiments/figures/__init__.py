@@ -1,4 +1,4 @@
-"""The figures of the paper; to add one, write its module, with a tuple `FIGURES`, and name it here."""
+"""The figures of the paper and some beyond it; to add one, write its module, with a tuple `FIGURES`, and name it here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,17 @@ FIGURES = {
     "temperature-annealing": "annealing",
     "edge": "edge",
     "threshold-temperature": "threshold_temperature",
+    "solvers": "solvers",
+    "symmetric-t-alpha": "t_alpha",
+    "symmetric-threshold": "symmetric_threshold",
+    "symmetric-success": "symmetric_success",
     "mnist": "images",
     "mnist-features": "images",
     "fashion": "images",
     "fashion-features": "images",
     "cifar10": "images",
+    "fair-on-images": "fair_on_images",
+    "mixing": "mixing",
 }
 """The module of each figure, by its name on the command line, in the paper's order."""
 

@@ -6,7 +6,8 @@ accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(
 chain leaves each measure invariant, and chains are independent. (Orders with every site drawn anew solve fewer
 instances: at N = 1001, alpha = 0.55, 100 sweeps 120 of 300 instead of 165.) Energies are integers
 (`integer_levels`, `real_forms`), so that a chain depends on its seed alone: not on the number of cores,
-of chains beside it, or on the width of the machine's vectors.
+of chains beside it, or on the width of the machine's vectors. Where chains do not mix in the further sweeps, replicas at
+earlier stages of the schedule may help them (`exchange`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, overload
 
@@ -24,6 +25,7 @@ from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import cpu, lots
 from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.course import Course
 from solspace.samplers.annealing.run import Flips, carry
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
@@ -31,7 +33,7 @@ from solspace.samplers.device import resolve
 from solspace.samplers.options import DEVICE, Option, checked, count, named, problems_in
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.checks import optional, whole
+from solspace.system.checks import flag, optional, whole
 
 MODES = ("sample", "solve")
 OPTIONS = {
@@ -39,8 +41,12 @@ OPTIONS = {
     "mode": named("sample", MODES, "sample, or solve: stop at the first solution, which is then no sample"),
     "n_extra": count(0, "further sweeps at the last stage", least=0),
     "thin": count(10, "sweeps of these between two draws"),
+    "exchange": Option(False, flag, "exchange replicas with earlier stages in the further sweeps"),
+    "n_rungs": count(None, "stages among which replicas are exchanged", least=2),
     "device": DEVICE,
 }
+State = Callable[[], Mapping[str, Any]]
+"""What makes the arrays from which a run can go on."""
 _CALL = {"n_chains": count(16, "chains"), "n_threads": Option(None, optional(whole(1)), "threads"), **OPTIONS}
 
 
@@ -64,6 +70,8 @@ def anneal(  # type: ignore[misc]
     mode: str = "sample",
     n_extra: int = 0,
     thin: int = 10,
+    exchange: bool = False,
+    n_rungs: int | None = None,
     device: str = "cpu",
     n_threads: int | None = None,
     progress: bool | None = None,
@@ -92,6 +100,13 @@ def anneal(  # type: ignore[misc]
         `"sample"`: the whole schedule, then `n_extra` sweeps at its last stage with a draw after every `thin` of them
         (one draw at the end of the schedule if there are none). `"solve"`: stop each chain at its first solution,
         which is then no sample of the measure.
+    n_extra, thin
+        Further sweeps, by the heat bath. They make the chains an equilibrium sampler, and `ss.diagnose(samples)` tells
+        from them whether they were enough.
+    exchange, n_rungs
+        Whether each chain becomes a ladder of replicas in the further sweeps, at stages of the schedule between which they
+        exchange places: for loads at which plain chains stay where they are. It costs as many times more as there are rungs,
+        whose number is chosen from how the energies of neighbouring stages overlap unless it is given.
     device
         `"cpu"`, `"gpu"` (one CUDA device, with CuPy), or `"auto"`: a device where there is one. The chains are the same
         on either; a device pays from some hundred chains on.
@@ -123,15 +138,15 @@ def anneal(  # type: ignore[misc]
             raise ValueError("rng must be one seed for one problem; got a list.")
         key = lots.key_of(rng)
         name, plan = _plan(problem, asked)
-        store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key) if checkpoint else {}, resume)
-        samples, chains = _one(problem, name, plan, key, asked, where, store, progress, callback)
-        store.finish(lambda: {**chains.records(), **chains.snapshot()}, keep_checkpoint)
+        store = Checkpoint(checkpoint, _identity(problem, plan, key, asked) if checkpoint else {}, resume)
+        samples, state = _one(problem, name, plan, key, asked, where, store, progress, callback)
+        store.finish(state, keep_checkpoint)
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     problems = problems_in(problem)
     seeds = seeds_for(rng, len(problems))
-    if where == "gpu":
+    if where == "gpu" and not exchange:
         return _many(problems, seeds, asked, progress)
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
@@ -158,6 +173,10 @@ def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
         )
     if mode == "solve" and n_extra:
         raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")
+    if asked["exchange"] and not n_extra:
+        raise ValueError("exchange=True exchanges replicas in the sweeps after the schedule: give n_extra of them.")
+    if asked["n_rungs"] is not None and not asked["exchange"]:
+        raise ValueError("n_rungs are those of replica exchange: give exchange=True with it.")
     if 0 < n_extra < thin:
         raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
     name, stages = stages_of(asked["schedule"], problem.target, asked["n_sweeps"])
@@ -167,30 +186,40 @@ def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
 def _one(
     problem: Perceptron, name: str, plan: Plan, key: int, asked: dict[str, Any], where: str, store: Checkpoint,
     progress: bool | None, callback: Callable[[Chains], Any] | None,
-) -> tuple[Samples, Chains]:  # fmt: skip
-    """Return the samples of one problem, and the chains that drew them."""
-    flips: Flips
-    if where == "gpu":
-        flips = lots.gpu_flips([problem], plan, [key], asked["n_chains"])
-    else:
-        flips = cpu.flips_for(problem)(problem, plan, key, asked["n_chains"], asked["n_threads"])
-    chains = Chains.start(flips.first_weights(), plan)
-    stored = store.load(lambda: chains.entries(plan), lambda state: chains.sound(state, plan))
-    if stored is not None:
-        chains.restore(stored)
+) -> tuple[Samples, State]:  # fmt: skip
+    """Return the samples of one problem, and what makes the state that could be stored."""
+
+    def make(own: Plan, n_chains: int) -> Flips:
+        if where == "gpu":
+            return lots.gpu_flips([problem], own, [key], n_chains)
+        return cpu.flips_for(problem)(problem, own, key, n_chains, asked["n_threads"])
+
     begun = time.perf_counter()
     with bars.progress(len(plan), f"annealing ({name})", progress) as bar:
-        bar.advance(chains.sweep)
 
-        def report(sweeps: int) -> None:
+        def report(chains: Chains, sweeps: int) -> None:
             bar.advance(sweeps)
             if callback is not None:
                 callback(chains)
 
-        carry(flips, chains, plan, store, report)
-    told = {"sampler": name, "kernel": flips.kernel, "device": where, "key": key}
-    told["wall_time"] = time.perf_counter() - begun
-    return chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told), chains
+        told = {"sampler": name, "device": where, "key": key}
+        if asked["exchange"]:
+            course = Course(make, plan, key, asked["n_chains"], asked["n_rungs"], problem.n)
+            course.restore(store.load(course.entries, course.sound))
+            bar.advance(course.sweep)
+            course.run(store, report)
+            told["wall_time"] = time.perf_counter() - begun
+            return course.samples(problem, **told), course.state
+        flips = make(plan, asked["n_chains"])
+        chains = Chains.start(flips.first_weights(), plan)
+        stored = store.load(lambda: chains.entries(plan), lambda state: chains.sound(state, plan))
+        if stored is not None:
+            chains.restore(stored)
+        bar.advance(chains.sweep)
+        carry(flips, chains, plan, store, lambda sweeps: report(chains, sweeps))
+    told |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
+    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told)
+    return samples, lambda: {**chains.records(), **chains.snapshot()}
 
 
 def _many(
@@ -218,12 +247,13 @@ def _many(
     return [results[i] for i in range(len(problems))]
 
 
-def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int) -> dict[str, Any]:
+def _identity(problem: Perceptron, plan: Plan, key: int, asked: dict[str, Any]) -> dict[str, Any]:
     """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
     probe = np.linspace(-4, 4, 33)
     values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
     digest = hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest()
+    ladder = {"n_rungs": asked["n_rungs"]} if asked["exchange"] else {}
     return {
         "sampler": "anneal", "problem": fingerprint(problem), "plan": digest, "solve": plan.solve,
-        "n_anneal": plan.n_anneal, "n_chains": n_chains, "key": key,
+        "n_anneal": plan.n_anneal, "n_chains": asked["n_chains"], "key": key, **ladder,
     }  # fmt: skip

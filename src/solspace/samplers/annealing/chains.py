@@ -16,7 +16,6 @@ import numpy as np
 
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
-from solspace.measure.potentials import Log
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
@@ -33,12 +32,15 @@ class Plan:
     flip that costs nothing, which Metropolis always accepts, would be made at every sweep, find the weight as it was
     after two, and keep chains that started alike alike for ever. The heat bath makes every second of them, by each
     chain's own choice.
+
+    Where there is a `ladder`, chains do not follow the stages but each keeps to a rung of it (`exchange`).
     """
 
     stages: Sequence[Stage]
     n_anneal: int
     draw_at: Array
     solve: bool
+    ladder: Sequence[Stage] = ()
 
     @classmethod
     def of(cls, stages: Sequence[Stage], n_extra: int, thin: int, solve: bool) -> Plan:
@@ -52,6 +54,15 @@ class Plan:
     def __len__(self) -> int:
         return len(self.stages)
 
+    def sampled(self, sweeps: slice) -> Sequence[Stage]:
+        """Return the stages that chains may be at in these sweeps: one after another, or all rungs of the ladder."""
+        return self.ladder or self.stages[sweeps]
+
+    @property
+    def stride(self) -> int:
+        """Stages of `sampled` from one sweep to the next."""
+        return 0 if self.ladder else 1
+
     @cached_property
     def target(self) -> Target:
         """The law that the last stage samples."""
@@ -63,7 +74,7 @@ class Plan:
         about = {"draw_sweep": np.flatnonzero(self.draw_at >= 0)}
         about["temperature"] = np.array([stage.temperature for stage in self.stages])
         potentials = [stage.potential for stage in self.stages]
-        taus = [0.0 if isinstance(one, Log) else getattr(one, "tau", None) for one in potentials]
+        taus = [getattr(one, "tau", None) for one in potentials]
         return about if None in taus else {**about, "tau": np.array(taus)}
 
     @property
@@ -91,21 +102,41 @@ class Chains:
     """(k, n) h of the measure p(w) exp(⟨h, w⟩); None: no field."""
     number: Array | None = None
     """(k,) from which, and the call's key, a chain's random numbers are made; None: 0 … k - 1."""
+    stage: Array | None = None
+    """(k,) rung of the plan's ladder that each chain is at; None: all are at the stage of the sweep."""
+    begun: int = 0
+    """Sweep that the first record is of."""
 
     @classmethod
-    def start(cls, weights: Array, plan: Plan, field: Array | None = None, number: Array | None = None) -> Chains:
-        """Return chains at `weights` before the first sweep of `plan`."""
+    def start(
+        cls,
+        weights: Array,
+        plan: Plan,
+        field: Array | None = None,
+        number: Array | None = None,
+        records: int | None = None,
+    ) -> Chains:
+        """Return chains at `weights` before the first sweep of `plan`, with room to record all sweeps or so many."""
         k, n = weights.shape
+        records = len(plan) if records is None else records
         return cls(
             weights=weights,
             draws=np.zeros((k, plan.n_draws, n), np.int8),
-            accepted=np.zeros((k, len(plan)), np.int32),
-            energy=np.full((k, len(plan)), np.nan),
+            accepted=np.zeros((k, records), np.int32),
+            energy=np.full((k, records), np.nan),
             solved_at=np.full(k, -1, np.int64),
             stopped=np.zeros(k, np.bool_),
             field=None if field is None else np.ascontiguousarray(field, dtype=np.float64),
             number=number,
         )
+
+    def recorded(self, sweeps: slice) -> slice:
+        """Return where `sweeps` are recorded."""
+        return slice(sweeps.start - self.begun, sweeps.stop - self.begun)
+
+    def first_stage(self) -> Array:
+        """Return (k,) the stage of each chain at the first of some sweeps, counted among those sampled in them."""
+        return np.zeros(len(self.weights), np.int64) if self.stage is None else self.stage
 
     def snapshot(self) -> dict[str, Array]:
         """Return a copy of what the next sweep overwrites."""

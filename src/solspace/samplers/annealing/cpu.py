@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
+from solspace.samplers.annealing.schedules import Stage
 
 _ROOM = 1 << 22
 """Most numbers laid out at a time for the sweeps to come."""
@@ -62,12 +64,16 @@ class CpuFlips:
         """Compute from the weights what the kernel caches."""
         raise NotImplementedError
 
-    def potentials(self, sweeps: slice) -> Any:
-        """Return what these sweeps sample, as the kernel takes it."""
+    def potentials(self, stages: Sequence[Stage]) -> Any:
+        """Return what is sampled at these stages, as the kernel takes it."""
         raise NotImplementedError
 
     def walk(self, work: Work, chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`."""
+        raise NotImplementedError
+
+    def weigh(self, stage: Array, prepared: Work) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         raise NotImplementedError
 
     def prepare(self, sweeps: slice) -> Work:
@@ -76,16 +82,25 @@ class CpuFlips:
 
         orders = np.empty((sweeps.stop - sweeps.start, self.problem.n), np.int32)
         site_orders(self.key, sweeps.start, orders)
-        return Work(sweeps, self.potentials(sweeps), orders)
+        return Work(sweeps, self.rungs if self.plan.ladder else self.potentials(self.plan.stages[sweeps]), orders)
+
+    @cached_property
+    def rungs(self) -> Any:
+        """The potentials of the plan's ladder."""
+        return self.potentials(self.plan.ladder)
 
     def launch(self, chains: Chains, sweeps: slice, prepared: Work) -> None:
         """Let every thread take its group through the sweeps."""
         self._tasks = [self._threads.submit(self.walk, prepared, chains, rows) for rows in self.groups]
 
-    def collect(self, chains: Chains) -> None:
+    def collect(self, chains: Chains, weights: bool = True) -> None:
         """Wait for all groups."""
         for task in self._tasks:
             task.result()
+
+    def weights_of(self, chains: Chains, rows: Array) -> Array:
+        """Return the weights of the chains `rows`."""
+        return chains.weights[rows]
 
     def stop(self) -> None:
         """Have all groups give up."""
@@ -102,8 +117,9 @@ class CpuFlips:
 
         plan, sweeps = self.plan, work.sweeps
         return Sweeps(
-            self.key, sweeps.start, work.potentials.kt, work.orders, plan.bath(sweeps), plan.draw_at[sweeps], plan.solve
-        )
+            self.key, sweeps.start, work.potentials.kt, plan.stride, work.orders, plan.bath(sweeps),
+            plan.draw_at[sweeps], plan.solve,
+        )  # fmt: skip
 
     def _rows(self, work: Work, chains: Chains, rows: slice) -> Any:
         """Return the chains `rows` as the kernels take them, with room for their energies."""
@@ -115,9 +131,16 @@ class CpuFlips:
             np.arange(rows.start, rows.stop) if chains.number is None else np.asarray(chains.number[rows], np.int64)
         )
         return Rows(
-            number, field, chains.weights[rows], chains.draws[rows],
-            chains.accepted[rows, work.sweeps], energies, chains.solved_at[rows], chains.stopped[rows],
+            number, chains.first_stage()[rows], field, chains.weights[rows], chains.draws[rows],
+            chains.accepted[rows, chains.recorded(work.sweeps)], energies, chains.solved_at[rows], chains.stopped[rows],
         )  # fmt: skip
+
+    def _record(self, work: Work, chains: Chains, rows: slice, energies: Array) -> None:
+        """Keep the integer energies of the chains `rows` as ΣU."""
+        count = len(work.orders)
+        stage = chains.first_stage()[rows, None] + self.plan.stride * np.arange(count)
+        found = work.potentials.potential(energies, stage, self.problem.m)
+        chains.energy[rows, chains.recorded(work.sweeps)] = np.where(energies == NOT_DONE, np.nan, found)
 
 
 class IntegerFlips(CpuFlips):
@@ -144,9 +167,15 @@ class IntegerFlips(CpuFlips):
         self.levels = aligned((len(chains.weights), 32 * self.blocks), np.uint16)
         find_levels(self.patterns.bits, chains.weights, self.lattice.base, self.levels)
 
-    def potentials(self, sweeps: slice) -> Landscapes:
-        """Round the potentials of these sweeps."""
-        return landscapes(self.plan.stages[sweeps], self.lattice)
+    def potentials(self, stages: Sequence[Stage]) -> Landscapes:
+        """Round the potentials of these stages."""
+        return landscapes(stages, self.lattice)
+
+    def weigh(self, stage: Array, prepared: Work) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+        rounded, m = prepared.potentials, self.problem.m
+        energy = rounded.energies[stage[:, None], self.levels[:, :m]].sum(axis=1, dtype=np.int64)
+        return energy / rounded.kt[stage], rounded.potential(energy, stage, m)
 
     def walk(self, work: Work, chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`."""
@@ -155,18 +184,16 @@ class IntegerFlips(CpuFlips):
         scratch = Scratch(
             aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16), aligned(1024, np.uint8)
         )
-        rounded, own = work.potentials, self._rows(work, chains, rows)
+        own = self._rows(work, chains, rows)
         inside = run_chains(
-            self.patterns, rounded.energies, self._sweeps(work), own, self.levels[rows], scratch, self._halt
+            self.patterns, work.potentials.energies, self._sweeps(work), own, self.levels[rows], scratch, self._halt
         )
         if not inside:
             raise ValueError(
                 f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are told "
                 "apart: patterns this correlated can be annealed up to n = 65000."
             )
-        chains.energy[rows, work.sweeps] = np.where(
-            own.energy == NOT_DONE, np.nan, own.energy * rounded.unit + self.problem.m * rounded.floor
-        )
+        self._record(work, chains, rows, own.energy)
 
 
 class RealFlips(CpuFlips):
@@ -177,7 +204,7 @@ class RealFlips(CpuFlips):
     def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
         from solspace.samplers.kernels.flips_real import Patterns
 
-        self.fixed = real_forms.FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))
+        self.fixed = real_forms.FixedPoint(problem, real_forms.reach_of(plan.stages))
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         breadth = len(real_forms.forms(plan.stages[:1], self.fixed, self.power).forms[0])
         super().__init__(problem, plan, key, n_chains, breadth, n_threads)
@@ -188,9 +215,17 @@ class RealFlips(CpuFlips):
         first, last = self.patterns.allowed
         self.states = self.fixed.states(chains.weights, first + min(int(self.fixed.step) + 1, (last - first) // 2))
 
-    def potentials(self, sweeps: slice) -> real_forms.Forms:
-        """Put the potentials of these sweeps into the kernel's form."""
-        return real_forms.forms(self.plan.stages[sweeps], self.fixed, self.power)
+    def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
+        """Put the potentials of these stages into the kernel's form."""
+        return real_forms.forms(stages, self.fixed, self.power)
+
+    def weigh(self, stage: Array, prepared: Work) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+        from solspace.samplers.kernels.flips_real import Potentials, weigh
+
+        made, energy = prepared.potentials, np.empty(len(stage), np.int64)
+        weigh(self.patterns, Potentials(made.forms, made.marks, made.margins), stage, self.states, energy)
+        return energy / made.kt[stage], made.potential(energy, stage, self.problem.m)
 
     def walk(self, work: Work, chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`, as many together as the cache takes."""
@@ -203,7 +238,7 @@ class RealFlips(CpuFlips):
             some = slice(first, min(first + together, rows.stop))
             own = self._rows(work, chains, some)
             run_chains(self.patterns, potentials, sweeps, own, self.states[some], self._halt)
-            chains.energy[some, work.sweeps] = np.where(own.energy == NOT_DONE, np.nan, own.energy * made.unit)
+            self._record(work, chains, some, own.energy)
 
 
 def flips_for(problem: Perceptron) -> Callable[..., IntegerFlips | RealFlips]:

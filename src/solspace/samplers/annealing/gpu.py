@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import cupy
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
@@ -66,7 +68,12 @@ class GpuFlips:
 
     def prepare(self, sweeps: slice) -> Any:
         """Return the potentials of these sweeps as the kernel takes them."""
-        raise NotImplementedError
+        return self.rungs if self.plan.ladder else self.potentials(self.plan.stages[sweeps])
+
+    @cached_property
+    def rungs(self) -> Any:
+        """The potentials of the plan's ladder."""
+        return self.potentials(self.plan.ladder)
 
     def _cache(self) -> Any:
         """Return what the kernel caches of the weights."""
@@ -80,8 +87,16 @@ class GpuFlips:
         """Return the kernel's arguments that describe what each sweep samples."""
         raise NotImplementedError
 
-    def _energy(self, energy: Array, potentials: Any) -> Array:
-        """Return energies ΣU from the kernel's integers."""
+    def potentials(self, stages: Sequence[Stage]) -> Any:
+        """Return what is sampled at these stages, as the kernel takes it."""
+        raise NotImplementedError
+
+    def _energy(self, energy: Array, stage: Array, potentials: Any) -> Array:
+        """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of."""
+        raise NotImplementedError
+
+    def _weigh(self, stage: Any, potentials: Any) -> tuple[Array, Array]:
+        """Return the integer energies (k,) of the chains at `stage`, and the kT there."""
         raise NotImplementedError
 
     def _more(self) -> tuple[Any, ...]:
@@ -146,16 +161,26 @@ class GpuFlips:
     def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
         """Start the walk of all chains that have not stopped through `sweeps`."""
         with self.stream:
-            self.sweeps, self.prepared, self.made = sweeps, prepared, self._launch(sweeps, prepared)
+            self.sweeps, self.prepared = sweeps, prepared
+            self.made = self._launch(chains.first_stage(), sweeps, prepared)
 
-    def _launch(self, sweeps: slice, potentials: Any) -> dict[str, Any]:
+    def _walkers(self, stage: Array) -> Any:
+        """Return the rows that walk; those of a block must be at one stage, and -1 fills up."""
+        if not self.plan.ladder:
+            return self.cupy.flatnonzero(self.stopped == 0).astype(np.int32)
+        group = self.layout.group
+        parts = [np.flatnonzero(stage == rung) for rung in range(len(self.plan.ladder))]
+        padded = [np.append(part, np.full(-len(part) % group, -1)) for part in parts]
+        return self.cupy.asarray(np.concatenate(padded).astype(np.int32))
+
+    def _launch(self, stage: Array, sweeps: slice, potentials: Any) -> dict[str, Any]:
         device, plan, k = self.cupy, self.plan, len(self.weights)
         count = sweeps.stop - sweeps.start
         draw_at = plan.draw_at[sweeps]
         drawn = np.flatnonzero(draw_at >= 0)
         local = np.full(count, -1, np.int32)
         local[drawn] = np.arange(len(drawn))
-        rows = device.flatnonzero(self.stopped == 0).astype(np.int32)
+        rows = self._walkers(stage)
         orders, length = self.orders(sweeps)
         made = {
             "accepted": device.zeros((k, count), np.int32),
@@ -168,7 +193,8 @@ class GpuFlips:
                 (groups,), (self.layout.group * self.layout.threads,),
                 (
                     rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem(),
-                    np.int32(count), np.int32(sweeps.start), *self._potentials(potentials),
+                    np.int32(count), np.int32(sweeps.start), device.asarray(stage.astype(np.int32)),
+                    np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self._potentials(potentials),
                     device.asarray(plan.bath(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length),
                     np.int32(len(drawn)), self.field, self.weights, self.cached, made["draws"], made["accepted"],
                     made["energy"], self.solved_at, self.stopped, *self._more(),
@@ -177,19 +203,33 @@ class GpuFlips:
             )  # fmt: skip
         return made
 
-    def collect(self, chains: Chains) -> None:
+    def collect(self, chains: Chains, weights: bool = True) -> None:
         """Wait for the walk and take over its results."""
         with self.stream:
             self._look()
-            sweeps, made = self.sweeps, self.made
-            chains.weights[...] = self.weights.get()
+            sweeps, made, recorded = self.sweeps, self.made, chains.recorded(self.sweeps)
+            if weights:
+                chains.weights[...] = self.weights.get()
             chains.solved_at[...] = self.solved_at.get()
             chains.stopped[...] = self.stopped.get().astype(bool)
-            chains.accepted[:, sweeps] = made["accepted"].get()
+            chains.accepted[:, recorded] = made["accepted"].get()
             energy = made["energy"].get()
-            chains.energy[:, sweeps] = np.where(energy == NOT_DONE, np.nan, self._energy(energy, self.prepared))
+            stage = chains.first_stage()[:, None] + self.plan.stride * np.arange(energy.shape[1])
+            found = self._energy(energy, stage, self.prepared)
+            chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
             drawn = self.plan.draw_at[sweeps]
             chains.draws[:, drawn[drawn >= 0]] = made["draws"].get()
+
+    def weigh(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+        with self.stream:
+            energy, kt = self._weigh(self.cupy.asarray(stage.astype(np.int32)), prepared)
+        return energy / kt, self._energy(energy[:, None], stage[:, None], prepared)[:, 0]
+
+    def weights_of(self, chains: Chains, rows: Array) -> Array:
+        """Return the weights of the chains `rows`."""
+        with self.stream:
+            return self.weights[self.cupy.asarray(rows)].get()
 
     def stop(self) -> None:
         """A launch is short: let it end."""

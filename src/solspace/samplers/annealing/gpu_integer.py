@@ -11,8 +11,9 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.annealing.gpu import GpuFlips, processors
-from solspace.samplers.annealing.integer_levels import Lattice, landscapes, met_range
+from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.layout import IntegerLayout
+from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -81,9 +82,9 @@ class GpuIntegerFlips(GpuFlips):
         place(grid, (128,), (self.columns, instance_of, weights, *sizes, levels))
         return levels
 
-    def prepare(self, sweeps: slice) -> Any:
-        """Round the potentials of these sweeps."""
-        return landscapes(self.plan.stages[sweeps], self.lattice)
+    def potentials(self, stages: Sequence[Stage]) -> Landscapes:
+        """Round the potentials of these stages."""
+        return landscapes(stages, self.lattice)
 
     def stabilities(self, weights: Array) -> Array:
         """Return the stabilities of `weights`, computed from the patterns on the device."""
@@ -102,11 +103,17 @@ class GpuIntegerFlips(GpuFlips):
         sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
         return self.columns, *map(np.int32, sizes)
 
-    def _potentials(self, rounded: Any) -> tuple[Any, ...]:
+    def _potentials(self, rounded: Landscapes) -> tuple[Any, ...]:
         return self.cupy.asarray(rounded.energies), self.cupy.asarray(rounded.kt)
 
-    def _energy(self, energy: Array, rounded: Any) -> Array:
-        return energy * rounded.unit + self.m * rounded.floor
+    def _energy(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
+        return rounded.potential(energy, stage, self.m)
+
+    def _weigh(self, stage: Any, rounded: Landscapes) -> tuple[Array, Array]:
+        levels = self.cached.reshape(len(stage), -1)[:, : self.m].astype(np.int32)
+        levels += stage[:, None] * np.int32(self.lattice.size)
+        energies = self.cupy.asarray(rounded.energies).ravel()
+        return energies[levels].sum(axis=1, dtype=np.int64).get(), rounded.kt[stage.get()]
 
     def _more(self) -> tuple[Any, ...]:
         return (self.outside,)

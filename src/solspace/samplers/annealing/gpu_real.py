@@ -13,6 +13,8 @@ from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.layout import RealLayout
+from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _FORM = ("forms", "marks", "margins", "kt", "unit")
 
@@ -35,7 +37,7 @@ class GpuRealFlips(GpuFlips):
         layout: RealLayout | None = None,
     ) -> None:
         super().__init__(problems, plan, keys, n_chains, share)
-        margin = max(abs(stage.margin) for stage in plan.stages)
+        margin = real_forms.reach_of(plan.stages)
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         self.layout = layout or self._layout(company)
         self.columns = self.cupy.zeros((len(problems), self.n, self.layout.size), np.int32)
@@ -61,9 +63,9 @@ class GpuRealFlips(GpuFlips):
                 states[rows, part] = (weights @ halves).astype(np.int32)
         return states
 
-    def prepare(self, sweeps: slice) -> Any:
-        """Put the potentials of these sweeps into the kernel's form."""
-        made = [real_forms.forms(self.plan.stages[sweeps], fixed, self.power) for fixed in self.fixed]
+    def potentials(self, stages: Sequence[Stage]) -> Any:
+        """Put the potentials of these stages into the kernel's form, for each problem."""
+        made = [real_forms.forms(stages, fixed, self.power) for fixed in self.fixed]
         return real_forms.Forms(*(np.stack([getattr(form, name) for form in made]) for name in _FORM))
 
     def _problem(self) -> tuple[Any, ...]:
@@ -73,5 +75,20 @@ class GpuRealFlips(GpuFlips):
         integers = (made.marks.astype(np.int32), made.margins.astype(np.int32))
         return self.cupy.asarray(made.forms), *map(self.cupy.asarray, integers), self.cupy.asarray(made.kt)
 
-    def _energy(self, energy: Array, made: Any) -> Array:
-        return energy * made.unit[self.instance_of.get()]
+    def _energy(self, energy: Array, stage: Array, made: Any) -> Array:
+        return energy * made.unit[self.instance_of.get()[:, None], stage]
+
+    def _weigh(self, stage: Any, made: Any) -> tuple[Array, Array]:
+        energy = self.cupy.zeros(len(stage), np.int64)
+        forms, marks, margins, kt = self._potentials(made)
+        shared = self.layout.weighing_bytes
+        constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", 0))
+        kernel(self.source, "weigh", constants, shared)(
+            (len(stage),), (self.layout.threads,),
+            (
+                self.instance_of, np.int32(self.m), stage, np.int32(made.kt.shape[1]), forms, marks, margins, self.cached,
+                energy,
+            ),
+            shared_mem=shared,
+        )  # fmt: skip
+        return energy.get(), kt.get()[self.instance_of.get(), stage.get()]

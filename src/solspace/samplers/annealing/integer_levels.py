@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solspace.measure import Target
 from solspace.measure.potentials import Tau
+from solspace.numerics.arrays import Array
 from solspace.samplers.annealing.schedules import Stage
-
-Array = NDArray[Any]
 
 WALL = 48.0
 """Largest step between neighbouring levels, in kT."""
@@ -79,6 +76,10 @@ class Landscapes:
     kt: Array
     unit: Array
     floor: Array
+
+    def potential(self, energy: Array, stage: Array, m: int) -> Array:
+        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
+        return energy * self.unit[stage] + m * self.floor[stage]
 
 
 def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:

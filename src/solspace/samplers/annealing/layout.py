@@ -167,8 +167,16 @@ class RealLayout:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block."""
-        table = 8 * (32 if self.power else 2 * 31 * 128)
-        return self.group * (table + _proposals(self.tile)) + _sums(self.warps)
+        return self.group * (self._table + _proposals(self.tile)) + _sums(self.warps)
+
+    @property
+    def weighing_bytes(self) -> int:
+        """Shared memory of a block that sums energies."""
+        return self._table + _sums(self.warps)
+
+    @property
+    def _table(self) -> int:
+        return 8 * (32 if self.power else 2 * 31 * 128)
 
     def constants(self, solve: bool) -> tuple[tuple[str, int], ...]:
         """Return what the kernel is compiled with."""

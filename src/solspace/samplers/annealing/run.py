@@ -7,7 +7,7 @@ into launches changes nothing in the chains.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Protocol
@@ -16,7 +16,6 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.checkpoint import Checkpoint
 
 BEAT = 0.25
 """Seconds of a launch."""
@@ -46,8 +45,16 @@ class Flips(Protocol):
     def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
         """Start to take the chains through `sweeps`."""
 
-    def collect(self, chains: Chains) -> None:
-        """Wait for what was launched; the chains then hold its results."""
+    def collect(self, chains: Chains, weights: bool = True) -> None:
+        """Wait for what was launched; the chains then hold its results, their `weights` where these are wanted."""
+
+    def weigh(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+        ...
+
+    def weights_of(self, chains: Chains, rows: Array) -> Array:
+        """Return the weights of the chains `rows`, which `collect` may have left where they were."""
+        ...
 
     def stop(self) -> None:
         """End what is under way, at once and in mid-sweep."""
@@ -55,6 +62,16 @@ class Flips(Protocol):
     def stabilities(self, weights: Array) -> Array | None:
         """Return the stabilities of the chains' `weights` (draws of a chain side by side), or None: ask the problem."""
         ...
+
+
+class Keeps(Protocol):
+    """What keeps the state of a run: a `Checkpoint`, or what adds something to it."""
+
+    def save(self, state: Mapping[str, Array]) -> None:
+        """Keep the state."""
+
+    def maybe_save(self, make_state: Callable[..., Mapping[str, Array]]) -> None:
+        """Keep the state that is made, if it is time to."""
 
 
 @lru_cache(maxsize=1)
@@ -107,7 +124,7 @@ def _power_below(count: float) -> int:
     return 1 << (int(count).bit_length() - 1)
 
 
-def carry(flips: Flips, chains: Chains, plan: Plan, store: Checkpoint, report: Callable[[int], None]) -> None:
+def carry(flips: Flips, chains: Chains, plan: Plan, store: Keeps, report: Callable[[int], None]) -> None:
     """Carry the chains to the end of the plan; report how many sweeps were done, a few times a second.
 
     Whatever ends the run before its time, the state after the last launch that was collected is stored.

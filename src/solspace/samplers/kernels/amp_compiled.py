@@ -39,22 +39,31 @@ def estimate(
     time: Array,
     weight: Array,
     target: Target,
+    share: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return what `plain.estimate` returns."""
     uniform = precision.ndim == 1
     if isinstance(target.prior, priors.Binary):
-        return _binary(product, field, mean, spread, np.atleast_2d(precision), weight)
+        return _binary(product, field, mean, spread, np.atleast_2d(precision), weight, share)
     if isinstance(target.prior, priors.Spherical) and uniform:
         return _spherical(product, field, mean, spread, np.atleast_2d(precision), weight)
-    return plain.estimate(product, field, mean, spread, precision, time, weight, target)
+    return plain.estimate(product, field, mean, spread, precision, time, weight, target, share)
 
 
 def _binary(
-    product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, weight: Array
+    product: Array,
+    field: Array,
+    mean: Array,
+    spread: Array | None,
+    precision: Array,
+    weight: Array,
+    share: Array | None,
 ) -> tuple[Array, Array, Array]:
     from solspace.samplers.kernels import amp_loops as elementwise
 
     kept = np.empty((0, 0), mean.dtype) if spread is None else spread
+    if share is not None:
+        return _means(3, elementwise.fed_marginals, product, field, mean, kept, precision, weight, share)
     return _means(3, elementwise.binary_marginals, product, field, mean, kept, precision, weight)
 
 

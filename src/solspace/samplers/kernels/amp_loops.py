@@ -108,6 +108,42 @@ def binary_marginals(product, field, mean, spread, precision, weight, first, sum
 
 
 @njit(**FAST)
+def fed_marginals(product, field, mean, spread, precision, weight, share, first, sums):
+    """Do what `binary_marginals` does, and leave `share` of B as the field of moving columns: reinforcement."""
+    rows = mean.shape[0]
+    one, two, four, least = (
+        weight.dtype.type(1),
+        weight.dtype.type(2),
+        weight.dtype.type(4),
+        weight.dtype.type(SMALLEST),
+    )
+    for piece in range(sums.shape[0]):
+        low = (first + piece) * PIECE
+        moved, width, width2 = np.zeros_like(weight), np.zeros_like(weight), np.zeros_like(weight)
+        for r in range(low, min(low + PIECE, rows)):
+            a = precision[r if precision.shape[0] > 1 else 0]
+            back, h, m = product[r], field[r], mean[r]
+            for k in range(weight.size):
+                b = back[k] + a[k] * m[k] + h[k]
+                e = decay(-two * abs(b))
+                inverse = one / (one + e)
+                t = (one - e) * inverse
+                change = (t if b > 0 else -t) - m[k]
+                delta = max(four * e * inverse * inverse, least)
+                moved[k] += change * change
+                width[k] += delta
+                width2[k] += delta * delta
+                back[k] = delta
+                h[k] = share[k] * b if weight[k] > 0 else h[k]
+                m[k] = m[k] + weight[k] * change if weight[k] > 0 else m[k]
+            if spread.shape[0] > 0:
+                old = spread[r]
+                for k in range(weight.size):
+                    old[k] = back[k] if weight[k] > 0 else old[k]
+        sums[piece, 0], sums[piece, 1], sums[piece, 2] = moved, width, width2
+
+
+@njit(**FAST)
 def tilt(product, field, mean, precision, first, sums):
     """Turn `product` into B = product + A m + h; sums[piece] gets Σ B²."""
     rows = mean.shape[0]

@@ -35,15 +35,19 @@ def estimate(
     time: Array,
     weight: Array,
     target: Target,
+    share: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Turn the products Xᵀ g/√n (n, k) into new marginals: the input half of an iteration.
 
     B = product + A m + h; `mean` moves towards the new mean, `spread` (where wanted) becomes the variance of each
     weight. Returns the mean squared (undamped) change of `mean`, and the means of the variances and of their squares
-    over the weights, (k,) each. `product` is used up.
+    over the weights, (k,) each. `product` is used up. Where a `share` (k,) is given, that much of B becomes the field of
+    the columns that move.
     """
     product += precision * mean
     product += field
+    if share is not None:
+        field[:, weight > 0] = (share * product)[:, weight > 0]
     new, variance = target.prior.marginals(precision + time, product)
     change = ((new - mean) ** 2).mean(axis=0)
     _move(mean, new, weight)

@@ -185,7 +185,7 @@ def run_chains(
 ) -> bool:
     """Run chains through sweeps; return False if a level came near the end of its 16 bits.
 
-    `energies` (sweeps, levels) int32 holds the energy of each level at each sweep, `levels` (k, 32 blocks) uint16 where
+    `energies` (stages, levels) int32 holds the energy of each level at each stage, `levels` (k, 32 blocks) uint16 where
     the constraints stand, written; `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
     bits, valid = patterns.bits, patterns.valid
@@ -196,11 +196,12 @@ def run_chains(
     pulled = rows.field.size > 0
     for row in range(len(rows.number)):
         weight, level = rows.weights[row], levels[row]
-        for t in range(len(sweeps.kt)):
+        for t in range(len(sweeps.orders)):
             if rows.stopped[row]:
                 break
-            kt, order = sweeps.kt[t], sweeps.orders[t]
-            fields, ups, energy, low, pages = _refresh(energies[t], level, scratch, patterns.m)
+            stage = rows.stage[row] + sweeps.stride * t
+            kt, order = sweeps.kt[stage], sweeps.orders[t]
+            fields, ups, energy, low, pages = _refresh(energies[stage], level, scratch, patterns.m)
             witness = _violated(level, valid, 0, first, width)
             rows.stopped[row] = sweeps.solve and witness < 0
             count = 0

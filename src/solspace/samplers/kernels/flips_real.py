@@ -52,7 +52,7 @@ class Patterns(NamedTuple):
 
 
 class Potentials(NamedTuple):
-    """What each sweep samples: coefficients and marks (`kernels.energies`), and the margin in units of Σ x w."""
+    """What is sampled at each stage: coefficients and marks (`kernels.energies`), and the margin in units of Σ x w."""
 
     forms: Array
     marks: Array
@@ -115,28 +115,29 @@ def run_chains(
 
     `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
-    columns, margins = patterns.columns, potentials.margins
+    columns, forms, marks, margins = patterns.columns, potentials.forms, potentials.marks, potentials.margins
     stopped, solved_at, weights = rows.stopped, rows.solved_at, rows.weights
     k, n = weights.shape
     proposals, size = sweeps.orders.shape[1], states.shape[1]
     raw, threshold = np.empty(TILE, np.uint64), np.empty((k, TILE), np.int32)
-    energy, witness = np.empty(k, np.int64), np.zeros(k, np.int64)
+    energy, witness, margin = np.empty(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    stage, beside = np.empty(k, np.int64), np.empty(k, np.int64)
     first, last = patterns.allowed
-    pulled = rows.field.size > 0
-    for row in range(k):
-        _add(states[row], -margins[0])
-    for t in range(len(sweeps.kt)):
-        form, mark, margin, kt = potentials.forms[t], potentials.marks[t], margins[t], sweeps.kt[t]
-        if t > 0 and margin != margins[t - 1]:
-            for row in range(k):
-                _add(states[row], margins[t - 1] - margin)
-        beside = (size - patterns.m) * last_energy(load(states[0], size - 16), form, mark)
+    pulled, apart = rows.field.size > 0, sweeps.stride == 0
+    form, mark = forms[0], marks[0]
+    for t in range(len(sweeps.orders)):
         for row in range(k):
-            energy[row] = _here(states[row], 0, columns, form, mark)
-            witness[row] = _violated(states[row], 0, first - margin, last - margin)
+            stage[row] = rows.stage[row] + sweeps.stride * t
+            form, mark, state = forms[stage[row]], marks[stage[row]], states[row]
+            if margins[stage[row]] != margin[row]:
+                _add(state, margin[row] - margins[stage[row]])
+                margin[row] = margins[stage[row]]
+            beside[row] = (size - patterns.m) * last_energy(load(state, size - 16), form, mark)
+            energy[row] = _here(state, 0, columns, form, mark)
+            witness[row] = _violated(state, 0, first - margin[row], last - margin[row])
             if sweeps.solve and witness[row] < 0 and not stopped[row]:
                 stopped[row] = True
-                rows.energy[row, t] = energy[row] - beside
+                rows.energy[row, t] = energy[row] - beside[row]
                 solved_at[row] = sweeps.first + t
         for p in range(proposals):
             if p % TILE == 0:
@@ -145,8 +146,8 @@ def run_chains(
                 ahead = min(TILE, proposals - p + (proposals & 1))
                 for row in range(k):
                     thresholds(
-                        sweeps.key, rows.number[row], sweeps.first + t, p, kt, sweeps.bath[t], raw[:ahead],
-                        threshold[row, :ahead],
+                        sweeps.key, rows.number[row], sweeps.first + t, p, sweeps.kt[stage[row]], sweeps.bath[t],
+                        raw[:ahead], threshold[row, :ahead],
                     )  # fmt: skip
             site = int64(sweeps.orders[t, p])
             column = site * size
@@ -157,11 +158,15 @@ def run_chains(
                 if stopped[row]:
                     continue
                 state, w = states[row], weights[row, site]
+                if apart:  # a slice here costs as much as a dozen constraints
+                    form, mark = forms[stage[row]], marks[stage[row]]
                 if w > 0:
                     after = _down(state, column, columns, form, mark)
                 else:
                     after = _up(state, column, columns, form, mark)
-                pull = w * int64(np.rint(2.0 * kt * rows.field[row, site])) if pulled else int64(0)
+                pull = int64(0)
+                if pulled:
+                    pull = w * int64(np.rint(2.0 * sweeps.kt[stage[row]] * rows.field[row, site]))
                 if after - energy[row] + pull > threshold[row, p % TILE]:
                     continue
                 _move(state, column, columns, w)
@@ -169,19 +174,33 @@ def run_chains(
                 energy[row] = after
                 rows.accepted[row, t] += 1
                 if sweeps.solve:
-                    witness[row] = _violated(state, witness[row], first - margin, last - margin)
+                    witness[row] = _violated(state, witness[row], first - margin[row], last - margin[row])
                     if witness[row] < 0:
                         stopped[row] = True
-                        rows.energy[row, t] = after - beside
+                        rows.energy[row, t] = after - beside[row]
                         solved_at[row] = sweeps.first + t
         for row in range(k):
             if stopped[row]:
                 continue
-            rows.energy[row, t] = energy[row] - beside
-            if solved_at[row] < 0 and _violated(states[row], 0, first - margin, last - margin) < 0:
+            rows.energy[row, t] = energy[row] - beside[row]
+            if solved_at[row] < 0 and _violated(states[row], 0, first - margin[row], last - margin[row]) < 0:
                 solved_at[row] = sweeps.first + t
             if sweeps.draw_at[t] >= 0:
                 for i in range(n):
                     rows.draws[row, sweeps.draw_at[t], i] = weights[row, i]
     for row in range(k):
-        _add(states[row], margins[-1])
+        _add(states[row], margin[row])
+
+
+@njit(nogil=True, error_model="numpy")
+def weigh(patterns: Patterns, potentials: Potentials, stage: Array, states: Array, out: Array) -> None:
+    """Write the energy (k,) int64 that chains at `states` have at their `stage` (k,)."""
+    size = states.shape[1]
+    for row in range(len(out)):
+        form, mark, margin = potentials.forms[stage[row]], potentials.marks[stage[row]], potentials.margins[stage[row]]
+        # moved in place and back: a copy would not be aligned as the vectors are
+        state = states[row]
+        _add(state, -margin)
+        beside = (size - patterns.m) * last_energy(load(state, size - 16), form, mark)
+        out[row] = _here(state, 0, patterns.columns, form, mark) - beside
+        _add(state, margin)

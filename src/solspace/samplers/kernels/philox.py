@@ -1,10 +1,10 @@
 """Random numbers: Philox4x32-10, a function of a counter, the same on every processor.
 
 A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b,
-t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights, and 3 is the noise of
-localization, for step t of sample c (`kernels.normals`). Nothing is carried from one block to the next, so a chain sees
-the same numbers whatever runs beside it, on whichever core, after whatever interruption. Proposal number p of a sweep
-owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
+t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights, 3 is the noise of
+localization, for step t of sample c (`kernels.normals`), and 4 decides exchanges, of pair b of ladder c. Nothing is
+carried from one block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after
+whatever interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
 
 A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, where
 with u = (2 k + 1)/2^53, k uniform in 0 .. 2^52 - 1,
@@ -30,7 +30,7 @@ from numba import float64, int32, int64, uint32, uint64
 from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 
-ACCEPTANCE, ORDER, START, NOISE = 0, 1, 2, 3
+ACCEPTANCE, ORDER, START, NOISE, EXCHANGE = 0, 1, 2, 3, 4
 """The streams of a call."""
 _LOW = uint64(0xFFFFFFFF)
 _ONE = uint64(0x3FF0000000000000)
@@ -131,6 +131,15 @@ def first_weights(key: Any, first_chain: Any, out: Any) -> None:
                     site = 128 * i + 32 * word + bit
                     if site < n:
                         out[c, site] = 2 * int64((block[word] >> uint64(bit)) & uint64(1)) - 1
+
+
+@njit(error_model="numpy")
+def exponentials(key: Any, sweep: Any, out: Any) -> None:
+    """Fill `out` (ladders, pairs) with -log(u), which decide the exchanges after a sweep."""
+    for ladder in range(out.shape[0]):
+        for pair in range(out.shape[1]):
+            a, b, _, _ = philox_words(pair, sweep, ladder, EXCHANGE, key)
+            out[ladder, pair] = _minus_log(_uniform((b << uint64(32)) | a))
 
 
 @njit()

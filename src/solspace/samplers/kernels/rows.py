@@ -17,7 +17,9 @@ class Sweeps(NamedTuple):
     first: int
     """Number of the first of them."""
     kt: Array
-    """(sweeps,) float64 kT in units of the energies, 0 at T = 0."""
+    """(stages,) float64 kT in units of the energies, 0 at T = 0."""
+    stride: int
+    """Stages from one sweep to the next: 1, or 0 where every chain keeps its own."""
     orders: Array
     """(sweeps, n) int32 sites in the order of their proposals."""
     bath: Array
@@ -29,10 +31,12 @@ class Sweeps(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Some chains, a row for each: their state and what is recorded of them; all are written but `number` and `field`."""
+    """Some chains, a row for each: their state and what is recorded of them, which is written from `weights` on."""
 
     number: Array
     """(k,) numbers of the chains."""
+    stage: Array
+    """(k,) stage of the first sweep."""
     field: Array
     """(k, n) float64 h of the measure p(w) exp(⟨h, w⟩), or (0, 0): none. Does not count at T = 0."""
     weights: Array

@@ -76,8 +76,16 @@ def draw(
     own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * n)
     cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * n)
     weights = drawn[:, 0, 1]
-    missed = np.array([problems[lane // each].violations(row) for lane, row in zip(lanes, weights)])
-    return Draw(weights, missed, own - cross <= MIXED * (1 - cross))
+    return Draw(weights, missed(problems, lanes // each, weights), own - cross <= MIXED * (1 - cross))
+
+
+def missed(problems: Sequence[Perceptron], numbers: Array, weights: Array) -> Array:
+    """Return how many constraints `weights` (k, n) miss, each of the problem whose number (k,) is given."""
+    found = np.zeros(len(weights), int)
+    for number in np.unique(numbers):
+        rows = numbers == number
+        found[rows] = problems[number].violations(weights[rows])
+    return found
 
 
 def _first(mean: Array, seeds: np.random.SeedSequence, sample: int, turn: int) -> Array:

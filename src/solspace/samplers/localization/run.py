@@ -21,7 +21,7 @@ from solspace.samplers.localization.denoisers import Denoiser, Function, Message
 from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop
 from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, Clock, Pace, kind, paces
+from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, PROPAGATED, Clock, Pace, kind, paces
 from solspace.samplers.localization.record import Record
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.ep import propagation
@@ -94,10 +94,11 @@ class Run:
             raise ValueError("damping belongs to AMP; expectation propagation finds its own steps. Leave damping out.")
         row, where = kind(problem.target.prior), place(problem, asked, name)
         sweeps, ends, times = _ends(row, asked)
+        usual = PROPAGATED if name == "ep" and asked["method"] != "careful" else None
         pace, slower = paces(
             problem.target.prior,
             asked["method"],
-            step=None if times is not None else asked["step"],
+            step=usual if asked["step"] is None or times is not None else asked["step"],
             longest=asked["longest_step"],
             tolerance=asked["tolerance"],
             limit=asked["max_iterations"],
@@ -227,13 +228,14 @@ def _leave(
     drawn = finish.draw(problems, fields, means, lanes[asking], seeds, sweeps, turn, where)
     weights[asking] = drawn.weights
     hard = problems[0].target.potential.hard
-    missed = np.where(hard, drawn.missed, 0)
-    gone[asking] = drawn.mixed & (missed == 0)
+    missing = np.zeros(len(lanes), int)
+    missing[asking] = np.where(hard, drawn.missed, 0)
+    gone[asking] = drawn.mixed & (missing[asking] == 0)
     if last:
-        for at, missing in zip(np.flatnonzero(asking & ~diverged), missed[~diverged[asking]]):
-            lane = lanes[at]
-            signs = np.where(means[lane] >= 0, 1, -1)
-            gone[at] = missing == 0 or missing < problems[lane // drift.each].violations(signs)
+        gone |= asking & ~diverged & (missing == 0)
+        rest = np.flatnonzero(asking & ~diverged & ~gone)
+        signs = np.where(means[lanes[rest]] >= 0, 1, -1)
+        gone[rest] = missing[rest] < finish.missed(problems, lanes[rest] // drift.each, signs)
     return weights, gone
 
 

@@ -92,13 +92,14 @@ class Messages:
             self.spread[...] = 1
         self._set_variance(np.ones(len(every)), every)
 
-    def iterate(self, weight: Array) -> tuple[Array, Array]:
+    def iterate(self, weight: Array, share: Array | None = None) -> tuple[Array, Array]:
         """Move the columns of positive `weight` (k,) by one iteration, that far towards their new values.
 
+        Where a `share` (k,) is given, so much of B + h is their field afterwards: reinforcement.
         Returns the mean squared change of the means, before damping, and its ratio to the mean variance of the weights.
         """
         target, work = self.problem.target, self._scratch
-        weight, time = self.widen(weight), self.widen(self.time)
+        weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
         slope, roughness = self.kernels.respond(
             product, self.g, self.variance, weight, target, work["new"], work["curvature"]
@@ -110,7 +111,7 @@ class Messages:
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
         change, size, size2 = self.kernels.estimate(
-            back, self.field, self.mean, self.spread, precision, time, weight, target
+            back, self.field, self.mean, self.spread, precision, time, weight, target, fed
         )
         self._set_variance(size, weight)
         measured = self.problem.alpha * self.moment**2 * roughness * size2

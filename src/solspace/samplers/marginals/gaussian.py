@@ -22,6 +22,7 @@ from scipy.linalg import blas, lapack
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.system.threads import one_blas_thread, split
 
 LEAST_WEIGHT, LEAST_CONSTRAINT = 1e-4, 1e-8
 """Sites nearer to zero than this are moved away from it: both forms divide by them."""
@@ -79,13 +80,19 @@ class Gaussian:
         self.matrix = problem.patterns.astype(np.float64) / np.sqrt(problem.n)
 
     def moments(self, sites: Sites) -> Moments:
-        """Return the moments for sites (k, n) and (k, m), one sample after another: none depends on its neighbours."""
+        """Return the moments for sites (k, n) and (k, m), samples shared among threads: none depends on its neighbours."""
         found, sites = Moments.none(sites), away_from_zero(sites)
-        for j in range(len(found.proper)):
-            one = self._moments(Sites(*(part[j] for part in sites)))
-            if one is not None:
-                for part, own in zip(found, (*one, True)):
-                    part[j] = own
+
+        def some(start: int, stop: int) -> None:
+            with np.errstate(all="ignore"):
+                for j in range(start, stop):
+                    one = self._moments(Sites(*(part[j] for part in sites)))
+                    if one is not None:
+                        for part, own in zip(found, (*one, True)):
+                            part[j] = own
+
+        with one_blas_thread():
+            split(some, len(found.proper))
         return found
 
     def _moments(self, own: Sites) -> tuple[Array, Array, Array, Array, float] | None:

@@ -15,7 +15,7 @@ from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
-from solspace.samplers.marginals.gpu_channel import CONSTANTS, form
+from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
@@ -54,6 +54,8 @@ class GpuColumns:
         self.floats = device.empty((6, self.width), np.float32)
         self.whole_numbers = device.empty((3, self.width), np.int32)
         self.chosen = device.empty(self.width, np.int32)
+        self.share = device.asarray(np.full(1, -1, np.float32))
+        """How much of B + h is the field of all columns after the next iteration; negative: their field stays."""
         self._arguments()
 
     def _arguments(self) -> None:
@@ -61,7 +63,7 @@ class GpuColumns:
         own, n, m, k, width = self.state, self.state.n, self.state.m, self.k, self.width
         kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
         binary = isinstance(own.target.prior, Binary)
-        scale, alpha, margin = 1 / np.sqrt(n), m / n, own.target.margin
+        scale, alpha, margin = 1 / np.sqrt(n), m / n, origin(own.target)
         tolerance, cap, patient, weight, best, residual = self.floats
         count, outcome, moving = self.whole_numbers
         slopes, squares, extra = self.sums
@@ -86,8 +88,8 @@ class GpuColumns:
         )
         if binary:
             estimate = [
-                launch("estimate", below, self.backward, scale, self.field, self.precision, weight, n, k, width, self.mean,
-                       self.into, *self.sums)
+                launch("estimate", below, self.backward, scale, self.field, self.share, self.precision, weight, n, k, width,
+                       self.mean, self.into, *self.sums)
             ]  # fmt: skip
         else:
             estimate = [
@@ -136,16 +138,20 @@ class GpuColumns:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
             found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
 
+    def advance(self) -> None:
+        """Launch an iteration of all columns that still move."""
+        above, below = self.launches
+        self.patterns.product(self.into, self.forward, transposed=False)
+        for launch in above:
+            launch()
+        self.patterns.product(self.back, self.backward, transposed=True)
+        for launch in below:
+            launch()
+
     def iterate(self) -> int:
         """Make some iterations of all columns that still move; wait for the device and return how many do."""
-        above, below = self.launches
         for _ in range(BURST):
-            self.patterns.product(self.into, self.forward, transposed=False)
-            for launch in above:
-                launch()
-            self.patterns.product(self.back, self.backward, transposed=True)
-            for launch in below:
-                launch()
+            self.advance()
         return int(self.whole_numbers[2, :1].get()[0])
 
     def end(self) -> Ending:

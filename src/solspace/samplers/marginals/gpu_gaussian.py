@@ -1,11 +1,12 @@
 """`gaussian.Gaussian` on a CUDA device: the moments of many Gaussians in a few batched calls, in double precision.
 
 The forms are those of `gaussian`, with inverses of triangular factors in the place of triangular solves, which come in no
-batches. Samples with negative sites are few, and the processor takes them.
+batches. Where sites are negative A itself is factorised: a device multiplies as fast as it counts eigenvalues slowly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites, away_
 
 _ROOM = 1 << 28
 """Most numbers of one array (samples, m, n) on the device."""
+_SOUND = 1e-12
+"""Largest squared residual of the means' equations, over the squared right-hand side, of a factorisation that succeeded."""
 
 
 class GpuGaussian:
@@ -23,30 +26,35 @@ class GpuGaussian:
 
     def __init__(self, problem: Perceptron) -> None:
         self.cupy = cupy()
-        self.host = Gaussian(problem)
-        self.matrix = self.cupy.asarray(self.host.matrix)
+        self.matrix = self.cupy.asarray(Gaussian(problem).matrix)
 
     def moments(self, sites: Sites) -> Moments:
         """Return the moments for sites (k, n) and (k, m)."""
         found, sites = Moments.none(sites), away_from_zero(sites)
-        positive = (sites.weight_precision > 0).all(axis=1) & (sites.constraint_precision > 0).all(axis=1)
         finite = np.logical_and.reduce([np.isfinite(part).all(axis=1) for part in sites])
-        there, here = np.flatnonzero(positive & finite), np.flatnonzero(~positive & finite)
-        found.put(here, self.host.moments(sites.of(here)))
+        positive = (sites.weight_precision > 0).all(axis=1) & (sites.constraint_precision > 0).all(axis=1)
         m, n = self.matrix.shape
-        for first in range(0, len(there), max(1, _ROOM // (m * n))):
-            lanes = there[first : first + max(1, _ROOM // (m * n))]
-            found.put(lanes, self._batch(sites.of(lanes)))
+        narrow = positive & (m <= n)
+        for form, size, lanes in (
+            (self._by_constraints, m * n, np.flatnonzero(finite & narrow)),
+            (self._by_weights, max(m, n) * n, np.flatnonzero(finite & ~narrow)),
+        ):
+            room = max(1, _ROOM // size)
+            for first in range(0, len(lanes), room):
+                few = lanes[first : first + room]
+                found.put(few, self._batch(form, sites.of(few)))
         return found
 
-    def _batch(self, sites: Sites) -> Moments:
+    def _batch(self, form: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any]], sites: Sites) -> Moments:
         device, matrix = self.cupy, self.matrix
         gamma, c, lam, b = (device.asarray(part) for part in sites)
         linear = c + b @ matrix
-        form = self._by_constraints if len(matrix) <= matrix.shape[1] else self._by_weights
         mean, variance, seen, determinant = form(gamma, lam, linear)
         stability = mean @ matrix.T
-        proper = device.isfinite(determinant) & (variance > 0).all(axis=1) & (seen > 0).all(axis=1)
+        # what is factorised though it is not positive definite solves other equations
+        off = gamma * mean + (lam * stability) @ matrix - linear
+        sound = (off * off).sum(axis=1) < _SOUND * (1 + (linear * linear).sum(axis=1))
+        proper = device.isfinite(determinant) & sound & (variance > 0).all(axis=1) & (seen > 0).all(axis=1)
         return Moments(*(part.get() for part in (mean, variance, stability, seen, determinant, proper)))
 
     def _by_constraints(self, gamma: Any, lam: Any, linear: Any) -> tuple[Any, Any, Any, Any]:

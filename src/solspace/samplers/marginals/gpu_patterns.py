@@ -76,11 +76,23 @@ class GpuPatterns:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k); None where the host must do it."""
         if self.parts == 1:
             return None
-        out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
-        self.product((signs < 0).astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80), out, False)
-        counted = self.cupy.ascontiguousarray(out.transpose(0, 2, 1)).get().astype(np.float64)
+        counted = self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1)).get().astype(np.float64)
         counted /= np.sqrt(self.n)
         return counted
+
+    def below(self, signs: Any, margin: float) -> Any:
+        """Return how many stabilities of weights of ±1, (problems, n, k), lie below `margin`: (problems, k).
+
+        Up to rounding where patterns are not ±1.
+        """
+        return (self._sums(signs) < np.float32(margin * np.sqrt(self.n))).sum(axis=1)
+
+    def _sums(self, signs: Any) -> Any:
+        """Return Σ x w, (problems, m, k) on the device."""
+        out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
+        bfloat = (signs < 0).astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80)
+        self.product(bfloat if self.parts == 3 else signs.astype(np.float32), out, False)
+        return out
 
 
 def _blas() -> Any:

@@ -39,7 +39,8 @@ __device__ __forceinline__ void ask(const int2 *proposal, int first, u64 bits, u
 extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
 walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
      const u32 *columns, int n, int m, int size, int low, int first, int width,                    // the problems
-     int sweeps, int first_sweep, const int *energies, const double *kts, const unsigned char *bath, const int *draw_at,
+     int sweeps, int first_sweep, const int *stage_of, int stride, int stages, // stage of the first sweep, and how it goes on
+     const int *energies, const double *kts, const unsigned char *bath, const int *draw_at,
      const int *orders, int row_length, int n_draws,
      const double *field_of, i8 *weights_of, u16 *levels_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
      unsigned char *stopped, int *outside)
@@ -62,8 +63,10 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 #endif
     u32 field[PAIRS];
 
-    const bool mine = blockIdx.x * GROUP + in_block < chains;
-    const int row = mine ? rows[blockIdx.x * GROUP + in_block] : 0;
+    // the chains of a block share their table: all are at one stage; a row of -1 is none
+    const int given = blockIdx.x * GROUP + in_block < chains ? rows[blockIdx.x * GROUP + in_block] : -1;
+    const bool mine = given >= 0;
+    const int row = mine ? given : 0, stage = stage_of[rows[blockIdx.x * GROUP]];
     bool alive = mine;
     Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n, field_of + (size_t)row * n * FIELD};
     const u64 bits = (u64)columns + (u64)chain.instance * n * COLUMN + 128 * (thread / 32);
@@ -86,7 +89,8 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     };
 
     for (int t = 0; t < sweeps; ++t) {
-        const int *energy_at = energies + (size_t)t * size + low;
+        const int now = stage + stride * t;
+        const int *energy_at = energies + (size_t)now * size + low;
         __syncthreads();
         for (int j = threadIdx.x; j < WINDOW; j += GROUP * THREADS) {
             bool inside = j + low > 0 && j + low < size - 1;
@@ -156,7 +160,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         };
 
         for (int tile = 0; tile < n && !stop; tile += TILE) {
-            lay_tile(chain, order, tile, n, first_sweep + t, kts[t], bath[t], thread, proposal);
+            lay_tile(chain, order, tile, n, first_sweep + t, kts[now], bath[t], thread, proposal);
             const int proposals = min(TILE, n - tile);
             ask(proposal, 0, bits, ring, lane);
             ask(proposal, HOP, bits, ring, lane);

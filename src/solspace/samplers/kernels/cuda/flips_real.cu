@@ -20,7 +20,7 @@
 #define TABLE 32
 #else
 #define COEFFICIENTS (4 * SIDE + 3 + JUMPS)
-#define MARKS (2 + JUMPS)
+#define MARKS (3 + JUMPS)
 #define TABLE (2 * SIDE)
 #endif
 
@@ -52,7 +52,7 @@ struct Potential {
     }
 #else
     float zero, wall, steep, jump[JUMPS];
-    int first, last, place[JUMPS];
+    int first, last, half, place[JUMPS];
 
     __device__ void set(const float *form, const int *marks)
     {
@@ -61,6 +61,7 @@ struct Potential {
         steep = form[4 * SIDE + 2];
         first = marks[0];
         last = marks[1];
+        half = marks[2 + JUMPS];
         for (int k = 0; k < JUMPS; ++k) {
             jump[k] = form[4 * SIDE + 3 + k];
             place[k] = marks[2 + k];
@@ -69,6 +70,7 @@ struct Potential {
 
     __device__ __forceinline__ int energy(int t) const
     {
+        if (half > 0) t = half - (t < 0 ? -t : t);
         int inside = t < first ? first : t > last ? last : t;
         bool negative = inside < 0;
         u32 bits = __float_as_uint(__int2float_rn(negative ? -inside : inside));
@@ -95,8 +97,9 @@ __device__ __forceinline__ int part(const int4 &quad, int k) { return k == 0 ? q
 extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
 walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
      const int *columns_of, int n, int m, const int *allowed,                                       // the problems
-     int sweeps, int first_sweep, const float *forms, const int *marks, const int *margins, const double *kts,
-     const unsigned char *bath, const int *draw_at, const int *orders, int row_length, int n_draws,
+     int sweeps, int first_sweep, const int *stage_of, int stride, int stages, // stage of the first sweep, and how it goes on
+     const float *forms, const int *marks, const int *margins, const double *kts, const unsigned char *bath, const int *draw_at,
+     const int *orders, int row_length, int n_draws,
      const double *field_of, i8 *weights_of, int *states_of, i8 *draws, int *accepted, long long *energy_of, long long *solved_at,
      unsigned char *stopped)
 {
@@ -108,7 +111,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     Exchange exchange = {scratch + GROUP * 2 * (TILE + SPARE), 0, thread / 32, lane};
 
     // chains of a block share nothing here, so that one may end before the others
-    if (blockIdx.x * GROUP + in_block >= chains) return;
+    if (blockIdx.x * GROUP + in_block >= chains || rows[blockIdx.x * GROUP + in_block] < 0) return;
     const int row = rows[blockIdx.x * GROUP + in_block];
     Chain chain = {number_of[row], instance_of[row], keys[instance_of[row]], weights_of + (size_t)row * n, field_of + (size_t)row * n * FIELD};
     const u64 columns = (u64)columns_of + (u64)chain.instance * n * COLUMN + 16 * thread;
@@ -137,7 +140,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     };
 
     for (int t = 0; t < sweeps; ++t) {
-        const size_t stage = (size_t)chain.instance * sweeps + t;
+        const size_t stage = (size_t)chain.instance * stages + stage_of[row] + stride * t;
         const float *form = forms + stage * COEFFICIENTS;
         chain_sync();
         for (int j = thread; j < TABLE; j += THREADS) table[j] = make_float2(form[j], form[TABLE + j]);
@@ -154,7 +157,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             if (s < 4 * (QUADS - 1) || s - 4 * (QUADS - 1) < valid) sum += potential.energy(state[s]);
         long long energy = exchange.sum(sum);
         bool stop = SOLVE && !exchange.any(beyond());
-        const int *order = orders + stage * row_length;
+        const int *order = orders + ((size_t)chain.instance * sweeps + t) * row_length;
 
         for (int tile = 0; tile < n && !stop; tile += TILE) {
             lay_tile(chain, order, tile, n, first_sweep + t, kts[stage], bath[t], thread, proposal);
@@ -213,4 +216,25 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 #pragma unroll
     for (int q = 0; q < QUADS; ++q)
         stored[q * THREADS] = make_int4(state[4 * q] + margin, state[4 * q + 1] + margin, state[4 * q + 2] + margin, state[4 * q + 3] + margin);
+}
+
+// Energies of chains where they are, at the stage that each is asked for; a block to a chain.
+extern "C" __global__ void weigh(const int *instance_of, int m, const int *stage_of, int stages, const float *forms, const int *marks,
+                                 const int *margins, const int *states_of, long long *energy_of)
+{
+    extern __shared__ int4 shared[];
+    float2 *table = (float2 *)shared;
+    const int row = blockIdx.x, thread = threadIdx.x;
+    Exchange exchange = {(int *)(table + TABLE), 0, thread / 32, thread % 32};
+    const size_t stage = (size_t)instance_of[row] * stages + stage_of[row];
+    const float *form = forms + stage * COEFFICIENTS;
+    for (int j = thread; j < TABLE; j += THREADS) table[j] = make_float2(form[j], form[TABLE + j]);
+    __syncthreads();
+    Potential potential;
+    potential.table = table;
+    potential.set(form, marks + stage * MARKS);
+    long long sum = 0;
+    for (int mu = thread; mu < m; mu += THREADS) sum += potential.energy(states_of[(size_t)row * SIZE + mu] - margins[stage]);
+    sum = exchange.sum(sum);
+    if (thread == 0) energy_of[row] = sum;
 }

@@ -1,0 +1,241 @@
+"""How far and how fast `ss.solve` finds solutions: fractions over many instances, and beside other solvers at equal times.
+
+    python -m benchmarks.solve --part random-1001 [--device gpu] [--instances 40] [--limit 60] [--workers 1] [--out FILE]
+    python -m benchmarks.solve --table FILE...
+
+A part takes some minutes and writes a line of JSON for each instance as it goes; a part that is started again goes on
+where its file ends, and `--seconds` stops it in time. `--table` makes the tables of such files. `--workers` runs instances
+side by side, one core each. Images need SOLSPACE_DATA. Every solution is checked again here, from the patterns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before NumPy reads them
+
+import numpy as np
+
+import solspace as ss
+
+Point = dict[str, Any]
+"""What an instance is drawn from: n, alpha, margin, width, patterns or data, and the solver."""
+
+
+def _points(sizes: Sequence[int], loads: Sequence[float], **more: Any) -> list[Point]:
+    return [{"n": n, "alpha": alpha, "solver": "solve", **more} for n in sizes for alpha in loads]
+
+
+def _images(name: str, loads: Sequence[float], **more: Any) -> list[Point]:
+    return [
+        {"data": name, "alpha": alpha, "solver": solver, **more}
+        for alpha in loads
+        for solver in ("solve", "tau, N sweeps")
+    ]
+
+
+PEERS = ("solve", "tau, N sweeps", "HiGHS", "CP-SAT", "dwave")
+NEEDS = {"CP-SAT": "ortools", "dwave": "dwave"}
+"""What `pip install -e '.[bench]'` brings; without it these are left out."""
+D1RSB = {0.2: 0.529311, -0.3: 0.955668}
+"""Load of theory's d1RSB line (log potential, T = 0.5) at two margins: `ss.thresholds(...).dynamical`."""
+
+PARTS: dict[str, list[Point]] = {
+    "random-1001": _points([1001], [0.70, 0.72, 0.74, 0.75]),
+    "random-10001": _points([10001], [0.70, 0.72, 0.74, 0.75]),
+    "random-100001": _points([100001], [0.70]),
+    "gaussian-1001": _points([1001], [0.70, 0.72, 0.74], patterns="gaussian"),
+    "gaussian-10001": _points([10001], [0.70, 0.72, 0.74], patterns="gaussian"),
+    "margins": [
+        point for kappa, load in D1RSB.items() for point in _points([1001, 10001], [0.9 * load, load], margin=kappa)
+    ],
+    "symmetric-1001": _points([1001], [1.4, 1.5, 1.55, 1.6], width=1.0),
+    "symmetric-10001": _points([10001], [1.5, 1.6], width=1.0),
+    "mnist": _images("mnist", [0.5, 0.6, 0.7, 0.8]),
+    "fashion": _images("fashion", [0.4, 0.5, 0.6]),
+    "mnist-features": _images("mnist", [0.8, 1.0, 1.2], features=400),
+    "fashion-features": _images("fashion", [0.8, 1.0, 1.2], features=400),
+    "peers": [
+        {"n": n, "alpha": alpha, "solver": solver}
+        for n in (101, 201, 501, 1001, 2001)
+        for alpha in (0.3, 0.5, 0.65, 0.7, 0.74)
+        for solver in PEERS
+    ],
+    "peers-symmetric": [
+        {"n": n, "alpha": alpha, "width": 1.0, "solver": solver}
+        for n in (101, 501, 1001)
+        for alpha in (0.8, 1.2, 1.5)
+        for solver in ("solve", "HiGHS", "CP-SAT")
+    ],
+    "small": _points([13, 15, 17], [0.83]),
+}
+
+
+def problem_of(point: Point, instance: int) -> ss.Perceptron:
+    """Return an instance; those of one point but for the solver are the same."""
+    target = ss.Target(
+        potential=f"band({point['width']})" if "width" in point else "uniform", margin=point.get("margin", 0.0)
+    )
+    if "data" in point:
+        X, y = ss.data.load(point["data"])
+        return ss.Perceptron.from_data(X, y, point["alpha"], point.get("features"), target=target, rng=instance)
+    return ss.Perceptron.random(
+        point["n"], point["alpha"], target, point.get("patterns", "binary"), rng=7000 + instance
+    )
+
+
+@lru_cache(maxsize=1)
+def _warm() -> None:
+    """Compile, or read, what solving needs: once in a process, and not within the time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for patterns in ("binary", "gaussian"):
+            problem = ss.Perceptron.random(41, 1.5, patterns=patterns, rng=0)
+            for method in ("auto", "tau", "ep"):
+                ss.solve(problem, 5, time_limit=2.0, method=method, progress=False)
+
+
+def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str, Any]:
+    """Return what one solver does with one instance in `limit` seconds."""
+    _warm()
+    problem = problem_of(point, instance)
+    told: dict[str, Any] = {}
+    begun = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if point["solver"] == "solve":
+            samples = ss.solve(problem, rng=instance, time_limit=limit, device=device, progress=False)
+            weights, info = samples.weights[0], samples.info
+            told = {"method": info.method, "iterations": info.iterations, "restarts": info.restarts}
+        else:
+            weights = _peer(problem, point["solver"], instance, limit)
+    seconds = time.perf_counter() - begun
+    unmet = None if weights is None else int(problem.violations(weights))
+    return {**point, "m": problem.m, "instance": instance, "unmet": unmet, "seconds": seconds, "limit": limit, **told}
+
+
+def _peer(problem: ss.Perceptron, name: str, seed: int, limit: float) -> Any:
+    from benchmarks import solvers
+
+    if name == "tau, N sweeps":
+        half = problem.with_target(ss.Target(margin=problem.target.margin))
+        return ss.anneal(half, 1, problem.n, mode="solve", rng=seed, n_threads=1, progress=False).weights[0]
+    if isinstance(problem.target.potential, ss.potentials.Band):  # as two half-spaces, s >= -K and -s >= -K
+        both = np.vstack([problem.patterns, -problem.patterns])
+        problem = ss.Perceptron(both, target=ss.Target(potential="uniform", margin=-problem.target.potential.width))
+    return {"HiGHS": solvers.highs, "CP-SAT": solvers.cp_sat, "dwave": solvers.dwave}[name](problem, seed, limit)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Make what the file of a part lacks, instance by instance, until all is done or the time is over."""
+    done = {_name(row) for row in _read([given.out])} if given.out.exists() else set()
+    todo = [
+        (point, instance)
+        for instance in range(given.instances)
+        for point in PARTS[given.part]
+        if find_spec(NEEDS.get(point["solver"], "numpy")) is not None
+        and _name({**point, "instance": instance}) not in done
+    ]
+    end = time.monotonic() + given.seconds
+    with given.out.open("a", encoding="utf-8") as file:
+        for row in _made(todo, given, end):
+            print(json.dumps(row), file=file, flush=True)
+            label = row.get("data") or row.get("n")
+            print(f"{label} α={row['alpha']:.3g} {row['solver']} #{row['instance']}: unmet {row['unmet']}, "
+                  f"{row['seconds']:.2f} s", flush=True)  # fmt: skip
+
+
+def _made(todo: list[tuple[Point, int]], given: argparse.Namespace, end: float) -> Iterator[dict[str, Any]]:
+    if given.workers == 1:
+        for point, instance in todo:
+            if time.monotonic() > end:
+                return
+            yield attempt(point, instance, given.limit, given.device)
+        return
+    waiting = iter(todo)
+    with ProcessPoolExecutor(given.workers) as pool:
+        going = set()
+        while True:
+            while len(going) < given.workers and time.monotonic() < end and (one := next(waiting, None)) is not None:
+                going.add(pool.submit(attempt, *one, given.limit, given.device))
+            if not going:
+                return
+            ready = next(as_completed(going))
+            going.discard(ready)
+            yield ready.result()
+
+
+def _name(row: dict[str, Any]) -> str:
+    names = ("n", "data", "features", "patterns", "margin", "width", "alpha", "solver", "instance")
+    return json.dumps([row.get(name) for name in names])
+
+
+def _read(files: Sequence[Path]) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
+
+
+def table(files: Sequence[Path]) -> str:
+    """Return the fractions solved and the times of all rows in `files`, in Markdown."""
+    from benchmarks.timing import Spread, Table
+
+    found = Table(
+        "Solving",
+        "Fraction of instances solved within the time limit, every solution rechecked from the patterns; median time, with the "
+        "shortest and the longest, of those that were solved.",
+        ("problem", "N", "α", "solver", "solved", "fraction", "time", "limit", "unmet at best, unsolved"),
+    )
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in _read(files):
+        groups.setdefault(_name({**row, "instance": None}), []).append(row)
+    for rows in groups.values():
+        one = rows[0]
+        solved = [row["seconds"] for row in rows if row["unmet"] == 0]
+        missed = [row["unmet"] for row in rows if row["unmet"]]
+        kind = one.get("data") or ("|s| ≤ 1" if "width" in one else one.get("patterns", "±1"))
+        extra = f", {one['features']} features" if one.get("features") else ""
+        extra += f", κ = {one['margin']:g}" if one.get("margin") else ""
+        found.add(
+            kind + extra, one.get("n", ""), f"{one['alpha']:.3g}", one["solver"],
+            f"{len(solved)}/{len(rows)}", f"{len(solved) / len(rows):.2f}", Spread.of(solved) if solved else "–",
+            f"{one['limit']:g} s", f"{np.median(missed):g}" if missed else "",
+        )  # fmt: skip
+    return found.markdown()
+
+
+def main() -> int:
+    """Run a part, or make the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--table", nargs="+", type=Path, help="files whose rows to put into a table")
+    parser.add_argument("--device", default="cpu", help="cpu, gpu or auto, for solve")
+    parser.add_argument("--instances", type=int, default=40)
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for each instance")
+    parser.add_argument("--seconds", type=float, default=500.0, help="begin no instance after so many")
+    parser.add_argument("--workers", type=int, default=1, help="instances side by side")
+    parser.add_argument("--out", type=Path, help="file of rows; solve-PART.jsonl unless given")
+    given = parser.parse_args()
+    if given.table:
+        print(table(given.table))
+        return 0
+    if given.part is None:
+        parser.error("give --part or --table")
+    given.out = given.out or Path(f"solve-{given.part}.jsonl")
+    run(given)
+    print(table([given.out]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

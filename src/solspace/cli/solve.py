@@ -1,0 +1,227 @@
+"""`solspace solve`: any solution of a problem, as far as methods reach; or how many there are."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from solspace.cli import inputs
+from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
+from solspace.cli.inputs import Stated
+from solspace.cli.outputs import make_room
+from solspace.cli.rules import Rule
+from solspace.info import SolvingInfo
+from solspace.measure import Target
+from solspace.numerics.streams import child, generator, seed_sequence
+from solspace.problem import Perceptron
+from solspace.samplers.device import resolve
+from solspace.samples import Samples
+from solspace.system.files import replacing
+
+FILES = ("solutions.npz", "report.json")
+RULES = (
+    *inputs.RULES,
+    Rule(
+        "solutions method time_limit out",
+        lambda o: not o.count,
+        "has no effect with --count, which counts solutions and looks for none",
+    ),
+    Rule("device", lambda o: o.method != "exact" or o.device != "gpu", "gpu cannot be had with --method exact"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to `app`."""
+    app.command("solve")(verb(solve, *RULES))
+
+
+def _option(panel: str, text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel)
+
+
+def solve(
+    solutions: Annotated[int, _option("Search", "How many, different from each other.")] = 1,
+    method: Annotated[str, _option("Search", "reinforce, tau, ep, exact (n up to 20), or auto.")] = "auto",
+    time_limit: Annotated[float | None, _option("Search", "Seconds after which to be content with the best.")] = None,
+    seed: Annotated[int, _option("Search", "Another seed, other solutions.")] = 0,
+    device: Annotated[str, _option("Search", "cpu, gpu, or auto.")] = "cpu",
+    count: Annotated[
+        bool, _option("Search", "Say how many solutions there are instead of looking for one.", "--count")
+    ] = False,
+    n: Annotated[int, _option("Random instance", "Number of weights.")] = 1001,
+    alpha: Annotated[
+        float | None,
+        _option("Random instance", "Load: constraints per weight; 0.7 (images: 0.4, your patterns: all) unless given."),
+    ] = None,
+    ensemble: Annotated[str, _option("Random instance", "Entries of the patterns: binary or gaussian.")] = "binary",
+    patterns: Annotated[Path | None, _option("Your data", "Patterns (m, n): .npy .npz .csv .tsv .parquet")] = None,
+    labels: Annotated[
+        Path | None, _option("Your data", "Labels (m,) of two classes; y of the .npz unless given.")
+    ] = None,
+    data: Annotated[str | None, _option("Your data", "An image set: mnist, fashion, cifar10 or digits.")] = None,
+    classes: Annotated[str | None, _option("Your data", "Two classes of it, as in 3,8.")] = None,
+    features: Annotated[int | None, _option("Your data", "How many random linear features to take of them.")] = None,
+    preprocess: Annotated[
+        str | None, _option("Your data", "centred, raw or binarised; images are centred unless given.")
+    ] = None,
+    potential: Annotated[
+        str, _option("Constraints", "uniform: stabilities of at least the margin; band(width): |s| up to a width.")
+    ] = "uniform",
+    margin: Annotated[float, _option("Constraints", "κ: what a stability must reach.")] = 0.0,
+    out: Annotated[Path, _option("Output", "Folder for solutions.npz and report.json.")] = Path("."),
+    as_json: JSON = False,
+) -> None:
+    """Find ±1 weights that meet every constraint: a table, `solutions.npz` and `report.json`.
+
+    With no options: a random instance of 1001 weights at load 0.7. Solutions found so follow no known law; for fair ones
+    there is `solspace sample`. The exit code is 0 only if all solutions asked for were found. Otherwise the weights that miss
+    the fewest constraints are kept, and it says how many those are and what theory says of that load.
+    """
+    resolve(device)
+    if not count:
+        make_room(out, FILES)
+    stated = Stated(n, 0.7, alpha, ensemble, patterns, labels, data, classes, features, preprocess)
+    problem, taken = stated.problem(Target(potential=potential, margin=margin), generator(seed, 0))
+    if taken and not as_json:
+        say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
+    if count:
+        _count(problem, device, as_json)
+        return
+    options = {"method": method, "time_limit": time_limit, "device": device}
+    samples, stopped = _searched(problem, solutions, seed, options, quiet=as_json)
+    report = {**_report(problem, samples), **({"labels": taken} if taken else {})}
+    _write(out, samples, report)
+    if as_json:
+        show_json(report)
+    else:
+        _show(problem, samples, out)
+    if not samples.solved.all():
+        fail(_shortfall(problem, samples, stopped), code=130 if stopped else 1)
+
+
+def _searched(
+    problem: Perceptron, solutions: int, seed: int, options: dict[str, Any], quiet: bool
+) -> tuple[Samples, bool]:
+    """Return what the search found, and whether Ctrl-C ended it."""
+    from solspace.samplers.solving.search import Search
+    from solspace.samplers.solving.solve import solve as search_for
+
+    seen: list[Search] = []
+
+    def look(search: Search) -> None:
+        seen[:] = [search]
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is missing is said below, with the exit code
+            found = search_for(
+                problem, solutions, child(seed_sequence(seed), 1), progress=False if quiet else None, callback=look,
+                **options,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if not seen:
+            raise
+        return seen[0].samples("it was stopped"), True
+    return found, False
+
+
+def _report(problem: Perceptron, samples: Samples) -> dict[str, Any]:
+    info = samples.info
+    assert isinstance(info, SolvingInfo)
+    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+    told = {name: value for name, value in info.to_dict().items() if name not in ("sampler", "wall_time")}
+    return {"problem": about, "solutions": len(samples), "solved": int(samples.solved.sum()), **told}
+
+
+def _write(out: Path, samples: Samples, report: dict[str, Any]) -> None:
+    samples.save(out / FILES[0])
+    with replacing(out / FILES[1]) as file:
+        file.write(json.dumps(plain(report), indent=2).encode())
+
+
+def _show(problem: Perceptron, samples: Samples, out: Path) -> None:
+    info = samples.info
+    assert isinstance(info, SolvingInfo)
+    rows = [
+        ("solutions found", f"{int(samples.solved.sum())}/{len(samples)}"),
+        ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
+        (
+            "found by" if samples.solved.any() else "tried",
+            info.method if samples.solved.any() else ", ".join(info.tried),
+        ),
+        ("iterations", f"{info.iterations:,}"),
+        ("further runs", str(info.restarts)),
+        ("seconds", f"{info.seconds:.2f}"),
+    ]
+    show_table(str(problem), rows, ("", "value"))
+    if samples.solved.any():
+        print(f"{info.words}.")
+    say(f"wrote {FILES[0]} and {FILES[1]} to {out}")
+
+
+def _shortfall(problem: Perceptron, samples: Samples, stopped: bool) -> str:
+    """Return how far the search fell short, and what theory says of that load."""
+    info = samples.info
+    assert isinstance(info, SolvingInfo)
+    missing = f"{int((~samples.solved).sum())} of {len(samples)} solutions" if len(samples) > 1 else "no solution"
+    lead = (
+        f"stopped; {missing} found" if stopped else f"{missing} not found" if len(samples) > 1 else "no solution found"
+    )
+    best = f"at best {int(info.unmet[~samples.solved].min())} of {problem.m} constraints are unmet"
+    why = info.impossible or _theory(problem)
+    return f"{lead}: {best}. {why[0].upper()}{why[1:]}"
+
+
+def _theory(problem: Perceptron) -> str:
+    from solspace.samplers.solving.constraints import flat
+    from solspace.theory.capacity import capacity
+
+    structure = problem.structure()
+    if structure:
+        return f"There is no theory for these patterns ({structure})."
+    try:
+        limit = capacity(flat(problem.target))
+    except ValueError:
+        limit = None
+    if limit is None:
+        return "Theory knows no capacity of these constraints."
+    if problem.alpha > limit:
+        return f"Theory: random patterns have no solutions beyond α = {limit:.3f}, and α is {problem.alpha:.3g}."
+    return (
+        f"Theory: random patterns at α = {problem.alpha:.3g} have solutions, which end at {limit:.3f}; algorithms are known to "
+        f"stop near nine tenths of that ({0.9 * limit:.2f}). Below, a longer --time-limit or another --seed may help."
+    )
+
+
+def _count(problem: Perceptron, device: str, as_json: bool) -> None:
+    from solspace.samplers.solving.counting import count
+
+    found = count(problem, device)
+    if as_json:
+        show_json({"n": problem.n, "m": problem.m, **vars(found)})
+        return
+    if math.isinf(found.log_number):
+        print("there is no solution (every weight was looked at, or constraints contradict each other).")
+        return
+    if math.isnan(found.log_number):
+        print(
+            f"the number of solutions is {found}; try a lower load, or solspace solve without --count to look for one."
+        )
+        return
+    digits = found.log_number / math.log(10)
+    rows = [
+        ("log of the number of solutions", str(found)),
+        ("their number", f"{math.exp(found.log_number):.0f}" if not found.error else f"about 10^{digits:.1f}"),
+        ("log number per weight", f"{found.log_number / problem.n:.5f}"),
+        ("found by", "looking at all weights" if found.method == "exact" else "expectation propagation"),
+    ]
+    show_table(str(problem), rows, ("", "value"))
+    if found.error:
+        say("the error is that measured against enumeration (n = 13 to 16); it grows with the load.")
+    if found.doubt:
+        say(f"do not trust this number: {found.doubt}.")

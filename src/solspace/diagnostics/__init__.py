@@ -1,0 +1,164 @@
+"""Are samples fair? Judged by theory, by themselves, or by another sampler; never without saying within what.
+
+- `theory`: stabilities and overlaps against what replica theory predicts, where patterns are random.
+- `chains`: annealed chains with draws after their schedule judge themselves, on any patterns.
+- `agreement`: two samplers on one problem, one of which is trusted.
+
+Localized samples without any of these are compared with their own marginals at t = 0, whose |m|²/n is the overlap of two
+samples: an error there that the whole path shares does not show, so that this alone never calls samples fair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from solspace.diagnostics import agreement, chains, theory
+from solspace.diagnostics.overlaps import chain_means, chains_of, copies, cross_overlap
+from solspace.diagnostics.report import SIGMAS, Agreement, Distance, Estimate, Mixing, Report
+from solspace.info import AnnealingInfo, LocalizationInfo
+from solspace.numerics.arrays import Array
+from solspace.samples import Samples
+from solspace.system.checks import instance, optional
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
+
+__all__ = ["Agreement", "Distance", "Estimate", "Mixing", "Report", "diagnose"]
+Judged = tuple[bool | None, str, float | None]
+"""(fair, verdict, within)."""
+
+
+def diagnose(samples: Samples, prediction: Prediction | None = None, reference: Samples | None = None) -> Report:
+    """Return how fair `samples` are, with a verdict in words: by theory, by a reference, or by the samples alone.
+
+    Parameters
+    ----------
+    prediction
+        What `ss.predict` says of such random patterns.
+    reference
+        Samples of the same problem by another sampler, best annealed chains with `n_extra` sweeps that have mixed: means,
+        overlaps and energies are compared.
+
+    Without both, chains with draws after their schedule judge themselves (*mixed: fair within x*, *not mixed: ...* or
+    *cannot tell: ...*), and localized samples are held against their own marginals at t = 0.
+
+    >>> import solspace as ss
+    >>> problem = ss.Perceptron.random(n=501, alpha=0.3, rng=0)
+    >>> samples = ss.localize(problem, n_samples=8, rng=1)
+    >>> report = diagnose(samples, ss.predict(problem.target, 0.3))
+    >>> report.fair, round(report.within, 2)
+    (True, 0.08)
+    >>> mixed = ss.anneal(problem, n_chains=16, n_sweeps=200, n_extra=400, rng=2)
+    >>> diagnose(mixed).verdict[:17], diagnose(samples, reference=mixed).fair
+    ('mixed: fair withi', True)
+    """
+    from solspace.theory.prediction import Prediction
+
+    instance(Samples)("samples", samples)
+    optional(instance(Prediction))("prediction", prediction)
+    optional(instance(Samples))("reference", reference)
+    if reference is not None:
+        _comparable(samples, prediction, reference)
+    judged = samples.solved | (not samples.target.potential.hard)
+    report: dict[str, Any] = {"n_samples": len(samples), "n_solved": int(samples.solved.sum())}
+    if judged.any():
+        report |= theory.stabilities_of(samples.stabilities[judged], samples, prediction)
+        report |= _overlaps(samples.weights[judged], chains_of(samples)[judged], prediction)
+        _, one_each = np.unique(chains_of(samples)[judged], return_index=True)
+        report |= theory.squares_of(samples.weights[judged][one_each].astype(float), prediction)
+    if isinstance(samples.info, LocalizationInfo):
+        report |= theory.path_of(samples.info, samples.n, prediction)
+    report["mixing"] = chains.mixing(samples)
+    if reference is not None:
+        report["agreement"] = agreement.agreement(samples, reference)
+    fair, verdict, within = _verdict(samples, report, prediction, reference)
+    return Report(**report, fair=fair, verdict=verdict, within=within, notes=_notes(samples, report, prediction))
+
+
+def _comparable(samples: Samples, prediction: Prediction | None, reference: Samples) -> None:
+    if prediction is not None:
+        raise ValueError("prediction and reference both judge the samples: give one of them.")
+    if (samples.n, samples.m) != (reference.n, reference.m) or samples.target != reference.target:
+        raise ValueError(
+            f"reference must be samples of the same problem and target; got {reference!r} under {reference.target}, beside "
+            f"{samples!r} under {samples.target}."
+        )
+
+
+def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> dict[str, Any]:
+    estimate, _ = cross_overlap(chain_means(weights, chain))
+    if estimate is None:
+        return {}
+    if prediction is not None:
+        # an instance's own overlap is off theory's by so much
+        error = float(np.hypot(estimate.error, 0.5 / np.sqrt(weights.shape[1])))
+        estimate = replace(estimate, error=error, theory=prediction.overlap)
+    return {"overlap": estimate, "copies": copies(weights, chain)}
+
+
+def _verdict(
+    samples: Samples, found: dict[str, Any], prediction: Prediction | None, reference: Samples | None
+) -> Judged:
+    info, k = samples.info, found["n_samples"]
+    if isinstance(info, AnnealingInfo) and info.mode == "solve":
+        return None, "solutions, not samples: each chain stopped at its first solution.", None
+    alone = found["mixing"] is not None and prediction is None and reference is None
+    failed = "" if alone else _failed(samples, found)
+    if failed:
+        return False, failed, None
+    # chains at a load with few solutions meet each other: those that judge themselves know better
+    if found.get("copies") and not alone:
+        return False, f"biased: {found['copies']} of {k} samples are copies of another one.", None
+    if reference is not None:
+        own = diagnose(reference)
+        return agreement.judge(found["agreement"], own.fair, own.verdict, own.within)
+    if prediction is not None:
+        return theory.judge(found)
+    if isinstance(info, AnnealingInfo):
+        return chains.judge(samples, found["mixing"])
+    return _consistent(found) if isinstance(info, LocalizationInfo) else (None, f"cannot tell: {_OTHERS}.", None)
+
+
+_OTHERS = "compare with theory (prediction=) or with mixed chains (reference=ss.anneal(..., n_extra=...))"
+
+
+def _failed(samples: Samples, found: dict[str, Any]) -> str:
+    """Return what to say of samples some of which are no solutions; nothing where all are."""
+    k, solved = found["n_samples"], found["n_solved"]
+    if not samples.target.potential.hard or solved == k:
+        return ""
+    info = samples.info if isinstance(samples.info, LocalizationInfo) else None
+    lost = [word for word in info.status if "diverged" in word] if info else []
+    why = f"message passing diverged in {len(lost)}" if lost else "constraints are missed"
+    cure = 'method="careful", more damping or ss.anneal' if info else "more sweeps or a lower load"
+    if solved < k / 2:
+        return f"failed: {k - solved} of {k} samples are no solutions ({why}). Try {cure}."
+    return f"biased: {k - solved} of {k} samples are no solutions ({why}); the rest may be biased. Try {cure}."
+
+
+def _consistent(found: dict[str, Any]) -> Judged:
+    """Return what localized samples tell by themselves: that they are biased, or that they do not contradict themselves."""
+    overlap, start = found.get("overlap"), found.get("overlap_at_start")
+    if overlap is None or start is None:
+        return None, f"cannot tell: {_OTHERS}.", None
+    beside = replace(overlap, theory=start.value)
+    pair = f"overlap {overlap.value:.4f} ± {overlap.error:.4f}, |m|²/n at t = 0 {start.value:.4f}"
+    if beside.biased:
+        way = "similar to" if beside.sigmas > 0 else "different from"
+        return False, f"biased: samples are too {way} each other for their own marginals ({pair}).", None
+    agree = f"samples agree with their own marginals within {SIGMAS * overlap.error:.4f} ({pair})"
+    return None, f"cannot tell: {agree}, which shows no error that both share; {_OTHERS}.", None
+
+
+def _notes(samples: Samples, found: dict[str, Any], prediction: Prediction | None) -> tuple[str, ...]:
+    notes = []
+    if prediction is not None and isinstance(samples.info, LocalizationInfo) and not prediction.samplable:
+        notes.append("theory does not expect ASL to sample fairly at this load: read the verdict with care.")
+    if prediction is not None and found["mixing"] is not None:
+        notes.append(f"the chains by themselves: {chains.judge(samples, found['mixing'])[1]}")
+    if len(samples) < 4:
+        notes.append("fewer than four samples: errors are rough.")
+    return tuple(notes)

@@ -1,0 +1,173 @@
+"""Chains judge themselves: have they forgotten where they came from?
+
+After its schedule a chain wanders through solutions. Its overlap with where it was, *self*, falls with time from 1 to the
+overlap of two independent samples, *cross*, which the other chains give. What is left of the difference, the *memory*
+
+    1/n Σ_i Cov[w_i(t), w_i(t + lag)]    (over chains),
+
+is 0 in mean where a chain has forgotten everything, however it was started, and it bounds what an uneven choice among
+regions of the solution space can do to overlaps: where chains are stuck in regions, self is the overlap inside one, cross
+that of all, and shifting weight between regions moves the overlap by no more than the difference. So *mixed: fair within
+x* means memory + 3 errors = x (more than 3 where few chains know the error badly).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from solspace.diagnostics.report import SIGMAS, Estimate, Mixing
+from solspace.info import AnnealingInfo
+from solspace.numerics.arrays import Array
+from solspace.numerics.series import autocorrelation_time, believed, effective_size, integrated, split_rhat
+from solspace.samples import Samples
+
+ENOUGH_CHAINS, ENOUGH_DRAWS = 4, 8
+"""Fewer cannot judge themselves."""
+FINE = 0.02
+"""A bias of the overlaps must be excluded down to this for chains to be called mixed."""
+REMEMBERED = 0.005
+"""Memory below this is none to speak of."""
+FORGOTTEN = 0.002
+"""Memory that the advised number of sweeps should leave."""
+RHAT = 1.05
+"""R-hat of long chains that is too much; of short ones, 2 over the draws of half a chain more."""
+MISSED = 0.01
+"""Share of draws that may miss constraints."""
+_WORK = 4e9
+"""Products of weights that the decay of the overlap may cost."""
+_LATE = 20
+"""Times the run's own length that is still advised."""
+
+
+def mixing(samples: Samples) -> Mixing | None:
+    """Return what the draws of annealed chains tell; None where there are too few of them.
+
+    >>> import solspace as ss
+    >>> problem = ss.Perceptron.random(n=101, alpha=0.2, rng=0)
+    >>> found = mixing(ss.anneal(problem, n_chains=4, n_sweeps=50, n_extra=400, thin=2, rng=0))
+    >>> found.lag, bool(found.self_overlap.value < 0.6), found.rhat["energy"] < 1.05
+    (200, True, True)
+    """
+    info = samples.info
+    if not isinstance(info, AnnealingInfo) or info.mode != "sample":
+        return None
+    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS:
+        return None
+    weights, sweeps = _thinned(samples)
+    decay, self_overlap, cross_overlap, memory = _memory(weights)
+    every, half = int(sweeps[1] - sweeps[0]), len(sweeps) // 2
+    energy, series = info.at_draws()["energy"], {"overlap": samples.chain_overlaps()}
+    if np.ptp(energy) > 0:
+        series = {"energy": energy, **series}
+    late = np.asarray(info.draw) >= info.n_draws // 2
+    missed = float(np.mean(~samples.solved[late])) if samples.target.potential.hard else 0.0
+    times = {"weights": every * believed(integrated(decay / decay[0]), len(sweeps))}
+    if "energy" in series:
+        times = {"energy": autocorrelation_time(np.asarray(info.energy)[:, info.n_anneal :]), **times}
+    return Mixing(
+        lag=every * half, self_overlap=self_overlap, cross_overlap=cross_overlap, memory=memory,
+        earlier=float(decay[max(half // 2, 1)]), missed=missed, n_chains=info.n_chains, n_draws=info.n_draws,
+        rhat={name: split_rhat(one) for name, one in series.items()},
+        effective={name: effective_size(one) for name, one in series.items()}, time=times,
+    )  # fmt: skip
+
+
+def _thinned(samples: Samples) -> tuple[Array, Array]:
+    """Return draws (chains, some, n), evenly spaced and as many as can be compared in good time, and their sweeps."""
+    info = samples.info
+    assert isinstance(info, AnnealingInfo)
+    most = max(int(np.sqrt(_WORK / (info.n_chains * samples.n))), 2 * ENOUGH_DRAWS)
+    kept = np.arange(info.n_draws)[:: -(-info.n_draws // most)]
+    return samples.by_chain()[:, kept], np.asarray(info.draw_sweep)[kept]
+
+
+def _memory(weights: Array) -> tuple[Array, Estimate, Estimate, Estimate]:
+    """Return the memory (lags,) of draws (chains, draws, n) up to half of them; self, cross and memory at that lag."""
+    chains, draws, n = weights.shape
+    half = draws // 2
+    mean = weights.mean(axis=0, dtype=np.float64).astype(np.float32)
+    decay, own, kept, others = np.zeros(half + 1), np.empty(chains), np.empty(chains), np.empty(chains)
+    for c, chain in enumerate(weights):
+        plain, centred = chain.astype(np.float32), chain - mean
+        gram = centred @ centred.T
+        decay += [np.diagonal(gram, lag).mean() for lag in range(half + 1)]
+        kept[c] = np.diagonal(gram, half).mean() * chains / (chains - 1) / n
+        own[c] = np.einsum("ti,ti->t", plain[half:], plain[:-half]).mean() / n
+        across = np.einsum("ti,ti->t", plain[half:], mean[:-half]) + np.einsum("ti,ti->t", plain[:-half], mean[half:])
+        others[c] = (chains * across.mean() / n - 2 * own[c]) / (chains - 1)
+    memory, alone = _mean(kept), _mean(own)
+    # every chain is in two sums over pairs: `others` is twice its share
+    cross = Estimate(float(others.mean()) / 2, _mean(others).error)
+    return decay / ((chains - 1) * n), alone, cross, memory
+
+
+def _mean(values: Array) -> Estimate:
+    return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
+
+
+def judge(samples: Samples, found: Mixing | None) -> tuple[bool | None, str, float | None]:
+    """Return whether chains have mixed, in words, and within what their overlaps are then fair."""
+    info = samples.info
+    assert isinstance(info, AnnealingInfo)
+    if found is None:
+        least = max(1000, 100 * ENOUGH_DRAWS)
+        words = f"{info.n_chains} chains of {info.n_draws} draws are too few to judge themselves"
+        return None, f"cannot tell: {words}; run at least {ENOUGH_CHAINS} chains with n_extra >= {least}.", None
+    stuck = _stuck(found)
+    if stuck:
+        return False, f"not mixed: {stuck}; {_advice(found, info)}.", None
+    within = max(found.memory.value, 0.0) + _sigmas(found) * found.memory.error
+    if within > FINE:
+        many = _rounded(found.n_chains * (within / FINE) ** 2)
+        words = f"{found.n_chains} chains could hide a bias of {within:.3f} of the overlaps"
+        return None, f"cannot tell: {words}; run n_chains >= {many}.", None
+    words = f"after {found.lag} sweeps chains have forgotten where they were"
+    both = f"overlap with itself {found.self_overlap.value:.4f}, of two chains {found.cross_overlap.value:.4f}"
+    return True, f"mixed: fair within {within:.4f} ({words}: {both}).", within
+
+
+def _sigmas(found: Mixing) -> float:
+    """Return how many errors, known from so many chains, are as unlikely as `SIGMAS` known ones (Student's law)."""
+    return float(stdtrit(found.n_chains - 1, ndtr(SIGMAS)))
+
+
+def _stuck(found: Mixing) -> str:
+    """Return what shows that chains have not mixed, in words; nothing where nothing does."""
+    signs = []
+    if found.missed > MISSED:
+        signs.append(f"{found.missed:.0%} of the later draws still miss constraints")
+    memory = found.memory
+    if memory.value > max(REMEMBERED, _sigmas(found) * memory.error):
+        pair = f"{found.self_overlap.value:.3f}, two chains {found.cross_overlap.value:.3f}"
+        signs.append(f"after {found.lag} sweeps a chain's overlap with itself is {pair}")
+    limit = RHAT + 2 / max(found.n_draws // 2, 1)
+    worst = max(found.rhat, key=lambda name: found.rhat[name])
+    if found.rhat[worst] > limit:
+        signs.append(f"chains differ in {worst} (R-hat {found.rhat[worst]:.2f})")
+    return ", and ".join(signs)
+
+
+def _advice(found: Mixing, info: AnnealingInfo) -> str:
+    """Return what to run instead: as many sweeps as memory falls in at its present rate, or exchange."""
+    ran = info.energy.shape[1] - info.n_anneal
+    now, before = found.memory.value, found.earlier
+    lag = 2 * found.lag
+    if now > FORGOTTEN:
+        falls = np.log(before / now) if before > now else 0.0
+        # at most so much: where nothing falls, waiting is no advice
+        lag = found.lag + (found.lag / 2) * np.log(now / FORGOTTEN) / max(falls, 1e-9)
+    other = "a lower load" if info.ladder is not None else "exchange=True"
+    if 2 * lag > _LATE * ran:
+        return f"more sweeps will hardly do: try {other}"
+    return f"run n_extra >= {_rounded(2 * lag)}, or try {other}"
+
+
+def _rounded(count: float) -> int:
+    """Return `count` rounded up to two digits.
+
+    >>> _rounded(12345), _rounded(7)
+    (13000, 7)
+    """
+    step = 10 ** max(int(np.floor(np.log10(max(count, 1)))) - 1, 0)
+    return int(-(-count // step) * step)

@@ -1,0 +1,175 @@
+"""What `diagnose` found: numbers with their errors, and a verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+SIGMAS = 3.0
+"""Deviations beyond this many standard errors are called a bias; so many errors are the smallest bias that shows."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A distance between samples and theory: its value, and the mean value that pure noise would give."""
+
+    value: float
+    noise: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} (noise {self.noise:.4f})"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its standard error, beside what theory or the reference says (None where they say nothing)."""
+
+    value: float
+    error: float
+    theory: float | None = None
+
+    @property
+    def sigmas(self) -> float:
+        """Deviation from theory in standard errors; 0 where there is no theory."""
+        return 0.0 if self.theory is None else (self.value - self.theory) / max(self.error, 1e-300)
+
+    @property
+    def biased(self) -> bool:
+        """Whether the deviation from theory is more than chance."""
+        return abs(self.sigmas) > SIGMAS
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ± {self.error:.4f}"
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """What the sweeps after a schedule tell about chains; times in sweeps, NaN where the chains are too short for them."""
+
+    lag: int
+    """Sweeps between the draws of a chain that are compared: half of those that it made after the schedule."""
+    self_overlap: Estimate
+    """Overlap of a chain with itself, `lag` sweeps later."""
+    cross_overlap: Estimate
+    """Overlap of two chains, as far apart in time."""
+    memory: Estimate
+    """Their difference: what a chain still knows of where it was."""
+    earlier: float
+    """The same after half the lag."""
+    rhat: dict[str, float]
+    """Rank-normalised split R-hat of `energy` and `overlap`."""
+    effective: dict[str, float]
+    """Effective number of draws of `energy` and `overlap`."""
+    time: dict[str, float]
+    """Autocorrelation time of `energy` and `weights`."""
+    missed: float
+    """Share of the draws, of the second half, that violate a constraint which none may violate."""
+    n_chains: int
+    n_draws: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Samples beside those of a reference."""
+
+    overlap: Estimate
+    """Overlap of two samples, less the same of the reference (0 in law where they agree)."""
+    means: Estimate
+    """Mean square difference of the weights' means, noise taken off."""
+    energy: Estimate | None
+    """Energy a constraint, less the reference's; None where the potential has none."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `diagnose` found; prints as a table with a verdict in words.
+
+    `fair` is None where nothing can be told. Where it is True, `within` is the smallest bias of the overlaps that would have
+    shown: fairness is not known any better.
+    """
+
+    n_samples: int
+    n_solved: int
+    fair: bool | None
+    verdict: str
+    within: float | None = None
+    mean_stability: Estimate | None = None
+    overlap: Estimate | None = None
+    overlap_square: Estimate | None = None
+    """Mean square of the overlap, where r = 0 by symmetry and its mean says nothing; theory 1/(n(1 - λ)), λ the replicon."""
+    overlap_at_start: Estimate | None = None
+    ks: Distance | None = None
+    ks_pooled: Distance | None = None
+    w1: Distance | None = None
+    path_deviation: float | None = None
+    unconverged: float | None = None
+    copies: int = 0
+    """Samples that are the same as another one."""
+    instability: Estimate | None = None
+    mixing: Mixing | None = None
+    agreement: Agreement | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the table: what, as measured, as predicted (or by the reference)."""
+        rows = [("solved", f"{self.n_solved}/{self.n_samples}", "")]
+        named = {
+            "mean stability": self.mean_stability,
+            "overlap of two samples": self.overlap,
+            "overlap² of two samples": self.overlap_square,
+            "overlap |m|²/n at t = 0": self.overlap_at_start,
+            "largest instability λ": self.instability,
+        }
+        rows += [_row(name, estimate) for name, estimate in named.items() if estimate is not None]
+        distances = {"KS of a sample's stabilities": self.ks, "KS, all samples": self.ks_pooled, "W1": self.w1}
+        rows += [(name, f"{d.value:.4f}", f"{d.noise:.4f} (noise)") for name, d in distances.items() if d is not None]
+        if self.path_deviation is not None:
+            rows.append(("path |m|²/n off q(t) by at most", f"{self.path_deviation:.1%}", ""))
+        if self.copies:
+            rows.append(("copies of another sample", str(self.copies), "0"))
+        if self.unconverged is not None:
+            rows.append(("message passing unconverged", f"{self.unconverged:.1%}", ""))
+        rows += [] if self.mixing is None else _mixing_rows(self.mixing)
+        rows += [] if self.agreement is None else _agreement_rows(self.agreement)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        return _plain(self)
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        wide, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
+        lines = [f"{name:<{wide}}  {value:>{middle}}  {theory}".rstrip() for name, value, theory in rows]
+        return "\n".join([*lines, self.verdict, *self.notes])
+
+
+def _row(name: str, estimate: Estimate) -> tuple[str, str, str]:
+    return name, str(estimate), "" if estimate.theory is None else f"{estimate.theory:.4f}"
+
+
+def _mixing_rows(mixing: Mixing) -> list[tuple[str, str, str]]:
+    known = [f"{value:.3g} ({name})" for name, value in mixing.time.items() if value == value]
+    return [
+        (f"overlap of a chain with itself, {mixing.lag} sweeps on", str(mixing.self_overlap), ""),
+        ("overlap of two chains", str(mixing.cross_overlap), ""),
+        ("a chain remembers", str(mixing.memory), "0 where mixed"),
+        ("R-hat of energy, overlap", " ".join(f"{value:.3f}" for value in mixing.rhat.values()), "1 where mixed"),
+        ("effective draws by energy, overlap", " ".join(f"{value:.0f}" for value in mixing.effective.values()), ""),
+        ("autocorrelation time, sweeps", ", ".join(known) or "chains are too short to tell", ""),
+    ]
+
+
+def _agreement_rows(agreement: Agreement) -> list[tuple[str, str, str]]:
+    named = {
+        "overlap less the reference's": agreement.overlap,
+        "mean square difference of the means": agreement.means,
+        "energy a constraint less the reference's": agreement.energy,
+    }
+    return [_row(name, estimate) for name, estimate in named.items() if estimate is not None]
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value

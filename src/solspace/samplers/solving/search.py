@@ -1,0 +1,120 @@
+"""What a search for solutions has found so far, how long it may go on, and who is told.
+
+Methods offer weights; every offer is checked against the patterns, here and nowhere else. Of each row that is asked for
+the best weights are kept, so that whatever ends the search, a time limit, Ctrl-C or the end of what can be tried, leaves
+the most that was found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from solspace.info import SolvingInfo
+from solspace.numerics.arrays import Array
+from solspace.numerics.streams import generator
+from solspace.problem import Perceptron
+from solspace.samples import Samples
+
+
+class OutOfTime(Exception):
+    """The time limit of a search has passed."""
+
+
+class Search:
+    """The search for `n_solutions` of `problem`.
+
+    Attributes
+    ----------
+    weights, unmet
+        (k, n) int8 the best weights so far, solutions first found first, and (k,) the constraints they miss.
+    left
+        Seconds that are left, infinite without a limit.
+    note
+        How it goes, in a few words.
+    """
+
+    def __init__(
+        self,
+        problem: Perceptron,
+        n_solutions: int,
+        seeds: np.random.SeedSequence,
+        time_limit: float | None = None,
+        where: str = "cpu",
+        report: Callable[[Search], Any] = lambda search: None,
+    ) -> None:
+        self.problem, self.n_solutions, self.seeds, self.where, self.report = problem, n_solutions, seeds, where, report
+        self.begun, self.limit = time.monotonic(), time_limit
+        first = generator(seeds, 0).integers(0, 2, (n_solutions, problem.n), dtype=np.int8)
+        self.weights = 2 * first - 1
+        self.unmet = np.asarray(problem.violations(self.weights))
+        self.tried: list[str] = []
+        self.method, self.iterations, self.runs = "", 0, 0
+        self.impossible, self.field = "", 0.0
+
+    @property
+    def lacking(self) -> int:
+        """How many solutions are still to be found."""
+        return int((self.unmet > 0).sum())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the search began."""
+        return time.monotonic() - self.begun
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return np.inf if self.limit is None else self.limit - self.seconds
+
+    @property
+    def note(self) -> str:
+        """How it goes, in a few words."""
+        met = f"{self.n_solutions - self.lacking} of {self.n_solutions} found, " if self.n_solutions > 1 else ""
+        field = f", field {self.field:.2g}" if self.field else ""
+        return f"{self.method}: {met}{int(self.unmet.min(where=self.unmet > 0, initial=self.problem.m))} unmet{field}"
+
+    def begin(self, method: str, runs: int) -> None:
+        """Say that `runs` more runs of a method start."""
+        self.method, self.runs = method, self.runs + runs
+        if method not in self.tried:
+            self.tried.append(method)
+
+    def go_on(self, iterations: int = 0, field: float = 0.0) -> None:
+        """Count iterations, tell whoever looks, and raise `OutOfTime` where there is none left."""
+        self.iterations, self.field = self.iterations + iterations, field
+        self.report(self)
+        if self.left <= 0:
+            raise OutOfTime
+
+    def offer(self, weights: Array) -> None:
+        """Take what is new or better among `weights` (j, n) of ±1."""
+        weights = np.asarray(weights, np.int8)
+        missed = np.asarray(self.problem.violations(weights))
+        for row in np.argsort(missed, kind="stable"):
+            worst = int(np.argmax(self.unmet))
+            again = (self.weights[self.unmet == missed[row]] == weights[row]).all(axis=1).any()
+            if missed[row] < self.unmet[worst] and not again:
+                self.weights[worst], self.unmet[worst] = weights[row], missed[row]
+
+    def samples(self, ended: str = "") -> Samples:
+        """Return the best weights so far as samples, solutions first."""
+        order = np.argsort(self.unmet, kind="stable")
+        info = SolvingInfo(
+            sampler="solve",
+            seed=str(self.seeds.entropy),
+            device=self.where,
+            wall_time=self.seconds,
+            method=self.method,
+            tried=list(self.tried),
+            iterations=self.iterations,
+            restarts=max(0, self.runs - self.n_solutions),
+            seconds=self.seconds,
+            unmet=self.unmet[order],
+            ended=ended if self.lacking else "",
+            impossible=self.impossible if self.lacking else "",
+        )
+        return Samples.of(self.problem, self.weights[order], info)

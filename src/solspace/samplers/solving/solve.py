@@ -1,0 +1,198 @@
+"""Any solution of a perceptron problem with ±1 weights, as fast and as far as methods reach; no law is claimed for it.
+
+Sampling has to be fair; solving only has to arrive. `reinforce` feeds the field of message passing back (`reinforce`),
+`tau` anneals chains (`chains`), `ep` feeds the field of expectation propagation back (`sites`), `exact` looks at all
+weights and so proves it where there is no solution. `auto` goes by the data:
+
+* up to 20 weights: exact;
+* rows that contradict each other, or that no weights can meet: said at once, with the weights that miss the fewest;
+* patterns that look random: reinforce, faster rates first, slower ones and more runs side by side after them;
+* others: chains, then ep where it is affordable, then reinforce with damping.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from solspace.enumeration import LARGEST, fewest_missed
+from solspace.measure import Target
+from solspace.numerics.streams import RNG, generator, seed_sequence
+from solspace.problem import Perceptron
+from solspace.samplers.device import resolve
+from solspace.samplers.marginals.ep import LARGE
+from solspace.samplers.options import DEVICE, checked, count, named, positive_or_none
+from solspace.samplers.solving.chains import fewest, tau
+from solspace.samplers.solving.constraints import contradiction, inseparable
+from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
+from solspace.samplers.solving.search import OutOfTime, Search
+from solspace.samplers.solving.sites import ep
+from solspace.samples import Samples
+from solspace.system import progress as bars
+from solspace.system.checks import instance
+
+METHODS = ("auto", "reinforce", "tau", "ep", "exact")
+OPTIONS = {
+    "method": named("auto", METHODS, "reinforce, tau, ep, exact, or auto: by data, load and size"),
+    "time_limit": positive_or_none("seconds after which the best so far is returned"),
+    "device": DEVICE,
+}
+PROOF_SECONDS = 5.0
+"""What a proof that patterns cannot be separated may take."""
+OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has been"
+
+
+def solve(
+    problem: Perceptron,
+    n_solutions: int = 1,
+    rng: RNG = 0,
+    method: str = "auto",
+    time_limit: float | None = None,
+    device: str = "cpu",
+    *,
+    progress: bool | None = None,
+    callback: Callable[[Search], Any] | None = None,
+) -> Samples:
+    """Return `n_solutions` solutions of `problem`, or the weights that miss the fewest constraints.
+
+    Parameters
+    ----------
+    problem
+        ±1 weights, any patterns; what the potential prefers does not matter, only which stabilities it allows.
+    n_solutions, rng
+        How many, different from each other, and the seed: another seed gives others. With a time limit, or on patterns
+        that are not ±1, where the last bits depend on the machine, a seed does not fix the result.
+    method
+        "reinforce", "tau", "ep", "exact" (n <= 20), or "auto"; see the module.
+    time_limit
+        Seconds. Without one the search ends when the slowest pass has been made once; with one that is repeated.
+    device
+        "cpu", "gpu" or "auto".
+    progress
+        Whether to show a bar; None: where somebody looks.
+    callback
+        Called with the `Search` when it begins and every few iterations; its `samples()` are the best so far.
+
+    Returns
+    -------
+    Samples
+        With a `SolvingInfo`; those not `solved` miss the fewest constraints, and `info.impossible` says why there are
+        no solutions, where that is known. Solutions follow no known law: for fair ones use `localize` or `anneal`.
+
+    >>> problem = Perceptron.random(n=301, alpha=0.6, rng=0)
+    >>> solve(problem, 2, rng=1)
+    Samples(k=2, n=301, m=181, solved 2/2, solve)
+    """
+    instance(Perceptron)("problem", problem)
+    asked = checked({"n_solutions": count(1, "")} | OPTIONS, locals())
+    refusal = lacks(problem.n, problem.target, method)
+    if refusal:
+        raise ValueError(refusal)
+    with bars.progress(time_limit or 1.0, "solving", progress) as bar:
+
+        def report(search: Search) -> None:
+            done = search.seconds if time_limit else search.iterations / (search.iterations + 1000)
+            bar.advance(min(done, bar.total) - bar.done, search.note)
+            if callback is not None:
+                callback(search)
+
+        search = Search(problem, asked["n_solutions"], seed_sequence(rng), time_limit, resolve(device), report)
+        report(search)
+        ended = _run(search, method)
+    samples = search.samples(ended)
+    if search.lacking:
+        warnings.warn(_told(search, ended), stacklevel=2)
+    return samples
+
+
+def lacks(n: int, target: Target, method: str = "auto") -> str:
+    """Return what keeps `method` from working on `n` weights under `target`, as a sentence; empty if nothing does."""
+    if target.prior.name != "binary":
+        return f"solve looks for ±1 weights, but the target's prior is {target.prior}; use localize for it."
+    if method == "exact" and n > LARGEST:
+        return f"method 'exact' enumerates 2^n weights: n must be at most {LARGEST}; got n = {n}."
+    return ""
+
+
+def _told(search: Search, ended: str) -> str:
+    found = search.n_solutions - search.lacking
+    missed = (
+        f"the best of the others miss {int(search.unmet[search.unmet > 0].min())} of {search.problem.m} constraints"
+    )
+    why = search.impossible or f"{ended}."
+    return f"{found} of {search.n_solutions} solutions found; {missed}: {why}"
+
+
+def _run(search: Search, method: str) -> str:
+    """Search by `method`; return in words why it ended."""
+    try:
+        if method == "exact" or (method == "auto" and search.problem.n <= LARGEST):
+            exact(search)
+        elif method == "auto":
+            _auto(search)
+        elif method == "reinforce":
+            reinforce(search, _ladder(search, passes_for(search.problem)))
+        else:
+            (tau if method == "tau" else ep)(search)
+            _repeat(search, tau if method == "tau" else ep)
+    except OutOfTime:
+        return OUT_OF_TIME
+    return TRIED
+
+
+def _auto(search: Search) -> None:
+    search.impossible = contradiction(search.problem)
+    if search.impossible:
+        reinforce(search, iter(passes_for(search.problem)[:1]))
+        fewest(search)
+        return
+    if search.problem.looks_random():
+        passes = passes_for(search.problem)
+        reinforce(search, iter(passes[:3]))
+        if search.problem.n <= 500:
+            tau(search)
+        _proof(search)
+        if search.lacking and not search.impossible:
+            reinforce(search, _ladder(search, passes[3:]))
+    else:
+        tau(search, (100, 1000))
+        _proof(search)
+        few, many = sorted((search.problem.m, search.problem.n))
+        if search.lacking and not search.impossible:
+            if float(few) ** 2 * many <= LARGE:
+                ep(search)
+            reinforce(search, iter(passes_for(search.problem)))
+            _repeat(search, tau)
+    fewest(search)
+
+
+def _ladder(search: Search, passes: Sequence[Pass]) -> Iterator[Pass]:
+    """Return the passes, the last of them again and again while a time limit allows."""
+    return itertools.chain(passes, itertools.repeat(passes[-1]) if search.limit is not None else ())
+
+
+def _repeat(search: Search, method: Callable[[Search], None]) -> None:
+    """Let a method go on until a time limit ends it, each time from other seeds."""
+    while search.limit is not None and search.lacking:
+        (search.seeds,) = search.seeds.spawn(1)
+        method(search)
+
+
+def _proof(search: Search) -> None:
+    if search.lacking:
+        search.impossible = inseparable(search.problem, min(PROOF_SECONDS, max(search.left, 0.1)))
+
+
+def exact(search: Search) -> None:
+    """Take solutions at random among all; where there are none, say so and take weights that miss the fewest."""
+    search.begin("exact", search.n_solutions)
+    missed, best = fewest_missed(search.problem)
+    take = min(len(best), search.n_solutions)
+    search.offer(generator(search.seeds, 4).permutation(best)[:take])
+    looked = f"every one of the 2^{search.problem.n} weights was looked at"
+    if missed:
+        search.impossible = f"no weights meet every constraint ({looked})."
+    elif take < search.n_solutions:
+        search.impossible = f"there are {take} solutions in all ({looked})."

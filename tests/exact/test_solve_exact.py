@@ -1,0 +1,99 @@
+"""Solving against enumeration, against the patterns, and on a device against the processor."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from test_gpu_flips import emulated  # noqa: F401
+
+import solspace as ss
+from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.solving.solve import METHODS
+
+SMALL = [ss.Perceptron.random(11, 0.83, rng=seed) for seed in range(200)]
+
+
+def has_solution(problem):
+    try:
+        problem.enumerate()
+    except ValueError:
+        return False
+    return True
+
+
+def solved(problem, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return ss.solve(problem, progress=False, **options)
+
+
+def test_exact_solves_just_where_there_is_a_solution():
+    for problem in SMALL:
+        samples = solved(problem, method="exact")
+        assert bool(samples.solved[0]) == has_solution(problem)
+        assert bool(samples.info.impossible) != bool(samples.solved[0])
+        assert samples.info.unmet[0] == problem.violations(samples.weights[0])
+
+
+@pytest.mark.parametrize(("method", "least"), [("reinforce", 0.6), ("tau", 0.9), ("ep", 0.6)])
+def test_other_methods_never_claim_what_is_not_there(method, least):
+    """At the capacity, over the instances that have solutions; what they find is always one."""
+    found, there = 0, 0
+    for problem in SMALL[:40]:
+        samples = solved(problem, method=method)
+        assert bool(samples.solved[0]) == problem.is_solution(samples.weights[0])
+        there += has_solution(problem)
+        found += int(samples.solved[0])
+    assert least * there <= found <= there
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "target",
+    [ss.Target(margin=0.1), ss.Target(potential="uniform", margin=-0.3), ss.Target(potential="band(1.2)")],
+    ids=str,
+)
+def test_any_constraints(method, target):
+    n, alpha = (15, 0.3) if method == "exact" else (151, 0.3)
+    problem = ss.Perceptron.random(n, alpha, target, rng=3)
+    samples = ss.solve(problem, 2, rng=1, method=method, progress=False)
+    assert samples.solved.all()
+    assert problem.is_solution(samples.weights).all()
+    assert (samples.weights[0] != samples.weights[1]).any()
+    assert samples.target == target
+
+
+def test_a_seed_repeats_and_another_differs():
+    problem = ss.Perceptron.random(301, 0.6, rng=0)
+    first, again, other = (ss.solve(problem, 3, rng=seed, progress=False) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.weights, again.weights)
+    assert not (first.weights == other.weights).all(axis=1).any()
+    assert len({row.tobytes() for row in first.weights}) == 3
+
+
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+def test_a_device_solves_as_the_processor_does(emulated, patterns):  # noqa: F811
+    problem = ss.Perceptron.random(41, 0.4, patterns=patterns, rng=1)
+    there, here = (
+        ss.solve(problem, 2, rng=3, method="reinforce", device=where, progress=False) for where in ("gpu", "cpu")
+    )
+    assert there.solved.all()
+    assert there.info.device == "gpu"
+    if patterns == "binary":  # on others the processor keeps full variances
+        assert abs(there.info.iterations - here.info.iterations) <= 10
+        assert (there.weights == here.weights).mean() > 0.9
+
+
+def test_operands_in_bfloat_count_unmet_constraints(emulated, monkeypatch):  # noqa: F811
+    from test_gpu_localize import split_product
+
+    monkeypatch.setattr(gpu_patterns, "_blas", lambda: True)
+    monkeypatch.setattr(GpuPatterns, "product", split_product)
+    problem = ss.Perceptron.random(41, 0.3, ss.Target(margin=0.1), rng=1)
+    assert ss.solve(problem, rng=3, method="reinforce", device="gpu", progress=False).solved.all()
+    signs = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (1, 41, 4))
+    counted = GpuPatterns([problem]).below(np.ascontiguousarray(signs), 0.1)
+    np.testing.assert_array_equal(np.asarray(counted)[0], problem.violations(signs[0].T))

@@ -1,0 +1,177 @@
+"""`ss.solve`: what it returns, what it says where there is nothing, and when it stops."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import solspace as ss
+from solspace.samplers.solving import solve as module
+from solspace.samplers.solving.constraints import contradiction, flat, inseparable
+from solspace.samplers.solving.search import Search
+
+
+def impossible(n=101, m=60, kind="binary"):
+    """Return a problem in which a pattern comes with both labels."""
+    problem = ss.Perceptron.random(n, m / n, patterns=kind, rng=0)
+    return ss.Perceptron(np.vstack([problem.patterns, -problem.patterns[7]]))
+
+
+def test_solutions_far_beyond_the_samplers():
+    problem = ss.Perceptron.random(1001, 0.7, rng=1000)
+    samples = ss.solve(problem, rng=0, progress=False)
+    assert samples.solved.all()
+    assert problem.is_solution(samples.weights).all()
+    info = samples.info
+    assert (info.method, info.tried, info.sampler) == ("reinforce", ["reinforce"], "solve")
+    assert info.iterations > 0
+    assert info.seconds > 0
+    assert "no known law" in info.words
+    assert (info.unmet == 0).all()
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    samples = ss.solve(ss.Perceptron.random(101, 0.4, rng=0), 2, progress=False)
+    samples.save(tmp_path / "s.npz")
+    again = ss.Samples.load(tmp_path / "s.npz")
+    assert again.info.to_dict().keys() == samples.info.to_dict().keys()
+    np.testing.assert_array_equal(again.info.unmet, samples.info.unmet)
+
+
+def test_opposite_patterns_are_told_at_once():
+    with pytest.warns(UserWarning, match="constraints 8 and 61 are opposite"):
+        samples = ss.solve(impossible(), progress=False)
+    assert not samples.solved.any()
+    assert "opposite" in samples.info.impossible
+    assert samples.info.unmet[0] == 1
+
+
+def test_what_no_weights_can_reach_is_told():
+    problem = ss.Perceptron(np.eye(5, 31), target=ss.Target(margin=0.5))
+    assert "at most" in contradiction(problem)
+    narrow = ss.Perceptron.random(21, 0.4, ss.Target(potential="band(0.1)"), rng=0)
+    assert "too narrow" in contradiction(narrow)
+    assert contradiction(ss.Perceptron.random(21, 0.4, rng=0)) == ""
+    assert "exactly 0" in contradiction(impossible(kind="gaussian"))
+    assert contradiction(ss.Perceptron([[2.0, 1.0, 1.0], [-2.0, -1.0, -1.0]])) == ""  # w = (1, -1, -1) meets both
+    assert contradiction(ss.Perceptron([[0.5, 0.2, 0.2], [0.5, 0.2, 0.1]])) == ""
+
+
+def test_patterns_that_no_plane_separates_are_proved_so():
+    problem = ss.Perceptron.random(31, 3.0, rng=0)
+    assert "separate" in inseparable(problem, 5.0)
+    with pytest.warns(UserWarning, match="a linear program"):
+        samples = ss.solve(problem, progress=False)
+    assert samples.info.unmet[0] <= 26
+    assert inseparable(ss.Perceptron.random(31, 0.3, rng=0), 5.0) == ""
+
+
+def test_a_time_limit_is_kept():
+    problem = ss.Perceptron.random(1501, 0.8, rng=0)
+    began = time.monotonic()
+    with pytest.warns(UserWarning, match="time limit has passed"):
+        samples = ss.solve(problem, time_limit=1.5, progress=False)
+    assert time.monotonic() - began < 30
+    assert samples.info.ended == module.OUT_OF_TIME
+    assert 0 < samples.info.unmet[0] < problem.m / 3
+
+
+@pytest.mark.parametrize("method", ["tau", "ep"])
+def test_a_time_limit_is_kept_by_every_method(method):
+    problem = ss.Perceptron.random(401, 0.82, rng=0)
+    with pytest.warns(UserWarning, match="time limit has passed"):
+        samples = ss.solve(problem, method=method, time_limit=1.0, progress=False)
+    assert samples.info.tried[0] == method
+
+
+def test_ctrl_c_leaves_the_best_so_far():
+    seen: list[Search] = []
+
+    def press(search):
+        seen.append(search)
+        if search.iterations >= 200:
+            raise KeyboardInterrupt
+
+    problem = ss.Perceptron.random(501, 0.8, rng=0)
+    with pytest.raises(KeyboardInterrupt):
+        ss.solve(problem, progress=False, callback=press)
+    samples = seen[-1].samples()
+    assert samples.info.unmet[0] < problem.m / 4
+    assert samples.info.unmet[0] == problem.violations(samples.weights[0])
+    assert "unmet" in seen[-1].note
+
+
+def test_structured_data_take_another_way():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 201)) + 1.5 * rng.normal(size=(60, 1)) * rng.normal(size=201)
+    y = np.sign(X @ rng.choice([-1, 1], size=201))
+    samples = ss.solve(ss.Perceptron(X, y), 2, progress=False)
+    assert samples.solved.all()
+    assert samples.info.tried[0] == "tau"
+
+
+def test_more_solutions_than_there_are():
+    problem = ss.Perceptron.random(9, 0.9, rng=2)
+    count = problem.enumerate().n_solutions
+    with pytest.warns(UserWarning, match=f"there are {count} solutions in all"):
+        samples = ss.solve(problem, count + 2, progress=False)
+    assert samples.solved.sum() == count
+    assert len({row.tobytes() for row in samples.weights[samples.solved]}) == count
+
+
+@dataclass(frozen=True)
+class Away:
+    """|s| of at least a gap."""
+
+    gap: float = 0.3
+    breakpoints = (-0.3, 0.3)
+
+    def log_weight(self, s):
+        return np.where(np.abs(s) < self.gap, -np.inf, 0.0)
+
+
+def test_a_potential_of_your_own():
+    problem = ss.Perceptron.random(101, 0.3, ss.Target(potential=Away()), rng=0)
+    samples = ss.solve(problem, progress=False)
+    assert samples.solved.all()
+    assert (np.abs(samples.stabilities) >= 0.3).all()
+
+
+def test_the_flat_target_forgets_preferences():
+    assert flat(ss.Target(temperature=0.1, margin=0.2)) == ss.Target(potential="uniform", margin=0.2)
+    assert flat(ss.Target(potential="hinge")) == ss.Target(potential="uniform")
+    assert flat(ss.Target(potential="band(2)")) == ss.Target(potential="band(2)")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "magic"}, "unknown method 'magic'"),
+        ({"method": "exact"}, "n must be at most 20"),
+        ({"n_solutions": 0}, "n_solutions must be an integer of at least 1"),
+        ({"time_limit": -1}, "time_limit must be a positive number"),
+        ({"device": "tpu"}, "unknown device"),
+        ({"rng": -3}, "rng must be a non-negative integer"),
+    ],
+)
+def test_nonsense_gets_a_sentence(options, words):
+    with pytest.raises(ValueError, match=words):
+        ss.solve(ss.Perceptron.random(31, 0.3, rng=0), **options)
+
+
+def test_spheres_are_refused():
+    problem = ss.Perceptron.random(31, 0.3, ss.Target(prior="spherical"), rng=0)
+    with pytest.raises(ValueError, match="±1 weights"):
+        ss.solve(problem)
+    with pytest.raises(ValueError, match="Perceptron"):
+        ss.solve("nonsense")
+
+
+def test_sweeps_know_it(tmp_path):
+    spec = ss.Spec(n=101, alpha=0.4, sampler={"name": "solve", "time_limit": 60.0}, instances=2)
+    rows = list(ss.sweep(spec, tmp_path / "s.db", "serial").rows())
+    assert [row.values["solved"] for row in rows] == [1, 1]
+    assert all(row.values["unmet"] == 0 for row in rows)
