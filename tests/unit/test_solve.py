@@ -175,3 +175,14 @@ def test_sweeps_know_it(tmp_path):
     rows = list(ss.sweep(spec, tmp_path / "s.db", "serial").rows())
     assert [row.values["solved"] for row in rows] == [1, 1]
     assert all(row.values["unmet"] == 0 for row in rows)
+
+
+def test_runs_side_by_side_and_alone_solve_alike():
+    """Of one seed the first run sees the same noise, whatever runs beside it."""
+    problem = ss.Perceptron.random(501, 0.6, rng=4)
+    alone, beside = (ss.solve(problem, k, rng=2, method="reinforce", progress=False) for k in (1, 6))
+    assert alone.solved.all()
+    assert beside.solved.all()
+    overlaps = beside.weights.astype(float) @ alone.weights[0] / problem.n
+    assert overlaps.max() > 0.98
+    assert np.sort(overlaps)[-2] < 0.98
