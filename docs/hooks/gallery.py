@@ -18,7 +18,7 @@ from solspace.experiments import figures
 FOLDER = Path(__file__).parents[1] / "gallery"
 START = """# Gallery
 
-Every figure of the paper, made by solspace, and one of our own. Each command computes what it needs, keeps the results
+Every figure of the paper, made by solspace, and some of our own. Each command computes what it needs, keeps the results
 in `figures.db` (stop it at any time: the same command goes on), and writes picture and table into `figures/`.
 `--size quick` takes minutes on two cores; `--size paper` has the paper's sizes and numbers of instances and is meant for
 a large machine, a GPU (`--device gpu`) or a cluster (`--executor dask`). `solspace reproduce ID --size paper --dry-run`

@@ -18,9 +18,11 @@
 struct int2 { int x, y; };
 struct alignas(16) int4 { int x, y, z, w; };
 struct float2 { float x, y; };
+struct float4 { float x, y, z, w; };
 struct Place { int x, y; };
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 using std::max;
 using std::min;
 

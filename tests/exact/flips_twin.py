@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from solspace.samplers.annealing.integer_levels import Lattice, landscapes, met_range
-from solspace.samplers.annealing.real_forms import FixedPoint, forms, is_power
+from solspace.samplers.annealing.real_forms import FixedPoint, forms, is_power, reach_of
 
 LOW = np.uint64(0xFFFFFFFF)
 
@@ -110,7 +110,7 @@ class Fixed:
     """Integer energies of fixed-point stabilities, by the formulas of `kernels.energies`."""
 
     def __init__(self, problem, plan):
-        fixed = FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))
+        fixed = FixedPoint(problem, reach_of(plan.stages))
         self.power = all(is_power(stage) for stage in plan.stages)
         self.columns = fixed.columns[:, : problem.m].T.astype(np.int64) // 2
         self.made = forms(plan.stages, fixed, self.power)
@@ -149,6 +149,7 @@ def _power(t, form, marks):
 
 def _cell(t, form, marks):
     side, none = 31 * 128, np.float32(0)
+    t = marks[6] - np.abs(t) if marks[6] > 0 else t
     inside = np.clip(t, marks[0], marks[1])
     bits = np.abs(inside).astype(np.float32).view(np.uint32).astype(np.int64)
     cell = np.maximum((bits >> 16) - 127 * 128, 0) + np.where(inside < 0, side, 0)

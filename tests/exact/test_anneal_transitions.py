@@ -45,6 +45,10 @@ POTENTIALS = [
     "tau(0.01)",
     "band(1.2)",
     "log_quadratic(1, 0.5)",
+    "log_band(1.1)",
+    "wall(lower=-0.3)",
+    "wall(-0.8, 1.7)",
+    "tau_wall(-0.8, 1.7, 0.3)",
     Ramp(),
 ]
 CASES = [("binary", 9, 0.0), ("binary", 8, 0.3), ("gaussian", 8, 0.0), ("gaussian", 7, -0.4)]

@@ -10,7 +10,8 @@ from scipy.special import logsumexp
 
 import solspace as ss
 
-POTENTIALS = ["uniform", "log", "hinge", "errors", "tau(0.4)", "band(1.1)", "log_quadratic(1.0, 0.5)"]
+POTENTIALS = ["uniform", "log", "hinge", "errors", "tau(0.4)", "band(1.1)", "log_quadratic(1.0, 0.5)",
+              "log_band(1.1)", "wall(-0.8, 1.7)"]  # fmt: skip
 
 
 def brute_force(problem):

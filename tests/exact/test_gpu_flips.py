@@ -22,12 +22,18 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.real_forms import is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
 from solspace.samplers.marginals import gpu_patterns
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
+WALLS = {
+    "log_band": ss.Target(potential="log_band(1.2, -0.2)", temperature=0.7),
+    "wall above": ss.Target(potential=ss.potentials.wall(None, 0.6), temperature=0.5),
+    "walls beside zero": ss.Target(potential=ss.potentials.wall(-0.7, 1.9), temperature=0.5),
+}
 CASES = {
     "tau": ("binary", LOG, 8, "tau", "sample", 4),
     "tau solved": ("binary", LOG, 25, "tau", "solve", 0),
@@ -38,6 +44,8 @@ CASES = {
     "real tau solved": ("gaussian", LOG, 25, "tau", "solve", 0),
     "real temperature": ("gaussian", ss.Target(potential="errors", margin=0.1), 6, "temperature", "sample", 2),
     "real band": ("gaussian", BAND, None, [BAND] * 5, "sample", 2),
+    "log_band tau": ("binary", WALLS["log_band"], 6, "tau", "sample", 2),
+    **{f"real {name} tau": ("gaussian", target, 6, "tau", "sample", 0) for name, target in WALLS.items()},
 }
 CHAINS, SEED = 3, 7
 
@@ -76,8 +84,7 @@ def layouts(problem, plan, warps):
     if problem.has_binary_patterns:
         size = problem.n + 3
         return IntegerLayout.of(problem.m, size, warps, group=2 if warps == 1 else 1, batch=1 if warps == 1 else 4)
-    power = not str(plan.target.potential).startswith("band")
-    return RealLayout.of(problem.m, power, warps)
+    return RealLayout.of(problem.m, all(is_power(stage) for stage in plan.stages), warps)
 
 
 def test_numba_makes_the_chains_of_the_twin(case):

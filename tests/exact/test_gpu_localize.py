@@ -17,7 +17,15 @@ from solspace.samplers import device
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.marginals import gpu_patterns
-from solspace.samplers.marginals.gpu_channel import MIDDLE, response_table, supported
+from solspace.samplers.marginals.gpu_channel import (
+    FIELD_STEP,
+    LEAST,
+    MIDDLE,
+    OUTERMOST,
+    ROW_STEP,
+    response_table,
+    supported,
+)
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.packed import PackedPerceptron
 
@@ -27,6 +35,10 @@ CHANNELS = {
     "tilted": ss.Target(potential=ss.potentials.LogQuadratic(1.01, 0.91), temperature=1 / 1.2, margin=0.1),
     "errors": ss.Target(potential="errors", temperature=0.3, margin=0.2),
     "hinge": ss.Target(potential="hinge", temperature=0.3, margin=0.2),
+    "band": ss.Target(potential="band(1.2)"),
+    "log_band": ss.Target(potential="log_band(1.1, -0.2)", temperature=0.7),
+    "wall above": ss.Target(potential=ss.potentials.wall(None, 0.4), temperature=0.7),
+    "walls beside zero": ss.Target(potential=ss.potentials.wall(-0.7, 1.9), temperature=0.5, margin=0.1),
     "sphere": ss.Target(prior="spherical", potential="uniform", margin=-0.5),
     "sphere log": ss.Target(prior="spherical", temperature=0.5, margin=-1.0),
 }
@@ -140,9 +152,44 @@ def test_the_table_of_responses_holds_the_channel(temperature):
     np.testing.assert_allclose(found[:, 1], dg, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("potential", ["log_band(1)", "log_band(0.5, -0.3)", "band(1)"])
+def test_the_plane_of_a_band_holds_the_channel(potential):
+    target = ss.Target(potential=potential, temperature=0.7)
+    plane, half = response_table(target).astype(float), target.potential.width
+    rng = np.random.default_rng(0)
+    variance = np.exp(rng.uniform(np.log(5e-6), np.log(4), 400))
+    omega = -np.where(
+        rng.random(400) < 0.5, half + 3 * np.sqrt(variance) * rng.normal(size=400), rng.uniform(0, half, 400)
+    )
+    omega = np.minimum(omega, 0.0)
+    xi = (half + omega) / np.sqrt(variance)
+    places = (np.log(variance) - LEAST) / ROW_STEP, (np.arcsinh(xi) - OUTERMOST) / FIELD_STEP
+    cells = [np.floor(place).astype(int) for place in places]
+    along, across = (cubic(place - cell) for place, cell in zip(places, cells))
+    found = sum(
+        along[:, i, None] * across[:, j, None] * plane[cells[0] + i, cells[1] + j] for i in range(4) for j in range(4)
+    )
+    gamma = found[:, 0] + 0.5 * (np.hypot(1, xi) - xi)
+    _, g, dg = target.channel(omega, variance)
+    np.testing.assert_allclose(gamma, np.sqrt(variance) * g, rtol=3e-6, atol=3e-6)
+    np.testing.assert_allclose(found[:, 1], variance * dg, rtol=3e-5, atol=1e-6)
+
+
+def cubic(f):
+    return np.stack(
+        [
+            -f * (f - 1) * (f - 2) / 6,
+            (f + 1) * (f - 1) * (f - 2) / 2,
+            -(f + 1) * f * (f - 2) / 2,
+            (f + 1) * f * (f - 1) / 6,
+        ],
+        axis=1,
+    )
+
+
 def test_what_a_device_does_not_know_gets_a_sentence():
-    band = ss.Perceptron.random(n=11, alpha=0.5, target=ss.Target(potential="band(1.5)"), rng=0)
-    assert "takes the potentials" in supported(band, False, np.float32)
+    soft = ss.Perceptron.random(n=11, alpha=0.5, target=ss.Target(potential="tau(0.5)"), rng=0)
+    assert "takes the potentials" in supported(soft, False, np.float32)
     problem = ss.Perceptron.random(n=11, alpha=0.5, rng=0)
     assert "float32" in supported(problem, False, np.float64)
     assert "variances='scalar'" in supported(problem, True, np.float32)

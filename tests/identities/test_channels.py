@@ -9,6 +9,7 @@ from solspace.measure.channels import (
     band_channel,
     errors_channel,
     hinge_channel,
+    log_band_channel,
     log_quadratic_channel,
     power_channel,
     quadrature_channel,
@@ -29,6 +30,8 @@ CHANNELS = {
     "power": lambda o, v, a, b: power_channel(o, v, 5 * a),
     "band": lambda o, v, a, b: band_channel(o, v, 0.05 + 3 * a),
     "log-quadratic": lambda o, v, a, b: log_quadratic_channel(o, v, 0.2 + 3 * a, 4 * b - 2, a),
+    "log-band": lambda o, v, a, b: log_band_channel(o, v, 0.2 + 5 * a, 0.05 + 3 * b),
+    "log-band, pushed out": lambda o, v, a, b: log_band_channel(o, v, 0.2 + 3 * a, 1 + a, -2 * b),
     "errors": lambda o, v, a, b: errors_channel(o, v, 6 * a),
     "hinge": lambda o, v, a, b: hinge_channel(o, v, 6 * a),
     "quadrature": lambda o, v, a, b: quadrature_channel(two_wells, (), o, v),
@@ -71,11 +74,11 @@ def test_posterior_variance_is_positive(name, x, log_variance, a, b):
     log_z, g, dg = CHANNELS[name](x * np.sqrt(variance), variance, a, b)
     assert np.isfinite([log_z, g, dg]).all()
     assert 1 + variance * dg > 0
-    if name not in ("errors", "quadrature"):  # log-concave weights
+    if name not in ("errors", "quadrature", "log-band, pushed out"):  # log-concave weights
         assert dg <= 0
 
 
-@pytest.mark.parametrize("name", ["power", "band", "log-quadratic", "hinge", "errors", "uniform"])
+@pytest.mark.parametrize("name", ["power", "band", "log-band", "log-quadratic", "hinge", "errors", "uniform"])
 @given(x=st.floats(-1000, 60), log_variance=st.floats(-12, 6), a=unit, b=unit)
 def test_single_precision_follows_double(name, x, log_variance, a, b):
     variance = np.float32(np.exp(log_variance))

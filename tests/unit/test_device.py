@@ -68,7 +68,8 @@ def test_layouts_hold_every_constraint_within_the_device(m, chains):
         ({"patterns": "gaussian"}, False),
         ({"patterns": "gaussian", "sampler": {"name": "asl", "variances": "scalar"}}, True),
         ({"sampler": {"name": "asl", "precision": "float64"}}, False),
-        ({"target": ss.Target(potential="band(1.5)")}, False),
+        ({"target": ss.Target(potential="band(1.5)")}, True),
+        ({"target": ss.Target(potential="tau(0.5)")}, False),
     ],
 )
 def test_a_sweep_packs_what_a_device_can_do(entries, fits, monkeypatch):

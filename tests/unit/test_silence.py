@@ -13,6 +13,7 @@ TARGETS = [
     (ss.Target("binary", "uniform", margin=-1.0), (0.5,)),
     (ss.Target("binary", "errors", 0.05), (0.5,)),
     (ss.Target("binary", "band(1)"), (0.5,)),
+    (ss.Target("binary", "log_band(1)", 0.7), (0.5,)),
     (ss.Target("spherical", "uniform", margin=-2.5), (1e-6, 50.0, 278.0)),
     (ss.Target("spherical", "hinge", 0.05, -1.0), (5.0,)),
     (ss.Target("spherical", "band(1)", margin=-1.0), (0.3,)),

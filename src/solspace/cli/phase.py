@@ -1,4 +1,4 @@
-"""`solspace phase`: the t–α diagram of a target, or the α–κ map of its thresholds."""
+"""`solspace phase`: the t–α diagram of a target, or the map of its thresholds over margins or widths of a band."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 RULES = (
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
+    Rule("alphas times margins", lambda o: o.widths is None, "cannot go with the map of --widths"),
+    Rule(
+        "widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to the potentials band and log_band"
+    ),
     TEMPERATURE,
 )
 
@@ -32,7 +36,9 @@ def register(app: typer.Typer) -> None:
 
 def phase(
     prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
-    potential: Annotated[str, typer.Option(help="uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
+    potential: Annotated[
+        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+    ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ, for the t–α diagram.")] = 0.0,
     alphas: Annotated[
@@ -40,10 +46,13 @@ def phase(
     ] = None,
     times: Annotated[str | None, typer.Option(help="Times as FIRST:LAST:COUNT; over all windows unless given.")] = None,
     margins: Annotated[str | None, typer.Option(help="Margins as FIRST:LAST:COUNT: the α–κ map instead.")] = None,
+    widths: Annotated[
+        str | None, typer.Option(help="Widths K of the band as FIRST:LAST:COUNT: the α–K map instead.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The picture; the numbers go beside it as .csv.")] = Path("phase.png"),
     as_json: JSON = False,
 ) -> None:
-    """Draw where sampling by localization works: over times and loads, or (with --margins) over loads and margins.
+    """Draw where sampling by localization works: over times and loads, or over loads and margins (or widths of a band).
 
     The lines are exact: a window narrower than the grid is drawn, and is in the CSV, all the same.
 
@@ -52,13 +61,17 @@ def phase(
     - the paper's Fig. 1, right: `solspace phase --prior spherical --potential uniform --margins=-2.6:-0.2:25`
 
     - the paper's Fig. 2, left: `solspace phase`
+
+    - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
     """
     target = Target(prior, potential, temperature, margin)
-    for name, text in (("alphas", alphas), ("times", times), ("margins", margins)):
+    for name, text in (("alphas", alphas), ("times", times), ("margins", margins), ("widths", widths)):
         if text is not None:
             _grid(name, text)  # nonsense is refused before theory is asked
     if margins is not None:
-        result, table, draw = _map(target, _grid("margins", margins))
+        result, table, draw = _map(target, margins=_grid("margins", margins))
+    elif widths is not None:
+        result, table, draw = _map(target, widths=_grid("widths", widths))
     else:
         result, table, draw = _diagram(target, alphas, times)
     with replacing(out.with_suffix(".csv")) as file:
@@ -103,24 +116,25 @@ def _loads(limits: Any) -> Any:
     return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
 
 
-def _map(target: Target, margins: Any) -> tuple[Any, dict[str, Any], Any]:
+def _map(target: Target, **along: Any) -> tuple[Any, dict[str, Any], Any]:
     from solspace.theory.phases import sampling_map
 
-    found = sampling_map(target, margins)
+    found = sampling_map(target, **along)
     lines = {name: getattr(found, name) for name in found.LINES}
 
     def draw(ax: Axes) -> None:
         from solspace.plots import diagrams
 
-        diagrams.alpha_kappa(found.margins, lines, ax)
+        diagrams.alpha_kappa(found.places, lines, ax, axis=found.axis)
         asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
         if far.max(initial=0.0) > 30 and len(asl):
             ax.set_xscale("log")
             ax.set_xlim(0.8 * float(asl.min()), None)
         ax.legend()
-        ax.set_title(f"{target.prior} weights, {target.potential} potential")
+        name = target.potential.name if found.axis == "width" else str(target.potential)
+        ax.set_title(f"{target.prior} weights, {name} potential")
 
-    return found, {"margin": found.margins, **lines}, draw
+    return found, {found.axis: found.places, **lines}, draw
 
 
 def _grid(name: str, text: str) -> Any:

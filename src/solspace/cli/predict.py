@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def predict(
     alpha: Annotated[float, typer.Option(help="Load: constraints per weight.")] = 0.3,
     prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
-    potential: Annotated[str, typer.Option(help="uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
+    potential: Annotated[
+        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+    ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ: what a stability must reach.")] = 0.0,
     times: Annotated[str | None, typer.Option(help="Times of the curves φ_t(q), as in 0,0.5,2.")] = None,

@@ -114,7 +114,9 @@ def sample(
         str | None, _option("Your data", "centred, raw or binarised; images are centred unless given.")
     ] = None,
     prior: Annotated[str, _option("Target", "binary or spherical.")] = "binary",
-    potential: Annotated[str, _option("Target", "uniform, log, hinge, errors, tau(τ), band(width), ...")] = "log",
+    potential: Annotated[
+        str, _option("Target", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+    ] = "log",
     temperature: Annotated[float, _option("Target", "T; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, _option("Target", "κ: what a stability must reach.")] = 0.0,
     out: Annotated[Path, _option("Output", "Folder for samples.npz, report.json, samples.png.")] = Path("."),

@@ -67,6 +67,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     if judged.any():
         report |= theory.stabilities_of(samples.stabilities[judged], samples, prediction)
         report |= _overlaps(samples.weights[judged], chains_of(samples)[judged], prediction)
+        _, one_each = np.unique(chains_of(samples)[judged], return_index=True)
+        report |= theory.squares_of(samples.weights[judged][one_each].astype(float), prediction)
     if isinstance(samples.info, LocalizationInfo):
         report |= theory.path_of(samples.info, samples.n, prediction)
     report["mixing"] = chains.mixing(samples)

@@ -95,6 +95,8 @@ class Report:
     within: float | None = None
     mean_stability: Estimate | None = None
     overlap: Estimate | None = None
+    overlap_square: Estimate | None = None
+    """Mean square of the overlap, where r = 0 by symmetry and its mean says nothing; theory 1/(n(1 - λ)), λ the replicon."""
     overlap_at_start: Estimate | None = None
     ks: Distance | None = None
     ks_pooled: Distance | None = None
@@ -114,6 +116,7 @@ class Report:
         named = {
             "mean stability": self.mean_stability,
             "overlap of two samples": self.overlap,
+            "overlap² of two samples": self.overlap_square,
             "overlap |m|²/n at t = 0": self.overlap_at_start,
             "largest instability λ": self.instability,
         }

@@ -91,9 +91,28 @@ def path_of(info: LocalizationInfo, n: int, prediction: Prediction | None) -> di
         return found
     together = np.isfinite(q).all(axis=1) & (np.ptp(t, axis=1) == 0)
     if together.any():
-        expected = np.asarray(prediction.overlap_at(t[together, 0]))
-        found["path_deviation"] = float(np.abs(q[together].mean(axis=1) / np.maximum(expected, 1e-12) - 1).max())
+        expected, seen = np.asarray(prediction.overlap_at(t[together, 0])), q[together].mean(axis=1)
+        known = expected > 0  # at t = 0 nothing is known of a measure that is even
+        if known.any():
+            found["path_deviation"] = float(np.abs(seen[known] / expected[known] - 1).max())
     return found
+
+
+def squares_of(means: Array, prediction: Prediction | None) -> dict[str, Any]:
+    """Return the mean square overlap of samples (chains, n) of an even measure, beside 1/(n(1 - λ)), λ the replicon.
+
+    There w and -w are alike and r = 0: samples that gather in few places, and their mirror images, have mean overlap 0 as
+    well. The number of pairs at overlap q falls off like exp(-n(1 - λ)q²/2); the error is that of as many independent
+    Gaussian overlaps, and allows for the instance's own λ.
+    """
+    if prediction is None or prediction.overlap > 0 or not prediction.replicon < 1 or len(means) < 2:
+        return {}
+    (k, n), spread = means.shape, 1 - prediction.replicon
+    gram = means @ means.T / n
+    values = gram[np.triu_indices(k, 1)] ** 2
+    expected = 1 / (n * spread)
+    error = expected * np.hypot(np.sqrt(2 / len(values)), 2 / np.sqrt(n) / spread)
+    return {"overlap_square": Estimate(float(values.mean()), float(error), float(expected))}
 
 
 def biases(found: dict[str, Any]) -> list[str]:
@@ -105,6 +124,11 @@ def biases(found: dict[str, Any]) -> list[str]:
         off.append(
             f"samples are {way} (overlap {overlap.value:.3f} ± {overlap.error:.3f}, theory {overlap.theory:.3f}); "
             "try a smaller step or more sweeps"
+        )
+    square = found.get("overlap_square")
+    if square is not None and square.sigmas > SIGMAS:
+        off.append(
+            f"samples gather in few places (overlap² {square.value:.2g} ± {square.error:.1g}, theory {square.theory:.2g})"
         )
     if mean is not None and mean.biased:
         off.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")

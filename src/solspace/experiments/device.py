@@ -52,8 +52,7 @@ def packs(task: Task) -> bool:
     """Return whether the task wants a GPU and can share it with others."""
     values = task.values
     wanted = values["kind"] == "sample" and values["options"].get("device") in ("gpu", "auto")
-    sampler = find(values["sampler"])
-    if not wanted or sampler.feed is None:
+    if not wanted or (sampler := find(values["sampler"])).feed is None:
         return False
     from solspace.samplers.device import resolve
 

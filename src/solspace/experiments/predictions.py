@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
 Outcome = tuple[dict[str, Any], dict[str, Any]]
-LINES = ("asl", "dat", "dynamical", "condensation", "capacity")
+LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")
 """Loads that `thresholds` gives."""
 
 

@@ -148,8 +148,9 @@ def between(x: Reals, y: Reals) -> Reals:
 def stabilities(target: Target) -> Reals:
     """Return the stabilities at which P(s) is drawn."""
     low = target.margin - (0.0 if target.potential.hard else 3.0)
-    if target.potential.name == "band":
-        return target.margin + np.linspace(-1.2, 1.2, 300) * target.potential.width  # type: ignore[attr-defined]
+    centre, ends = target.potential.centre, target.potential.breakpoints
+    if centre is not None:
+        return target.margin + centre + np.linspace(-1.2, 1.2, 300) * (max(ends) - centre)
     return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
 
 

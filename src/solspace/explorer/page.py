@@ -22,12 +22,12 @@ from solspace.explorer.charts import Charts
 from solspace.explorer.controls import Choice, Field, Scale, scales
 from solspace.explorer.diagram import Diagram
 from solspace.explorer.running import Running
-from solspace.explorer.state import THEMES, Settings, parameter_names, parse
+from solspace.explorer.state import THEMES, Settings, offered, parameter_names, parse
 from solspace.explorer.turns import Turns
 from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
 from solspace.measure import Target
-from solspace.measure.potentials import REGISTRY, as_potential
+from solspace.measure.potentials import as_potential
 
 if TYPE_CHECKING:
     from solspace.explorer.server import Service
@@ -112,7 +112,7 @@ class Page:
         parts: dict[str, Any] = {
             "prior": Choice("prior", "weights", {"binary (±1)": "binary", "spherical": "spherical"}, s.prior,
                             self.changed, STYLES),
-            "potential": Choice("potential", "potential U(s)", list(REGISTRY), as_potential(s.potential).name,
+            "potential": Choice("potential", "potential U(s)", offered(), as_potential(s.potential).name,
                                 self._potential_chosen, STYLES),
         }  # fmt: skip
         for k in range(2):

@@ -167,7 +167,25 @@ def _one_of(kind: str, allowed: Any) -> Callable[[str], str]:
 def _potential(text: str) -> str:
     potential = as_potential(text)
     values = potential.parameters
+    if None in values.values():
+        raise ValueError(f"the page takes potentials by numbers; {potential} has a parameter that is none.")
     return f"{potential.name}({', '.join(f'{v:.10g}' for v in values.values())})" if values else potential.name
+
+
+def offered() -> list[str]:
+    """Return the potentials to choose from: those that need nothing to begin with.
+
+    >>> "log_band" in offered(), "wall" in offered()
+    (True, False)
+    """
+    return [name for name in REGISTRY if _begins(name)]
+
+
+def _begins(name: str) -> bool:
+    try:
+        return None not in as_potential(REGISTRY[name]).parameters.values()
+    except (TypeError, ValueError):
+        return False
 
 
 def parameter_names(potential: str) -> list[str]:

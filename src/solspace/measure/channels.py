@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure.quadrature import quadrature_channel
+from solspace.numerics.band_moments import band_moments, tilted_moments
 from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
 from solspace.numerics.tails import vanishing
 
@@ -27,6 +28,7 @@ __all__ = [
     "band_channel",
     "errors_channel",
     "hinge_channel",
+    "log_band_channel",
     "log_quadratic_channel",
     "power_channel",
     "power_derivatives",
@@ -189,6 +191,65 @@ def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel
             log_z[where], gamma[where], curvature[where] = formula(c[where], d[where])
     gamma = np.where(omega < 0, gamma.reshape(shape), -gamma.reshape(shape))
     return finish(log_z.reshape(shape), gamma, curvature.reshape(shape))
+
+
+@vanishing
+def log_band_channel(
+    omega: ArrayLike, variance: ArrayLike, beta: float, width: float, quadratic: float = 0.0
+) -> Channel:
+    """Return (log Z, g, dg) of the weight exp(-beta U) with U = -log(`width`^2 - s^2) + `quadratic` s^2 on the band.
+
+    With y = s / width this is width^(2 beta) times the average of (1 - y^2)^beta over a Gaussian, by rules that are exact
+    to rounding for every real beta (`numerics.band_moments`). The quadratic term turns the Gaussian into one of variance
+    V / D and mean omega / D, D = 1 + 2 B V, B = beta quadratic; where D is small or negative, the walls hold the mass.
+
+    Examples
+    --------
+    >>> log_z, g, dg = log_band_channel(0.0, 1.0, 1.0, 1.0)
+    >>> round(float(np.exp(log_z)), 12)
+    0.483941449038
+    """
+    if beta == 0.0:
+        return band_channel(omega, variance, width)
+    omega, variance, finish = _prepare(omega, variance)
+    b = beta * quadratic
+    if 2.0 * b * width**2 < -STEEPEST:
+        raise ValueError(
+            f"the quadratic term {quadratic:g} at inverse temperature {beta:g} pushes too hard against the walls at "
+            f"{width:g}: take one of at least {-0.5 * STEEPEST / (beta * width**2):g}."
+        )
+    widening = 1.0 + 2.0 * b * variance
+    shape, size = omega.shape, np.abs(omega).ravel()
+    parts = np.empty((3, size.size))
+    narrow = widening.ravel() > 0.25
+    for where, rule in ((narrow, _tilted_gaussian), (~narrow, _tilted_band)):
+        if where.any():
+            parts[:, where] = rule(size[where], variance.ravel()[where], beta, width, b)
+    log_z, gamma, curvature = (part.reshape(shape) for part in parts)
+    return finish(log_z, np.where(omega < 0, -gamma, gamma), curvature)
+
+
+STEEPEST = 60.0
+"""Largest exponent at the walls, beside the middle of the band, that a quadratic term may reach there."""
+
+
+def _tilted_gaussian(omega: Array, variance: Array, beta: float, width: float, b: float) -> Channel:
+    """The weight's exp(-b s^2) taken into the Gaussian; `omega` >= 0."""
+    widening = 1.0 + 2.0 * b * variance
+    sigma = np.sqrt(variance / widening)
+    log_z, gamma, curvature = band_moments(omega / (widening * sigma), width / sigma, beta)
+    log_z += 2.0 * beta * np.log(width) - 0.5 * np.log(widening) - b * omega**2 / widening
+    gamma = np.where(omega > 0, gamma, 0.0) / np.sqrt(widening) - 2.0 * b * omega * np.sqrt(variance) / widening
+    return log_z, gamma, (curvature - 2.0 * b * variance) / widening
+
+
+def _tilted_band(omega: Array, variance: Array, beta: float, width: float, b: float) -> Channel:
+    """The same where exp(-b s^2) grows faster than the Gaussian falls, or nearly: the walls alone hold the mass."""
+    pull, bend = omega * width / variance, width**2 * (1.0 / variance + 2.0 * b)
+    log_j, mean, spread = tilted_moments(pull.astype(np.float64), bend.astype(np.float64), beta)
+    sigma = np.sqrt(variance)
+    log_z = log_j + (2.0 * beta + 1.0) * np.log(width) - np.log(sigma) - 0.5 * omega**2 / variance - LOG_SQRT_TWO_PI
+    return log_z, (width * mean - omega) / sigma, width**2 * spread / variance - 1.0
 
 
 def _band_inside(c: Array, d: Array) -> Channel:

@@ -34,6 +34,11 @@ class Potential:
     hard: bool = True
     """True when the weight vanishes on the wrong side of the margin."""
 
+    @property
+    def centre(self) -> float | None:
+        """The stability about which the weight of a band is even; None where it is not, or no band."""
+        return None
+
     def log_weight(self, s: ArrayLike) -> Array:
         """Return -U(s) for stabilities `s` measured from the margin."""
         raise NotImplementedError(f"{type(self).__name__} needs a method log_weight(s).")
@@ -95,6 +100,9 @@ class Own(Potential):
         object.__setattr__(self, "hard", bool(np.isneginf(weight[_PROBE < 0]).any()))
         object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
         object.__setattr__(self, "name", getattr(self.model, "name", type(self.model).__name__))
+        for offered in ("softened", "tau"):
+            if hasattr(self.model, offered):
+                object.__setattr__(self, offered, getattr(self.model, offered))
 
     def log_weight(self, s: ArrayLike) -> Array:
         """Return the user's log weight."""

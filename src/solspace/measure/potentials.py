@@ -1,4 +1,4 @@
-"""The potentials of the package, by name: uniform, log, hinge, errors, tau, band, log_quadratic.
+"""The potentials of the package, by name: uniform, log, hinge, errors, tau, band, log_band, wall, tau_wall, log_quadratic.
 
 All take stabilities measured from the margin. ``register`` adds a class of your own to the names, so that targets built
 on it can be read back from JSON.
@@ -16,8 +16,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import channels
+from solspace.measure.bands import LogBand, TauWall, Wall, wall
 from solspace.measure.potential import Array, Channel, Own, Potential
 from solspace.system.names import unknown
+
+__all__ = [
+    "REGISTRY",
+    "Band",
+    "Errors",
+    "Hinge",
+    "Log",
+    "LogBand",
+    "LogQuadratic",
+    "Potential",
+    "Tau",
+    "TauWall",
+    "Uniform",
+    "Wall",
+    "as_potential",
+    "register",
+    "wall",
+]
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,7 @@ class Log(Potential):
     """
 
     name = "log"
+    tau = 0.0
 
     def log_weight(self, s: ArrayLike) -> Array:
         """Return log s for s > 0, -inf elsewhere."""
@@ -64,6 +84,10 @@ class Log(Potential):
     def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
         """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, beta)
+
+    def softened(self, tau: float) -> Potential:
+        """Return the member τ of the family that annealing follows to this potential."""
+        return Tau(tau)
 
 
 @dataclass(frozen=True)
@@ -136,6 +160,10 @@ class Tau(Potential):
             return channels.power_channel(omega, variance, beta)
         return super().channel(omega, variance, beta)
 
+    def softened(self, tau: float) -> Potential:
+        """Return another member of the family; the log potential at τ = 0."""
+        return Tau(tau) if tau > 0 else Log()
+
 
 @dataclass(frozen=True)
 class Band(Potential):
@@ -156,6 +184,11 @@ class Band(Potential):
     def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
         """The two edges of the band."""
         return (-self.width, self.width)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the band."""
+        return 0.0
 
     def log_weight(self, s: ArrayLike) -> Array:
         """Return 0 inside the band, -inf outside."""
@@ -205,7 +238,7 @@ def _log(s: Array) -> Array:
 
 
 REGISTRY: dict[str, Callable[..., Any]] = {
-    cls.name: cls for cls in (Uniform, Log, Hinge, Errors, Tau, Band, LogQuadratic)
+    cls.name: cls for cls in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic)
 }
 
 

@@ -112,11 +112,7 @@ def _integrate(piece: Piece, where: Range) -> Array:
         change = np.abs((summary - before) / (1.0 + np.abs(summary))).max(axis=0)
         done = change < TOLERANCE + 1e-15 * np.abs(where.height)  # the rounding of log W is no fault of the rule
         if nodes >= LARGEST and not done.all():
-            warnings.warn(
-                f"the quadrature of a channel is accurate to {change.max():.0e} only; is a breakpoint missing?",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            _doubt(piece.log_weight, float(change.max()))
             done[:] = True
         out[:, active[done]] = summary[:, done]
         more = np.flatnonzero(~done)
@@ -124,6 +120,25 @@ def _integrate(piece: Piece, where: Range) -> Array:
         sums, summary = sums[:, more], summary[:, more]
     out[0] += exponent
     return out
+
+
+_told: dict[tuple[float, ...], float] = {}
+"""Weights, by their values at some places, whose accuracy the user has been told."""
+_PROBE = np.array([-3.1, -1.7, -0.9, -0.4, -0.1, 0.1, 0.4, 0.9, 1.7, 3.1])
+
+
+def _doubt(log_weight: LogWeight, change: float) -> None:
+    """Warn that a weight is integrated to an accuracy of `change` only: once, and again where it is ten times worse."""
+    weight = tuple(np.nan_to_num(np.asarray(log_weight(_PROBE), dtype=np.float64), neginf=-1e300).tolist())
+    if not change > 10 * _told.get(weight, 0.0):
+        return
+    _told[weight] = change
+    warnings.warn(
+        f"the quadrature of a channel is accurate to {change:.0e} only; is a breakpoint missing? Constraints that end "
+        "in a wall have potentials of their own: ss.potentials.wall(lower, upper).",
+        RuntimeWarning,
+        stacklevel=5,
+    )
 
 
 def _sums(piece: Piece, where: Range, fractions: Array) -> Array:

@@ -112,9 +112,11 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Ax
     return ax
 
 
-def alpha_kappa(margins: Reals, lines: Mapping[str, Reals], ax: Axes, names: Sequence[str] = tuple(LINES)) -> Axes:
-    """Draw thresholds (margins,) against the margin κ, the region below the ASL line in green; NaN where there is
-    none.
+def alpha_kappa(
+    margins: Reals, lines: Mapping[str, Reals], ax: Axes, names: Sequence[str] = tuple(LINES), axis: str = "margin"
+) -> Axes:
+    """Draw thresholds (k,) against the margin κ, or the width K of a band (`axis`), the region below the ASL line in green;
+    NaN where there is none.
     """
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
@@ -122,7 +124,7 @@ def alpha_kappa(margins: Reals, lines: Mapping[str, Reals], ax: Axes, names: Seq
             continue
         label, colour, dash = LINES[name]
         ax.plot(lines[name], margins, color=colour, ls=dash, lw=1.5, label=label)
-    ax.set(xlabel=r"load $\alpha$", ylabel=r"margin $\kappa$")
+    ax.set(xlabel=r"load $\alpha$", ylabel={"margin": r"margin $\kappa$", "width": "width $K$ of the band"}[axis])
     return ax
 
 

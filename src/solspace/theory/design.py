@@ -108,9 +108,9 @@ def design(
     Parameters
     ----------
     family
-        "log" (over T), "log_quadratic" or `LogQuadratic` (over T, linear, quadratic), or your own class of
-        potentials: its parameters are its dataclass fields (or the keys of `initial`); "temperature" may be one
-        of the keys.
+        "log" (over T), "log_quadratic" or `LogQuadratic` (over T, linear, quadratic), "log_band(K)" or `LogBand(K)`
+        (over T and quadratic, K stays), `wall(lower, upper)` (over T), or your own class of potentials: its parameters
+        are its dataclass fields (or the keys of `initial`); "temperature" may be one of the keys.
     margin, prior
         The rest of the target.
     initial, bounds

@@ -11,7 +11,8 @@ met:
 
 On the sphere the prior always wins. For ±1 weights any divergence beats the logarithm: φ_t rises towards q = 1,
 a maximum sits there at every t, and fair sampling of the uniform measure is impossible. A potential cures it
-when its weight vanishes faster than linearly: U = -log s at T < 1.
+when its weight vanishes faster than linearly at every wall: U = -log s at T < 1, U = -log(K² - s²) on a band. Walls add up:
+each is seen from its own side alone, since at ε → 0 the other is out of reach.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from solspace.theory.weights import weights_of
 
 HARD_JUMP = 0.903197285568626
 """J = ∫ φ(x)²/Φ(x) dx."""
+CLOSE = 1e-6
+"""Distance from a wall below which the log weight's slope is that of the power alone."""
 
 
 @dataclass(frozen=True)
@@ -173,10 +176,15 @@ def _limit(equilibrium: Equilibrium) -> float:
     points = np.array(kinks(equilibrium.target).at)
     distance = np.abs(s[..., None] - points).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
+    given = s
     centred, s = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
     with np.errstate(invalid="ignore", divide="ignore"):
         w = [centred.log_weight(s + k * h) for k in (-2, -1, 1, 2)]
         slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
+    for wall in walls(equilibrium.target):
+        # so close to a wall away from zero, differences of s are rounding; W is a power of the distance there
+        close = (np.abs(given - wall.at) < CLOSE) & (wall.kind == "power")
+        slope[close] = wall.exponent / np.maximum(np.abs(given[close] - wall.at), 1e-300)
     return law.average(np.where(np.isfinite(slope), slope, 0.0) ** 2) / 2
 
 
@@ -195,8 +203,14 @@ def _words(
         return (
             f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "
             "maximum there at every t, which the sampler cannot see; fair sampling by localization is impossible. "
-            "A weight that vanishes faster than linearly at the margin (U = -log s at T < 1) removes it."
+            f"A weight that vanishes faster than linearly at {_walled(equilibrium)} removes it."
         )
     return (
         f"As q → 1, {energy} stays below the weights' own term {own}: φ_t falls towards q = 1 and has no maximum there."
     )
+
+
+def _walled(equilibrium: Equilibrium) -> str:
+    if len([wall for wall in walls(equilibrium.target) if wall.kind in ("jump", "power")]) > 1:
+        return "every wall (on a band U = -log(K² - s²) at T < 1, the potential log_band)"
+    return "the margin (U = -log s at T < 1)"

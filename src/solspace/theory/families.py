@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from solspace.system.names import unknown
 
 KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {
     "log": {"temperature": (0.6, 0.1, 0.999)},
+    "log_band": {"temperature": (0.85, 0.1, 0.999), "quadratic": (-0.3, -4.0, 8.0)},
+    "wall": {"temperature": (0.6, 0.1, 0.999)},
     "log_quadratic": {"temperature": (0.85, 0.3, 0.999), "linear": (1.0, -4.0, 8.0), "quadratic": (0.8, 0.0, 8.0)},
 }
 """Parameters of the families that are known: start, lowest and highest value."""
@@ -21,13 +24,26 @@ KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {
 def family_space(
     family: Any, initial: Mapping[str, float] | None, bounds: Mapping[str, tuple[float, float]] | None
 ) -> tuple[Callable[..., Any], dict[str, tuple[float, float, float]]]:
-    """Return the class of potentials that `family` stands for, and (start, lowest, highest) of each parameter."""
+    """Return what makes the potentials that `family` stands for, and (start, lowest, highest) of each parameter.
+
+    A potential, or its text with parameters ("log_band(0.8)"), is a family in which those of its parameters stay as they are
+    that the family does not choose.
+    """
+    if isinstance(family, str) and "(" in family:
+        family = potentials.as_potential(family)
+    if isinstance(family, potentials.Potential) and family.name in KNOWN:
+        chosen = KNOWN[family.name]
+        kept = {name: value for name, value in family.parameters.items() if name not in chosen}
+        return partial(type(family), **kept), family_space(type(family), initial, bounds)[1]
     if isinstance(family, str):
         if family not in potentials.REGISTRY:
             raise unknown("family", family, KNOWN)
         family = potentials.REGISTRY[family]
     if not isinstance(family, type):
-        raise ValueError(f"family must be a name or a class of potentials; got {family!r}.")
+        raise ValueError(
+            f"family must be a name, a class of potentials, or one of {', '.join(KNOWN)} with its parameters; "
+            f"got {family!r}."
+        )
     name = getattr(family, "name", "") or family.__name__
     space = dict(KNOWN.get(name, {})) if family in potentials.REGISTRY.values() else {}
     given = dict(_defaults(family) | dict(getattr(family, "initial", {}) or {})) if not space else {}

@@ -1,4 +1,4 @@
-"""Maps: regimes of localization in the time–load plane, and all thresholds in the load–margin plane.
+"""Maps: regimes of localization in the time–load plane, and all thresholds against the margin or the width of a band.
 
 A column of the t–α diagram needs one curve F: its turning points are the spinodal times, equal heights the
 Maxwell time, and every t of the column is green, yellow or red by where it lies among them. So the lines are
@@ -180,13 +180,19 @@ def _regimes(column: Column, times: Reals) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class SamplingMap:
-    """All thresholds of a target as functions of the margin: arrays (margins,), NaN where there is no such threshold.
+    """All thresholds of a target along an axis: arrays (k,), NaN where there is no such threshold.
 
-    `tricritical` is the margin at which the ASL line leaves the dAT line, None where it does not within the map.
+    Attributes
+    ----------
+    axis, places
+        What changes, "margin" or "width" (of a band), and its values; `margins` and `widths` are the same by name.
+    tricritical
+        The margin at which the ASL line leaves the dAT line, None where it does not within the map.
     """
 
     target: Target
-    margins: Reals
+    axis: str
+    places: Reals
     asl: Reals
     dat: Reals
     dynamical: Reals
@@ -209,45 +215,79 @@ class SamplingMap:
         "capacity_1rsb",
     )
 
+    @property
+    def margins(self) -> Reals:
+        """The margins of the map."""
+        return self._places("margin")
+
+    @property
+    def widths(self) -> Reals:
+        """The widths of the band along the map."""
+        return self._places("width")
+
+    def _places(self, axis: str) -> Reals:
+        if axis != self.axis:
+            raise AttributeError(f"this map is one over {self.axis}s: it has no {axis}s.")
+        return self.places
+
     def to_dict(self) -> dict[str, Any]:
         """Return the map as plain values; None where there is no threshold."""
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
-        head = {"target": self.target.to_dict(), "margins": self.margins.tolist()}
+        head = {"target": self.target.to_dict(), f"{self.axis}s": self.places.tolist()}
         return head | lines | {"asl_by": list(self.asl_by), "tricritical": self.tricritical}
 
     def __repr__(self) -> str:
         columns = [name for name in self.LINES if not np.isnan(getattr(self, name)).all()]
-        rows = [f"  {'margin':>9} " + " ".join(f"{name:>13}" for name in columns)]
-        for k in _few(len(self.margins)):
+        rows = [f"  {self.axis:>9} " + " ".join(f"{name:>13}" for name in columns)]
+        for k in _few(len(self.places)):
             values = [getattr(self, name)[k] for name in columns]
             cells = " ".join(f"{'-' if np.isnan(x) else f'{x:.7g}':>13}" for x in values)
-            rows.append(f"  {self.margins[k]:>9.4g} {cells}")
+            rows.append(f"  {self.places[k]:>9.4g} {cells}")
         note = [] if self.tricritical is None else [f"  tricritical margin {self.tricritical:.6g}"]
         prior, potential = self.target.prior, self.target.potential
-        return "\n".join([f"alpha–margin map of {prior} weights, {potential} potential", *rows, *note])
+        return "\n".join([f"alpha–{self.axis} map of {prior} weights, {potential} potential", *rows, *note])
 
 
-def sampling_map(target: Target, margins: ArrayLike, progress: bool | None = None) -> SamplingMap:
-    """Return every threshold of `target` at each of the `margins` (the target's own margin is ignored).
+def sampling_map(
+    target: Target, margins: ArrayLike | None = None, widths: ArrayLike | None = None, progress: bool | None = None
+) -> SamplingMap:
+    """Return every threshold of `target` at each of the `margins`, or with each of the `widths` of its band.
 
+    What the target itself says about the one that changes is ignored. `widths` is for the potentials of bands about the
+    origin (`band`, `log_band`); everything else about them stays.
+
+    >>> sampling_map(Target(potential="log_band"), widths=[0.8, 1.0]).asl.round(4)
+    array([0.7074, 0.9564])
     >>> found = sampling_map(Target("spherical", "uniform"), [-2.5, -1.0])
     >>> found.asl.round(4), found.asl_by
     (array([269.736 ,   7.8736]), ('cusp', 'dAT'))
     """
-    grid = _axis("margins", margins)
+    if (margins is None) == (widths is None):
+        raise ValueError("a map is one over margins or one over widths: give one of the two.")
+    axis, given = ("margin", margins) if widths is None else ("width", widths)
+    grid = _axis(f"{axis}s", np.asarray(given, dtype=float))
     rows: list[Thresholds] = []
-    with progress_bar(len(grid), "alpha-margin map", progress) as bar:
-        for margin in grid:
-            rows.append(thresholds(target.replace(margin=float(margin))))
-            bar.advance(note=f"margin = {margin:.4g}")
+    with progress_bar(len(grid), f"alpha-{axis} map", progress) as bar:
+        for place in grid.tolist():
+            rows.append(thresholds(target.replace(margin=place) if axis == "margin" else _with_width(target, place)))
+            bar.advance(note=f"{axis} = {place:.4g}")
     lines: dict[str, Any] = {
         name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES
     }
     reasons = tuple(row.asl_by for row in rows)
     crossing = None
-    if "cusp" in reasons and "dAT" in reasons:
+    if axis == "margin" and "cusp" in reasons and "dAT" in reasons:
         crossing = tricritical_margin(target, float(grid.min()), float(grid.max()))
-    return SamplingMap(target, grid, **lines, asl_by=reasons, tricritical=crossing)
+    return SamplingMap(target, axis, grid, **lines, asl_by=reasons, tricritical=crossing)
+
+
+def _with_width(target: Target, width: float) -> Target:
+    potential = target.potential
+    if "width" not in potential.parameters:
+        raise ValueError(
+            f"widths are those of a band about the origin (band, log_band); got the potential {potential}."
+        )
+    return target.replace(potential=type(potential)(**potential.parameters | {"width": width}))
 
 
 def _axis(name: str, values: ArrayLike) -> Reals:

@@ -1,8 +1,8 @@
-"""The t–α diagrams: Fig. 1 centre, the sphere at κ = -2.5 under the uniform measure, and Fig. 2 left, ±1 weights under the
-log potential at κ = 0, T = 0.5.
+"""The t–α diagrams: Fig. 1 centre, the sphere at κ = -2.5 under the uniform measure, Fig. 2 left, ±1 weights under the
+log potential at κ = 0, T = 0.5, and ours, the symmetric perceptron abs(s) <= 1 with walls at T = 0.7.
 
 Sampling works where a vertical line lies in the green altogether: up to α = 269.736 on the sphere, short of the dynamical
-transition, and up to α = 0.651417 for ±1 weights.
+transition, up to α = 0.651417 for ±1 weights, and up to α = 1.139089 inside the band.
 """
 
 from __future__ import annotations
@@ -65,5 +65,10 @@ FIGURES = (
         "binary-t-alpha", "Fig. 2 left", "binary perceptron, log potential, T = 0.5",
         Target("binary", "log", temperature=0.5), Loads(0.6, 0.651417, 1e-6, 0.72, {"quick": 20, "paper": 100}),
         top=0.6, title=r"binary, $U = -\log s$, T = 0.5, κ = 0",
+    ),
+    t_alpha(
+        "symmetric-t-alpha", "ours", "symmetric perceptron, walls at ±1, T = 0.7",
+        Target("binary", "log_band(1)", temperature=0.7), Loads(1.05, 1.139089, 1e-6, 1.3, {"quick": 16, "paper": 80}),
+        top=0.4, title=r"symmetric, $U = -\log(1 - s^2)$, T = 0.7",
     ),
 )  # fmt: skip

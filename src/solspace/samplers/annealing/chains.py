@@ -16,7 +16,6 @@ import numpy as np
 
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
-from solspace.measure.potentials import Log
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
@@ -75,7 +74,7 @@ class Plan:
         about = {"draw_sweep": np.flatnonzero(self.draw_at >= 0)}
         about["temperature"] = np.array([stage.temperature for stage in self.stages])
         potentials = [stage.potential for stage in self.stages]
-        taus = [0.0 if isinstance(one, Log) else getattr(one, "tau", None) for one in potentials]
+        taus = [getattr(one, "tau", None) for one in potentials]
         return about if None in taus else {**about, "tau": np.array(taus)}
 
     @property

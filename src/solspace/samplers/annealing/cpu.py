@@ -204,7 +204,7 @@ class RealFlips(CpuFlips):
     def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
         from solspace.samplers.kernels.flips_real import Patterns
 
-        self.fixed = real_forms.FixedPoint(problem, max(abs(stage.margin) for stage in plan.stages))
+        self.fixed = real_forms.FixedPoint(problem, real_forms.reach_of(plan.stages))
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         breadth = len(real_forms.forms(plan.stages[:1], self.fixed, self.power).forms[0])
         super().__init__(problem, plan, key, n_chains, breadth, n_threads)

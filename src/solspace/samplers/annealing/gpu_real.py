@@ -37,7 +37,7 @@ class GpuRealFlips(GpuFlips):
         layout: RealLayout | None = None,
     ) -> None:
         super().__init__(problems, plan, keys, n_chains, share)
-        margin = max(abs(stage.margin) for stage in plan.stages)
+        margin = real_forms.reach_of(plan.stages)
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         self.layout = layout or self._layout(company)
         self.columns = self.cupy.zeros((len(problems), self.n, self.layout.size), np.int32)

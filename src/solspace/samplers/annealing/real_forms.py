@@ -2,8 +2,10 @@
 
 An entry x becomes the integer rint(x 2^q), with q as large as 32 bits allow for the worst weights; a stability is then
 the integer t = Σ x w - margin, exactly, and s - margin = c t with c = 2^-q/√n. The potential is approximated by one of
-the two forms of `kernels.energies`, in units of which `kt` make one kT; the walls and steep places of a potential are
-treated as in `samplers.landscape`, with the root mean square of a flip's step in place of the lattice step.
+the two forms of `kernels.energies`, in units of which `kt` make one kT. Both resolve a potential best near t = 0, so t is
+counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. The walls and
+steep places of a potential are treated as in `samplers.landscape`, with the root mean square of a flip's step in place of
+the lattice step.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential
-from solspace.measure.potentials import Errors, Hinge, Log, Tau, Uniform
+from solspace.measure.potentials import Errors, Hinge, Log, Tau, TauWall, Uniform, Wall
 from solspace.numerics.arrays import Array, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.integer_levels import WALL
@@ -41,6 +43,8 @@ VALUE, SLOPE = 0, 2 * SIDE
 """Where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; and these."""
 ZERO, WALLED, STEEP, JUMP = 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
 """Energy at t = 0; height and slope beyond the ends of what is allowed; heights of the jumps."""
+HALF = 2 + JUMPS
+"""Mark of a cell form behind its ends and jumps: the half width at which it is folded, 0 where it is not."""
 
 
 class FixedPoint:
@@ -139,7 +143,7 @@ def forms(stages: Sequence[Stage], fixed: FixedPoint, power: bool) -> Forms:
     return Forms(
         forms=np.array([form.coefficients for form in made], np.float32),
         marks=np.array([form.marks for form in made], np.int64 if power else np.int32),
-        margins=np.array([fixed.integer(stage.margin) for stage in stages], np.int64),
+        margins=np.array([fixed.integer(origin(stage)) for stage in stages], np.int64),
         kt=np.where(thermal, scale, 0.0),
         unit=heat / scale,
     )
@@ -156,14 +160,42 @@ class Form:
 
 def is_power(stage: Stage) -> bool:
     """Tell whether the power form holds the potential of `stage`."""
-    return isinstance(stage.potential, (Tau, Log, Hinge, Errors, Uniform)) and np.isfinite(stage.temperature)
+    potential = stage.potential
+    known = isinstance(potential, (Tau, Log, Hinge, Errors, Uniform))
+    if isinstance(potential, (Wall, TauWall)):
+        known = potential.upper is None
+    return known and np.isfinite(stage.temperature)
+
+
+def _walled(potential: Any) -> bool:
+    return isinstance(potential, (Wall, TauWall))
+
+
+def origin(stage: Stage) -> float:
+    """Return the stability from which t is counted: the margin, a wall beside it, or the middle of a band.
+
+    >>> origin(Stage(Wall(lower=0.5), 0.5, margin=0.25)), origin(Stage(Wall(-1.0, 2.0), 0.5))
+    (0.75, 0.5)
+    """
+    return stage.margin + _offset(stage.potential)
+
+
+def reach_of(stages: Sequence[Stage]) -> float:
+    """Return the largest stability, in absolute value, from which t is counted in any stage."""
+    return max(abs(origin(stage)) for stage in stages)
+
+
+def _offset(potential: Any) -> float:
+    if potential.centre is not None:
+        return float(potential.centre)
+    return float(potential.breakpoints[0]) if _walled(potential) else 0.0
 
 
 def power_form(stage: Stage, fixed: FixedPoint) -> Form:
     """Return the power form of a potential: linear below the edge, A[e] h(z) + B[e] above."""
     potential, beta = stage.potential, 1 / stage.temperature if stage.temperature > 0 else 1.0
-    tau = potential.tau if isinstance(potential, Tau) else 0.0
-    powers = isinstance(potential, (Tau, Log))
+    tau = float(getattr(potential, "tau", 0.0))
+    powers = isinstance(potential, (Tau, Log)) or _walled(potential)
     base = fixed.unit * 2.0 ** np.arange(32)
     factor = -beta * base**tau if powers else np.zeros(32)
     offset = -beta * _power(base, tau) if powers else np.zeros(32)
@@ -197,9 +229,14 @@ _FIT = np.linalg.inv(np.vander(_NODES, DEGREE + 1))
 def cell_form(stage: Stage, fixed: FixedPoint) -> Form:
     """Return the cell form of any potential: finite on one interval, with at most four jumps inside it."""
     potential = stage.potential
-    alone = Stage(potential, stage.temperature)
-    first, last = fixed.interval(lambda s: np.isfinite(alone.energies(s)), potential, "is allowed by")
-    edges = np.unique(potential.breakpoints)
+    offset, half = _offset(potential), _half(potential, fixed)
+    alone = Stage(potential, stage.temperature, -offset)  # at stabilities counted from there
+    ends = fixed.interval(lambda s: np.isfinite(alone.energies(s - offset)), potential, "is allowed by", -offset)
+    edges = np.unique(potential.breakpoints) - offset
+    if half:  # counted inwards from the lower wall
+        alone, edges = Stage(potential, stage.temperature, -float(min(potential.breakpoints))), edges[:1] - edges[0]
+        ends = ends[0] + half, half
+    first, last = ends
     jumps = [(fixed.integer(edge), _jump(alone, edge)) for edge in edges if first < edge / fixed.unit < last]
     jumps = [(place, height) for place, height in jumps if height != 0]
     if len(jumps) > JUMPS:
@@ -228,7 +265,14 @@ def cell_form(stage: Stage, fixed: FixedPoint) -> Form:
         [values[:, :-1].ravel(), np.diff(values).ravel() / (1 << 16), zero, [WALL, steep], heights]
     )
     places = [place for place, _ in jumps] + [1 << 30] * (JUMPS - len(jumps))
-    return Form(scale * coefficients, [first, last, *places], scale)
+    return Form(scale * coefficients, [first, last, *places, half], scale)
+
+
+def _half(potential: Potential, fixed: FixedPoint) -> int:
+    # a band's half width, such that t = 1 is the last t inside; 0 where there is nothing to fold
+    if potential.centre is None:
+        return 0
+    return int(np.floor((max(potential.breakpoints) - potential.centre) / fixed.unit)) + 1
 
 
 def _jump(stage: Stage, edge: float) -> float:

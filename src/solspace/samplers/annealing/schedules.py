@@ -1,10 +1,11 @@
 """Schedules: the measures that an annealed chain passes through, one for each sweep.
 
 τ-annealing lowers τ linearly from 1 to 0 at the target's temperature: U_τ is finite on the wrong side of the margin
-for every τ > 0 and becomes -log s at τ = 0. The last sweep *is* τ = 0, the log potential itself, so that the chain
-ends in (and further sweeps stay in) the measure the theory describes; the wall that the log potential then has is
-clamped on the wrong side, see `samplers.landscape`. Temperature annealing lowers T linearly from 1 to 0 on a soft
-potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
+for every τ > 0 and becomes -log s at τ = 0 (-log of the distance from the wall, or of the product of both, where the
+constraints end elsewhere: `measure.bands`). The last sweep *is* τ = 0, the potential itself, so that the chain ends in (and
+further sweeps stay in) the measure the theory describes; the wall that the potential then has is clamped on the wrong side,
+see `samplers.landscape`. A potential has such a family if it has a method `softened(tau)`. Temperature annealing lowers T
+linearly from 1 to 0 on a soft potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
 
 A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a
 name.
@@ -20,7 +21,7 @@ import numpy as np
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential, scaled_log_weight
-from solspace.measure.potentials import Errors, Hinge, Log, Tau, as_potential
+from solspace.measure.potentials import Errors, Hinge, as_potential
 from solspace.numerics.arrays import Array
 from solspace.system.names import unknown
 
@@ -69,11 +70,13 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class TauAnnealing:
-    """τ from `start` to 0, linearly, at the target's temperature.
+    """τ from `start` to 0, linearly, at the target's temperature, along the family of the target's potential.
 
     >>> stages = TauAnnealing().stages(Target(temperature=0.5), 3)
     >>> [str(stage.potential) for stage in stages]
     ['tau(1)', 'tau(0.5)', 'log']
+    >>> str(TauAnnealing().stages(Target(potential="log_band(0.8)"), 3)[1].potential)
+    'tau_wall(lower=-0.8, upper=0.8, tau=0.5)'
     """
 
     start: float = 1.0
@@ -81,13 +84,17 @@ class TauAnnealing:
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
         """Return τ = start, ..., 0."""
-        if not isinstance(target.potential, (Log, Tau)):
+        potential = target.potential
+        softened = getattr(potential, "softened", None)
+        if softened is None:
             raise ValueError(
-                f"schedule 'tau' ends in the log potential, but the target's is {target.potential}; "
-                "use Target(potential='log'), or give a sequence of targets as the schedule."
+                f"schedule 'tau' ends in the log potential, a wall or log_band, but the target's is {potential}; "
+                "use one of these, give the potential a method softened(tau), or a sequence of targets as the schedule."
             )
+        hard = potential if potential.hard else softened(0.0)
         taus = np.linspace(self.start, 0.0, n_sweeps) if n_sweeps > 1 else np.zeros(n_sweeps)
-        return [Stage(Tau(float(tau)) if tau > 0 else Log(), target.temperature, target.margin) for tau in taus]
+        own = [as_potential(softened(float(tau))) if tau > 0 else hard for tau in taus]
+        return [Stage(one, target.temperature, target.margin) for one in own]
 
 
 @dataclass(frozen=True)

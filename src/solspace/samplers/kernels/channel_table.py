@@ -1,21 +1,23 @@
 """Responses of potentials that have no closed form, read from a table instead of integrated for every constraint.
 
-A channel by quadrature costs some 25 to 50 µs for each constraint and sample. But in the scaled field x = ω/√V it is smooth:
-γ = √V g and c = V dg change over distances of order one near x = 0, and over distances of order x far from it. So they are
-tabulated on even grids of asinh x and log V, by rows of one V as a run comes to need them, and interpolated by six points
-either way. Every cell between two rows is tried at random points before it is used; where a potential has
-structure that the grid cannot follow, and outside of the grid, constraints are integrated as before.
+A channel by quadrature costs some 25 to 50 µs for each constraint and sample, one with walls on both sides 1 µs. But in the
+scaled field x = ω/√V it is smooth: γ = √V g and c = V dg change over distances of order one near x = 0, and over distances of
+order x far from it. So they are tabulated on even grids of asinh x and log V, by rows of one V as a run comes to need them, and
+interpolated by six points either way. Every cell between two rows is tried at random points before it is used; where a
+potential has structure that the grid cannot follow, and outside of the grid, constraints are integrated as before. Fields
+are counted from the margin; those of a band, which is even about its centre, inwards from the nearer of its walls.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from solspace.measure.potential import Own, Potential
-from solspace.measure.potentials import Tau
+from solspace.measure.potentials import LogBand, Tau, Wall
 from solspace.numerics.arrays import Array
 from solspace.system.threads import split
 
@@ -45,6 +47,7 @@ class ResponseTable:
 
     def __init__(self, potential: Potential, beta: float) -> None:
         self.potential, self.beta = potential, beta
+        self.band = Fold.of(potential)
         start, end = np.arcsinh([FIRST, LAST])
         self.grid = np.sinh(start + FIELD_STEP * np.arange(round((end - start) / FIELD_STEP) + 1))
         self.rows: dict[int, Array] = {}
@@ -54,6 +57,7 @@ class ResponseTable:
         """Write (g, dg) at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
         from solspace.samplers.kernels import channel_table_loops as lookup
 
+        sign, omega = self.band.fold(omega)
         depth = np.log(variance.astype(np.float64)) / VARIANCE_STEP
         cells = np.floor(depth).astype(int)
         sound = self._prepare(np.unique(cells))
@@ -71,6 +75,8 @@ class ResponseTable:
                 _by_rows(lookup.by_element, omega, variance, out, stack, low, VARIANCE_STEP)
         trusted = all(sound.values()) or np.isin(cells, [cell for cell, right in sound.items() if right])
         self._mend(omega, variance, np.asarray(trusted), out)
+        if sign is not None:
+            np.multiply(out[0], sign, out=out[0])
 
     def _prepare(self, cells: Array) -> dict[int, bool]:
         """Add the rows that `cells` need, try the new ones, and return which can be trusted."""
@@ -83,7 +89,8 @@ class ResponseTable:
         return {int(cell): self.sound[cell] for cell in cells}
 
     def _exact(self, x: Array, variance: float) -> tuple[Array, Array]:
-        g, dg = self.potential.derivatives(x * np.sqrt(variance), np.full(len(x), variance), self.beta)
+        omega = self.band.unfold(x * np.sqrt(variance))
+        g, dg = self.potential.derivatives(omega, np.full(len(x), variance), self.beta)
         return np.sqrt(variance) * g, variance * dg
 
     def _holds(self, cell: int) -> bool:
@@ -94,9 +101,11 @@ class ResponseTable:
         share = random.uniform(0.3, 0.7)
         width = np.exp(VARIANCE_STEP * (cell + share) / 2)
         ends = np.arcsinh(np.clip([-REACH / width, REACH / width], FIRST, LAST))
-        near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.potential.breakpoints]
+        near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.band.breakpoints]
         at = np.concatenate([np.sinh(random.uniform(ends[0], ends[1], TRIALS)), *near])
-        at = at[(at > self.grid[3]) & (at < self.grid[-4]) & (np.abs(at) * width < REACH)]
+        at = at[
+            (at > self.grid[3]) & (at < self.grid[-4]) & (np.abs(at) * width < REACH) & (at * width <= self.band.half)
+        ]
         own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(2, -1)
         exact = np.array(self._exact(at, width**2))
         found = lookup.along(own, at, np.arcsinh(FIRST), FIELD_STEP)
@@ -112,8 +121,40 @@ class ResponseTable:
         outside = (x <= self.grid[3]) | (x >= self.grid[-4]) | (np.abs(omega) > REACH)
         poor = (~np.broadcast_to(sound, omega.shape) | outside) & np.isfinite(x)
         if poor.any():
-            exact = self.potential.derivatives(omega[poor].astype(float), wide[poor].astype(float), self.beta)
+            given = self.band.unfold(omega[poor].astype(float))
+            exact = self.potential.derivatives(given, wide[poor].astype(float), self.beta)
             out[0][poor], out[1][poor] = exact
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Where fields are counted from: zero, or for a band of half width `half` about `centre` the nearer of its walls."""
+
+    breakpoints: tuple[float, ...]
+    centre: float = 0.0
+    half: float = np.inf
+
+    @classmethod
+    def of(cls, potential: Potential) -> Fold:
+        """Return the fold of `potential`.
+
+        >>> Fold.of(Tau(0.5)).half, Fold.of(LogBand(0.8)).half
+        (inf, 0.8)
+        """
+        if potential.centre is None:
+            return cls(tuple(potential.breakpoints))
+        return cls((0.0,), potential.centre, max(potential.breakpoints) - potential.centre)
+
+    def fold(self, omega: Array) -> tuple[Array | None, Array]:
+        """Return the sign of the response, None where it is always +1, and the fields as counted here."""
+        if np.isinf(self.half):
+            return None, omega
+        offset = omega - omega.dtype.type(self.centre)
+        return np.where(offset > 0, omega.dtype.type(-1), omega.dtype.type(1)), self.half - np.abs(offset)
+
+    def unfold(self, omega: Array) -> Array:
+        """Return the field below the centre that is counted as `omega`."""
+        return omega if np.isinf(self.half) else omega + (self.centre - self.half)
 
 
 def _by_rows(kernel: Any, omega: Array, variance: Array, out: tuple[Array, Array], *tables: Any) -> None:
@@ -138,11 +179,13 @@ def _lagrange(share: Array) -> Array:
 
 
 def by_quadrature(potential: Potential) -> bool:
-    """Return whether the channel of `potential` is integrated, having no closed form."""
+    """Return whether the channel of `potential` is integrated, having no closed form, or one that takes long."""
     if isinstance(potential, Own):
         return not hasattr(potential.model, "channel")
     if isinstance(potential, Tau):
         return potential.tau > 0
+    if isinstance(potential, (LogBand, Wall)):
+        return potential.centre is not None
     return type(potential).channel is Potential.channel
 
 

@@ -8,7 +8,8 @@ an integer.
 polynomial and A, B are tables of the exponent. This is (1 - s^τ)/τ without the cancellation at small τ, its limit -log
 s, and hinge and errors besides. With AVX-512 the tables stay in registers.
 
-*Cell form*: any potential, linear in cells that divide every octave of |t| into 128, with jumps where it jumps.
+*Cell form*: any potential, linear in cells that divide every octave of |t| into 128, with jumps where it jumps. That of
+a band is folded first: t is replaced by half - |t|, the distance from the nearer wall.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numba.core.typing import BaseContext
 from solspace.samplers.annealing.real_forms import (
     CELLS,
     DEGREE,
+    HALF,
     JUMP,
     JUMPS,
     SIDE,
@@ -106,6 +108,9 @@ def _power_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value
 
 def _cell_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value:
     first, last, none = _mark(b, places, 0), _mark(b, places, 1), _same(INTS, 0)
+    half = _mark(b, places, HALF)
+    size = b.select(b.icmp_signed("<", v, none), b.sub(none, v), v)
+    v = b.select(b.icmp_signed(">", half, none), b.sub(half, size), v)
     inside = b.select(b.icmp_signed("<", v, first), first, b.select(b.icmp_signed(">", v, last), last, v))
     negative = b.icmp_signed("<", inside, none)
     bits = b.bitcast(b.sitofp(b.select(negative, b.sub(none, inside), inside), FLOATS), INTS)
@@ -129,8 +134,8 @@ def _cell_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value:
 def energies(typing: BaseContext, t: Type, form: types.Array, marks: types.Array) -> Emitter:
     """Return the integer energies of ints `t` for the float32 coefficients `form` and the places `marks`.
 
-    The type of `marks` says which form it is: int64 (edge) for the power form; int32 (first and last t allowed, then
-    where the potential jumps) for the cell form.
+    The type of `marks` says which form it is: int64 (edge) for the power form; int32 (first and last t allowed,
+    where the potential jumps, and where it is folded) for the cell form.
     """
     power = marks.dtype == types.int64
     return _function(ints, (ints, form, marks), _power_energies if power else _cell_energies)

@@ -1,7 +1,8 @@
 """The constraints' response on a CUDA device: which targets it knows, and the table that it is read from.
 
 Every power law, tilted or not, and every step of the weight at the margin comes down to a function of one variable,
-tabulated once (`kernels.channel_table`); `kernels/cuda/messages.cu` has the formulas that lead to it.
+tabulated once (`response_table`). A band is a function of two, the distance from the nearer wall and the variance: a plane
+of some megabytes, read by cubics either way. `kernels/cuda/messages.cu` has the formulas that lead to them.
 """
 
 from __future__ import annotations
@@ -13,14 +14,23 @@ from numpy.typing import DTypeLike
 
 from solspace.measure import Target
 from solspace.measure.channels import power_derivatives
-from solspace.measure.potentials import Errors, Hinge, Log, LogQuadratic, Uniform
+from solspace.measure.potential import Potential
+from solspace.measure.potentials import Band, Errors, Hinge, Log, LogBand, LogQuadratic, Uniform, Wall
 from solspace.measure.priors import Binary, Spherical
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 
 MIDDLE, SIDE, LEFT, RIGHT = 1024, 64, -4.0, 12.0
 """Cells of the table's middle and of its sides, and where the middle begins and ends."""
-CONSTANTS = (("MIDDLE", MIDDLE), ("SIDE_CELLS", SIDE), ("EDGE_LEFT", f"{LEFT}f"), ("EDGE_RIGHT", f"{RIGHT}f"))
+ROWS, ROW_STEP, LEAST = 380, 0.05, -14.0
+"""Cells of a band's plane along log V, their step, and log V where they begin."""
+FIELDS, FIELD_STEP, OUTERMOST = 580, 0.03, -8.7
+"""The same along asinh ξ, ξ the distance from the wall in units of √V."""
+CONSTANTS = (
+    ("MIDDLE", MIDDLE), ("SIDE_CELLS", SIDE), ("EDGE_LEFT", f"{LEFT}f"), ("EDGE_RIGHT", f"{RIGHT}f"),
+    ("PLANE_ROWS", ROWS), ("ROW_STEP", f"{ROW_STEP}f"), ("LEAST", f"{LEAST}f"), ("PLANE_FIELDS", FIELDS),
+    ("FIELD_STEP", f"{FIELD_STEP}f"), ("OUTERMOST", f"{OUTERMOST}f"),
+)  # fmt: skip
 """What the kernels are compiled with."""
 
 
@@ -30,7 +40,7 @@ def supported(problem: Perceptron, full: bool, dtype: DTypeLike) -> str:
     if not isinstance(target.prior, (Binary, Spherical)):
         return f"On a device localize takes binary and spherical weights; got {target.prior}. Use device='cpu'."
     if form(target) is None:
-        names = "uniform, log, LogQuadratic, hinge and errors"
+        names = "uniform, log, LogQuadratic, band, log_band, wall, hinge and errors"
         return f"On a device localize takes the potentials {names}; got {target.potential}. Use device='cpu'."
     if full:
         return "On a device localize takes variances='scalar' only; give that, or use device='cpu'."
@@ -52,11 +62,27 @@ def form(target: Target) -> tuple[int, float, float, float] | None:
         return 0, 0.0, 0.0, 0.0
     if isinstance(potential, LogQuadratic) and potential.quadratic >= 0:
         return 1, beta * potential.linear, beta * potential.quadratic, beta
+    if isinstance(potential, (Band, LogBand, Wall)) and potential.centre is not None:
+        return 4, max(potential.breakpoints) - potential.centre, 0.0, 0.0
+    if isinstance(potential, Wall):
+        return 0 if potential.upper is None else 5, 0.0, 0.0, beta
     if isinstance(potential, Errors):
         return 2, beta, float(-np.expm1(-beta)), 0.0
     if isinstance(potential, Hinge):
         return 3, beta, 0.0, 0.0
     return None
+
+
+def origin(target: Target) -> float:
+    """Return the field from which the device counts: the margin, a wall beside it, or the middle of a band.
+
+    >>> origin(Target(potential=Wall(-1.0, 2.0), margin=0.25))
+    0.75
+    """
+    potential = target.potential
+    if potential.centre is not None:
+        return target.margin + potential.centre
+    return target.margin + (potential.breakpoints[0] if isinstance(potential, Wall) else 0.0)
 
 
 def response_table(target: Target) -> Array:
@@ -67,7 +93,25 @@ def response_table(target: Target) -> Array:
     """
     found = form(target)
     assert found is not None
-    return _table(found[3])
+    return _plane(target.potential, target.beta) if found[0] == 4 else _table(found[3])
+
+
+@lru_cache(maxsize=4)
+def _plane(potential: Potential, beta: float) -> Array:
+    """Return √V g less its ramp (√(1 + ξ²) - ξ)/2, and V dg, at every V and ξ: (ROWS + 3, FIELDS + 3, 2) float32.
+
+    The ramp is what a wall does far outside; without it values are small there, and smooth everywhere.
+    """
+    xi = np.sinh(OUTERMOST + FIELD_STEP * (np.arange(FIELDS + 3) - 1.0))
+    ramp = np.where(xi > 0, 0.5 / (np.hypot(1, xi) + np.abs(xi)), 0.5 * (np.hypot(1, xi) - xi))
+    lower = min(potential.breakpoints)
+    plane = np.empty((ROWS + 3, FIELDS + 3, 2))
+    for row, variance in enumerate(np.exp(LEAST + ROW_STEP * (np.arange(ROWS + 3) - 1.0))):
+        # past the middle by more than a cell nobody reads
+        seen = np.minimum(xi * np.sqrt(variance), 1.2 * (max(potential.breakpoints) - lower))
+        _, g, dg = potential.channel(lower + seen, np.full(len(xi), variance), beta)
+        plane[row] = np.stack([np.sqrt(variance) * g - ramp, variance * dg], axis=1)
+    return plane.astype(np.float32)
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,7 @@ from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
-from solspace.samplers.marginals.gpu_channel import CONSTANTS, form
+from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
@@ -63,7 +63,7 @@ class GpuColumns:
         own, n, m, k, width = self.state, self.state.n, self.state.m, self.k, self.width
         kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
         binary = isinstance(own.target.prior, Binary)
-        scale, alpha, margin = 1 / np.sqrt(n), m / n, own.target.margin
+        scale, alpha, margin = 1 / np.sqrt(n), m / n, origin(own.target)
         tolerance, cap, patient, weight, best, residual = self.floats
         count, outcome, moving = self.whole_numbers
         slopes, squares, extra = self.sums

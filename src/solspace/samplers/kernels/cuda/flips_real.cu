@@ -20,7 +20,7 @@
 #define TABLE 32
 #else
 #define COEFFICIENTS (4 * SIDE + 3 + JUMPS)
-#define MARKS (2 + JUMPS)
+#define MARKS (3 + JUMPS)
 #define TABLE (2 * SIDE)
 #endif
 
@@ -52,7 +52,7 @@ struct Potential {
     }
 #else
     float zero, wall, steep, jump[JUMPS];
-    int first, last, place[JUMPS];
+    int first, last, half, place[JUMPS];
 
     __device__ void set(const float *form, const int *marks)
     {
@@ -61,6 +61,7 @@ struct Potential {
         steep = form[4 * SIDE + 2];
         first = marks[0];
         last = marks[1];
+        half = marks[2 + JUMPS];
         for (int k = 0; k < JUMPS; ++k) {
             jump[k] = form[4 * SIDE + 3 + k];
             place[k] = marks[2 + k];
@@ -69,6 +70,7 @@ struct Potential {
 
     __device__ __forceinline__ int energy(int t) const
     {
+        if (half > 0) t = half - (t < 0 ? -t : t);
         int inside = t < first ? first : t > last ? last : t;
         bool negative = inside < 0;
         u32 bits = __float_as_uint(__int2float_rn(negative ? -inside : inside));

@@ -7,7 +7,7 @@
 // are exact), or left as float32 if PARTS is 1; what comes out is the sum of as many float32.
 //
 // FORM is the weight of a constraint: 0 for s^beta, 1 for (s e^{as - bs^2})^beta, 2 for e^{-beta} on s < 0, 3 for e^{beta s}
-// there; `first` and `second` are its numbers. The sizes ROWS, STRIPS, MIDDLE, SIDE_CELLS and EDGE_* and the names of outcomes
+// there, 4 for a band of half width `first` about the margin, 5 for (-s)^beta; `first` and `second` are its numbers. The sizes ROWS, STRIPS, MIDDLE, SIDE_CELLS and EDGE_* and the names of outcomes
 // are constants of the compilation, set by marginals/gpu_columns.py.
 
 
@@ -84,6 +84,33 @@ __device__ __forceinline__ Response response(const float2 *table, float x)
     return {found.x, found.y, found.x + x};
 }
 
+// Weights of the cubic through four neighbours, at f = 0 .. 1 between the middle ones.
+__device__ __forceinline__ float4 cubic(float f)
+{
+    return make_float4(-f * (f - 1) * (f - 2) / 6, (f + 1) * (f - 1) * (f - 2) / 2, -(f + 1) * f * (f - 2) / 2, (f + 1) * f * (f - 1) / 6);
+}
+
+// Of a band: from its plane over log V and asinh of the distance xi inside the nearer wall.
+__device__ __forceinline__ float2 inside_band(const float2 *plane, float xi, float sigma)
+{
+    const float size = fabsf(xi), hypotenuse = sqrtf(1 + xi * xi);
+    const float ramp = xi > 0 ? 0.5f / (hypotenuse + size) : 0.5f * (hypotenuse + size);
+    const float row = fminf(fmaxf((2 * logf(sigma) - LEAST) / ROW_STEP, 0.0f), (float)PLANE_ROWS);
+    const float place = fminf(fmaxf((copysignf(logf(size + hypotenuse), xi) - OUTERMOST) / FIELD_STEP, 0.0f), (float)PLANE_FIELDS);
+    const int i = min((int)row, PLANE_ROWS - 1), j = min((int)place, PLANE_FIELDS - 1);
+    const float4 across = cubic(place - j), along = cubic(row - i);
+    float gamma = 0, slope = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        const float2 *line = plane + (size_t)(i + k) * (PLANE_FIELDS + 3) + j;
+        const float2 a = __ldg(line), b = __ldg(line + 1), c = __ldg(line + 2), d = __ldg(line + 3);
+        const float weight = k == 0 ? along.x : k == 1 ? along.y : k == 2 ? along.z : along.w;
+        gamma += weight * (across.x * a.x + across.y * b.x + across.z * c.x + across.w * d.x);
+        slope += weight * (across.x * a.y + across.y * b.y + across.z * c.y + across.w * d.y);
+    }
+    return make_float2(gamma + ramp, slope);
+}
+
 // g sqrt(V) and dg V of a constraint at omega, measured from the margin: the closed forms of measure/channels.py.
 __device__ __forceinline__ float2 channel(const float2 *table, float omega, float sigma, float inverse, float first, float second)
 {
@@ -103,6 +130,12 @@ __device__ __forceinline__ float2 channel(const float2 *table, float omega, floa
     const float gamma = found.rho > 0 ? found.rho / (1 + mixing) : 0.0f;
     const float below = mixing > 3.4e38f ? -x : found.rho / (1 / mixing + 1);
     return make_float2(gamma, -gamma * (x < 0 ? found.mean - below : gamma + x));
+#elif FORM == 4
+    float2 found = inside_band(table, (first - fabsf(omega)) * inverse, sigma);
+    return make_float2(omega > 0 ? -found.x : found.x, found.y);
+#elif FORM == 5
+    Response found = response(table, -x);
+    return make_float2(-found.rho, found.slope);
 #else
     const float tilt = first * sigma;
     Response right = response(table, x), wrong = response(table, -x - tilt);

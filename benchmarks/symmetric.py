@@ -1,0 +1,128 @@
+"""How far the symmetric perceptron is sampled: ``python -m benchmarks.symmetric --part PART [--device gpu]``.
+
+Constraints abs(s) <= 1, ±1 weights and patterns, U = -log(1 - s²). Parts:
+
+* `localize-1001`, `localize-10001`: `ss.localize` as it comes against the load, T = 0.5 and 0.7, 50 instances of one sample
+  each: samples inside the band, calls of message passing that did not converge, and the largest instability λ beside
+  theory's;
+* `tau-1001`, `tau-10001`: τ-annealing at T = 0.5 and 0.7 with 10, 100, 1000 and N sweeps (N = 10001: up to 1000);
+* `fair`: one instance a load, N = 2001, 32 samples by localization and 32 by τ-annealing: overlap² of two samples beside
+  1/(N (1 - λ(0))), and the distance of stabilities from P(s).
+
+A line of JSON for each point, as it is done, and what was asked for first; `--instances`, `--loads`, `--n` make it smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import solspace as ss
+from solspace.numerics.streams import generator
+
+TEMPERATURES = (0.5, 0.7)
+LOADS = {0.5: (0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2), 0.7: (0.8, 0.9, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3)}
+"""Up to and past the thresholds 0.956 and 1.139."""
+FAIR = (0.5, 0.8, 0.9)
+
+
+def target(temperature: float) -> ss.Target:
+    return ss.Target(potential="log_band(1)", temperature=temperature)
+
+
+def problems(n: int, alpha: float, temperature: float, count: int) -> list[ss.Perceptron]:
+    return [ss.Perceptron.random(n, alpha, target(temperature), rng=generator(1, i)) for i in range(count)]
+
+
+def localized(n: int, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the success of localization, a point at a time."""
+    for temperature, alpha in points(given):
+        runs = ss.localize(
+            problems(n, alpha, temperature, given.instances), 1, rng=range(given.instances), device=given.device,
+            progress=False,
+        )  # fmt: skip
+        peaks = [float(np.nanmax(run.info["instability"])) for run in runs]
+        prediction = ss.predict(target(temperature), alpha)
+        yield {
+            "n": n, "temperature": temperature, "alpha": alpha, "instances": len(runs),
+            "solved": sum(int(run.solved.all()) for run in runs),
+            "unconverged": float(np.mean([1 - np.mean(run.info["converged"]) for run in runs])),
+            "iterations": float(np.mean([np.sum(run.info["iterations"]) for run in runs])),
+            "instability": float(np.median(peaks)),
+            "instability_theory": float(prediction.instability_at(np.linspace(0, 0.999, 400)).max()),
+        }  # fmt: skip
+
+
+def annealed(n: int, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the success of τ-annealing, a point at a time."""
+    for sweeps in (10, 100, 1000, n) if n <= 2001 else (10, 100, 1000):
+        for temperature, alpha in points(given):
+            runs = ss.anneal(
+                problems(n, alpha, temperature, given.instances), 1, sweeps, rng=range(given.instances),
+                device=given.device, progress=False,
+            )  # fmt: skip
+            yield {
+                "n": n, "temperature": temperature, "alpha": alpha, "sweeps": sweeps, "instances": len(runs),
+                "solved": sum(int(run.solved.all()) for run in runs),
+            }  # fmt: skip
+
+
+def fair(n: int, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield what theory says of samples of one instance, by both samplers."""
+    for alpha in given.loads or FAIR:
+        problem = ss.Perceptron.random(n, alpha, target(0.7), rng=generator(2, 0))
+        prediction = ss.predict(problem.target, problem.alpha)
+        samplers: dict[str, Callable[[], ss.Samples]] = {
+            "asl": lambda p=problem: ss.localize(p, 32, rng=3, device=given.device, progress=False),
+            "tau": lambda p=problem: ss.anneal(p, 32, 2000, rng=3, device=given.device, progress=False),
+        }
+        for name, draw in samplers.items():
+            samples = draw()
+            report = ss.diagnose(samples, prediction)
+            square = report.overlap_square
+            yield {
+                "n": n, "alpha": alpha, "sampler": name, "solved": int(samples.solved.sum()), "samples": len(samples),
+                "overlap_square": None if square is None else [square.value, square.error, square.theory],
+                "ks": None if report.ks_pooled is None else [report.ks_pooled.value, report.ks_pooled.noise],
+                "verdict": report.verdict,
+            }  # fmt: skip
+
+
+PARTS = {
+    "localize-1001": (localized, 1001), "localize-10001": (localized, 10001), "tau-1001": (annealed, 1001),
+    "tau-10001": (annealed, 10001), "fair": (fair, 2001),
+}  # fmt: skip
+
+
+def points(given: argparse.Namespace) -> list[tuple[float, float]]:
+    """Return temperatures and loads."""
+    heats = given.temperatures or TEMPERATURES
+    return [(heat, alpha) for heat in heats for alpha in given.loads or LOADS.get(heat, LOADS[0.7])]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=list(PARTS), required=True)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "gpu", "auto"])
+    parser.add_argument("--instances", type=int, default=50)
+    parser.add_argument("--temperatures", type=float, nargs="+", help="instead of 0.5 and 0.7")
+    parser.add_argument("--loads", type=float, nargs="+", help="instead of the table's own")
+    parser.add_argument("--n", type=int, help="instead of the part's own number of weights")
+    given = parser.parse_args()
+    rule, n = PARTS[given.part]
+    print(json.dumps({"part": given.part} | vars(given)), flush=True)
+    begun = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # missed constraints are what is counted
+        for point in rule(given.n or n, given):
+            print(json.dumps(point | {"seconds": round(time.perf_counter() - begun, 1)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

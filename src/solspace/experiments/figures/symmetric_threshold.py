@@ -1,0 +1,68 @@
+"""Ours: how far ASL reaches in the symmetric perceptron, against the temperature of its walls, for four widths of the band.
+
+Lines: the load at which ASL stops; dashed, where the entropy of that measure vanishes; dotted, the capacity of the band.
+Higher temperatures lean less on the walls and reach further, up to T = 1, where a maximum appears at q = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.predictions import thresholds_of
+from solspace.experiments.results import Results
+from solspace.experiments.tasks import Task
+from solspace.measure import Target
+
+WIDTHS = (0.5, 0.8, 1.0, 1.5)
+
+
+def theory(size: str) -> Sequence[Task]:
+    """Return the thresholds at every width and temperature."""
+    heats = np.round(np.linspace(0.3, 0.95, {"quick": 6, "paper": 40}[size]), 6)
+    targets = [Target("binary", f"log_band({width})", float(heat)) for width in WIDTHS for heat in heats]
+    return [task for target in targets for task in thresholds_of(target)]
+
+
+def draw(results: Results, size: str) -> Picture:
+    """Return one panel."""
+    from solspace.plots import style
+
+    rows = list(results.rows(kind="thresholds"))
+    table: list[dict[str, Any]] = []
+    with style.style():
+        figure, ax = style.panels(1, width=6.4, height=4.6)
+        for colour, width in zip(style.SERIES, WIDTHS):
+            mine = [row for row in rows if row.task["target"]["potential"]["width"] == width]
+            mine.sort(key=lambda row: row.task["target"]["temperature"])
+            points = [_point(width, row) for row in mine]
+            heats = [point["temperature"] for point in points]
+            ax.plot(heats, [p["asl"] for p in points], color=colour, marker="o", ms=3, label=f"ASL, K = {width:g}")
+            ax.plot(heats, [p["zero_entropy"] for p in points], color=colour, lw=1, ls="--")
+            ax.axhline(points[0]["capacity"], color=colour, lw=1, ls=":")
+            table += points
+        ax.plot([], [], color="0.4", lw=1, ls="--", label="entropy of the measure is zero")
+        ax.plot([], [], color="0.4", lw=1, ls=":", label="capacity of the band")
+        ax.set(xlabel="temperature $T$", ylabel=r"load $\alpha$", yscale="log")
+        ax.set_title(r"symmetric perceptron, $U = -\log(K^2 - s^2)$")
+        ax.legend(ncols=2, fontsize=7.5)
+    return Picture(figure, table)
+
+
+def _point(width: float, row: Any) -> dict[str, Any]:
+    loads = {name: row.values[name] for name in ("asl", "dynamical", "zero_entropy", "capacity")}
+    return {"width": width, "temperature": row.task["target"]["temperature"], **loads}
+
+
+FIGURES = (
+    Figure(
+        "symmetric-threshold",
+        "ASL's threshold in the symmetric perceptron against T and the width",
+        "ours",
+        draw,
+        theory=theory,
+    ),
+)

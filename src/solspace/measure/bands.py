@@ -1,0 +1,245 @@
+"""Walls for any interval of stabilities: the weight vanishes like a power of the distance where constraints end.
+
+With t(s) the distance from the wall, or the product of the distances from both,
+
+    U = -log t(s):   (s - lower)^(1/T),  (upper - s)^(1/T),  or  ((s - lower)(upper - s))^(1/T).
+
+The half-space s >= 0 is the paper's log potential, the band abs(s) <= K the symmetric perceptron with U = -log(K² - s²). Both
+walls have the same exponent, so every band is even about its middle, and a band beside the origin is an even one seen
+from a margin. Annealing reaches each of them through a family that is finite everywhere (`TauWall`), as τ → 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solspace.measure import channels
+from solspace.measure.potential import Array, Channel, Potential
+from solspace.system.checks import number
+
+
+@dataclass(frozen=True)
+class LogBand(Potential):
+    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the wall that makes the symmetric perceptron samplable.
+
+    >>> LogBand(1.0).log_weight([0.0, 1.5])
+    array([  0., -inf])
+    """
+
+    width: float = 1.0
+    quadratic: float = 0.0
+    name = "log_band"
+    tau = 0.0
+
+    def __post_init__(self) -> None:
+        _check_width(self.width)
+        number()("quadratic", self.quadratic)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        """The two walls."""
+        return (-self.width, self.width)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the band."""
+        return 0.0
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
+        s = np.asarray(s)
+        return _log(self.width - s) + _log(self.width + s) - self.quadratic * s**2
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return True outside the band."""
+        return np.abs(s) > self.width
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the channel by Gauss rules that take the powers into their weight (theory notes 11)."""
+        return channels.log_band_channel(omega, variance, beta, self.width, self.quadratic)
+
+    def softened(self, tau: float) -> Potential:
+        """Return the member τ of the family that annealing follows to this potential."""
+        return TauWall(-self.width, self.width, tau, self.quadratic)
+
+    def __str__(self) -> str:
+        return f"log_band({self.width:g}{f', {self.quadratic:g}' if self.quadratic else ''})"
+
+
+@dataclass(frozen=True)
+class Wall(Potential):
+    """U = -log of the distance from a wall, or of the product of the distances from two.
+
+    >>> Wall(lower=-1.0, upper=2.0).violated([-1.5, 0.0, 2.5])
+    array([ True, False,  True])
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    name = "wall"
+    tau = 0.0
+
+    def __post_init__(self) -> None:
+        _check_ends(self.lower, self.upper)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        """The walls that there are."""
+        return tuple(end for end in (self.lower, self.upper) if end is not None)
+
+    @property
+    def centre(self) -> float | None:
+        """The middle of the band; None where there is one wall only."""
+        return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return the log of the distance, or of the product of both; -inf where s is forbidden."""
+        return _log_distances(np.asarray(s), self.lower, self.upper)
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return True beyond a wall."""
+        return _beyond(np.asarray(s), self.lower, self.upper)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the log potential's closed form for one wall, that of the band for two."""
+        if self.lower is not None and self.upper is not None:
+            half = (self.upper - self.lower) / 2
+            return channels.log_band_channel(_shifted(omega, self.lower + half), variance, beta, half)
+        log_z, g, dg = channels.power_channel(self._inwards(omega), variance, beta)
+        return log_z, g if self.upper is None else -g, dg
+
+    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+        """Return (g, dg) alone, by the fast kernel where there is one wall."""
+        if self.centre is not None:
+            return super().derivatives(omega, variance, beta)
+        g, dg = channels.power_derivatives(self._inwards(omega), variance, beta)
+        return g if self.upper is None else -g, dg
+
+    def _inwards(self, omega: ArrayLike) -> Array:
+        # the field's distance from the only wall
+        return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
+
+    def softened(self, tau: float) -> Potential:
+        """Return the member τ of the family that annealing follows to this potential."""
+        return TauWall(self.lower, self.upper, tau)
+
+    def __str__(self) -> str:
+        ends = {"lower": self.lower, "upper": self.upper}
+        return f"wall({', '.join(f'{name}={end:g}' for name, end in ends.items() if end is not None)})"
+
+
+@dataclass(frozen=True)
+class TauWall(Potential):
+    """U = (1 - t^τ)/τ with t(s) the distance from a wall, or the product of both: soft for τ > 0, the wall at τ = 0.
+
+    Beyond a wall t goes on along its tangent and U = (1 - t)/τ, as high and as steep as 1/τ: finite outside, and a wall as
+    τ → 0. A band may have a quadratic term about its middle besides.
+
+    >>> TauWall(-1.0, 1.0, 0.5).log_weight([0.0, 1.0, 1.5])
+    array([ 0., -2., -4.])
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    tau: float = 1.0
+    quadratic: float = 0.0
+    name = "tau_wall"
+
+    def __post_init__(self) -> None:
+        _check_ends(self.lower, self.upper)
+        number(least=0, most=1)("tau", self.tau)
+        number()("quadratic", self.quadratic)
+        if self.quadratic and (self.lower is None or self.upper is None):
+            raise ValueError("quadratic is a term about the middle of a band: it needs a lower and an upper wall.")
+        object.__setattr__(self, "hard", self.tau == 0)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        """The walls that there are."""
+        return tuple(end for end in (self.lower, self.upper) if end is not None)
+
+    @property
+    def centre(self) -> float | None:
+        """The middle of the band; None where there is one wall only."""
+        return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
+
+    def log_weight(self, s: ArrayLike) -> Array:
+        """Return (t^τ - 1)/τ inside, without cancellation at small τ, and (t - 1)/τ along the tangent outside."""
+        s = np.asarray(s)
+        level = _log_distances(s, self.lower, self.upper)
+        if self.tau > 0:
+            slope = 1.0 if self.lower is None or self.upper is None else self.upper - self.lower
+            level = np.where(
+                np.isneginf(level),
+                -(1.0 + slope * _outside(s, self.lower, self.upper)) / self.tau,
+                np.expm1(self.tau * level) / self.tau,
+            )
+        return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
+
+    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+        """Return True beyond a wall."""
+        return _beyond(np.asarray(s), self.lower, self.upper)
+
+    def softened(self, tau: float) -> Potential:
+        """Return another member of the family."""
+        return TauWall(self.lower, self.upper, tau, self.quadratic)
+
+    def __str__(self) -> str:
+        ends = {"lower": self.lower, "upper": self.upper, "tau": self.tau, "quadratic": self.quadratic or None}
+        return f"tau_wall({', '.join(f'{name}={end:g}' for name, end in ends.items() if end is not None)})"
+
+
+def wall(lower: float | None = None, upper: float | None = None) -> Wall:
+    """Return the wall for the constraints lower <= s <= upper; either end may be None.
+
+    >>> print(wall(0.5), wall(-1.0, 2.0))
+    wall(lower=0.5) wall(lower=-1, upper=2)
+    """
+    return Wall(lower, upper)
+
+
+def _log(s: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(s > 0, s, 0.0))
+
+
+def _log_distances(s: Array, lower: float | None, upper: float | None) -> Array:
+    below = np.zeros(s.shape) if lower is None else _log(s - lower)
+    return below if upper is None else below + _log(upper - s)
+
+
+def _outside(s: Array, lower: float | None, upper: float | None) -> Array:
+    # how far beyond the nearer wall, zero inside
+    below = np.zeros(s.shape) if lower is None else np.maximum(lower - s, 0.0)
+    return below if upper is None else below + np.maximum(s - upper, 0.0)
+
+
+def _beyond(s: Array, lower: float | None, upper: float | None) -> NDArray[np.bool_]:
+    below = np.zeros(s.shape, bool) if lower is None else s < lower
+    return below if upper is None else below | (s > upper)
+
+
+def _shifted(omega: ArrayLike, by: float | None) -> Array:
+    field = np.asarray(omega)
+    return field - field.dtype.type(by) if field.dtype == np.float32 else field - by
+
+
+def _check_width(width: float) -> None:
+    if not (width > 0 and np.isfinite(width)):
+        raise ValueError(f"width of the band must be positive and finite; got {width!r}.")
+
+
+def _check_ends(lower: float | None, upper: float | None) -> None:
+    if lower is None and upper is None:
+        raise ValueError("a wall needs a lower or an upper end; got neither.")
+    for name, end in (("lower", lower), ("upper", upper)):
+        if end is not None:
+            number()(name, end)
+    if lower is not None and upper is not None and not lower < upper:
+        raise ValueError(f"the lower wall must lie below the upper one; got lower={lower!r}, upper={upper!r}.")
+    if lower is not None and upper is not None and not math.isfinite(upper - lower):
+        raise ValueError(f"the walls are too far apart; got lower={lower!r}, upper={upper!r}.")
