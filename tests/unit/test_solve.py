@@ -57,6 +57,8 @@ def test_what_no_weights_can_reach_is_told():
     assert contradiction(ss.Perceptron.random(21, 0.4, rng=0)) == ""
     assert "exactly 0" in contradiction(impossible(kind="gaussian"))
     assert contradiction(ss.Perceptron([[2.0, 1.0, 1.0], [-2.0, -1.0, -1.0]])) == ""  # w = (1, -1, -1) meets both
+    twice = impossible().patterns
+    assert "8 and 61" in contradiction(ss.Perceptron(np.vstack([twice, twice[:5], twice[-1:]])))
     assert contradiction(ss.Perceptron([[0.5, 0.2, 0.2], [0.5, 0.2, 0.1]])) == ""
 
 

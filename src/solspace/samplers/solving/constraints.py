@@ -15,10 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.measure import Target
 from solspace.measure.potential import Array, Potential
 from solspace.measure.potentials import Band, Uniform
+from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 
 _PROBE = np.concatenate([-np.logspace(-3, 3, 400), [0.0], np.logspace(-3, 3, 400)])
 """Stabilities, from the margin, by which constraints are told apart."""
+CERTAIN = 63
+"""Weights beyond which two random patterns are never opposite."""
 SEPARABLE_ENTRIES = 300_000
 """Entries of patterns up to which a linear program is worth its time."""
 
@@ -125,7 +128,7 @@ def contradiction(problem: Perceptron) -> str:
         clash = margin >= 0
     else:
         return ""
-    pair = _opposite(problem.patterns) if clash else None
+    pair = _opposite(problem) if clash else None
     if pair is None or (margin == 0 and _can_vanish(problem.patterns[pair[0]])):
         return ""
     certain = problem.has_binary_patterns or margin > 0
@@ -146,14 +149,23 @@ def _can_vanish(row: Any) -> bool:
     return bool((whole == np.rint(whole)).all() and whole.sum() % 2 == 0)
 
 
-def _opposite(patterns: Any) -> tuple[int, int] | None:
-    """Return two rows of which one is minus the other, None where there are none."""
-    rows = np.ascontiguousarray(patterns) + 0  # no negative zeros
-    seen = {row.tobytes(): number for number, row in enumerate(rows)}
-    for number, row in enumerate(rows):
-        other = seen.get((0 - row).tobytes())
-        if other is not None:
-            return min(number, other), max(number, other)
+def _opposite(problem: Perceptron) -> tuple[int, int] | None:
+    """Return two rows of which one is minus the other, None where there are none.
+
+    One product with a random vector tells which rows may be; only these are compared.
+    """
+    if problem.ensemble is not None and problem.n > CERTAIN:
+        return None
+    along = generator(0).standard_normal(problem.n)
+    seen = np.concatenate([block @ along for _, block in problem.blocks()])
+    order = np.argsort(np.abs(seen))
+    size = np.abs(seen)[order]
+    starts = np.flatnonzero(np.append(True, np.diff(size) > 1e-9 * size[1:]))
+    for first, last in zip(starts, np.append(starts[1:], len(order))):
+        alike = order[first:last]
+        plus, minus = alike[seen[alike] > 0], alike[seen[alike] < 0]
+        if len(plus) and len(minus) and np.array_equal(problem.patterns[plus[0]], -problem.patterns[minus[0]]):
+            return int(min(plus[0], minus[0])), int(max(plus[0], minus[0]))
     return None
 
 
