@@ -30,6 +30,7 @@ VARIANTS = [
     {"n_solutions": 4, "n_jobs": 2},
     {"preprocess": "raw"},
     {"preprocess": "binarised"},
+    {"method": "solve"},
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
+from solspace.samplers import device
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.solving.solve import METHODS
@@ -53,7 +54,13 @@ def test_other_methods_never_claim_what_is_not_there(method, least):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     "target",
-    [ss.Target(margin=0.1), ss.Target(potential="uniform", margin=-0.3), ss.Target(potential="band(1.2)")],
+    [
+        ss.Target(margin=0.1),
+        ss.Target(potential="uniform", margin=-0.3),
+        ss.Target(potential="band(1.2)"),
+        ss.Target(potential="wall(-0.8, 1.6)"),
+        ss.Target(potential="log_band(1.2)"),
+    ],
     ids=str,
 )
 def test_any_constraints(method, target):
@@ -95,5 +102,25 @@ def test_operands_in_bfloat_count_unmet_constraints(emulated, monkeypatch):  # n
     problem = ss.Perceptron.random(41, 0.3, ss.Target(margin=0.1), rng=1)
     assert ss.solve(problem, rng=3, method="reinforce", device="gpu", progress=False).solved.all()
     signs = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (1, 41, 4))
-    counted = GpuPatterns([problem]).below(np.ascontiguousarray(signs), 0.1)
+    counted = GpuPatterns([problem]).outside(np.ascontiguousarray(signs), 0.1, np.inf)
     np.testing.assert_array_equal(np.asarray(counted)[0], problem.violations(signs[0].T))
+
+
+def test_a_device_solves_bands(emulated):  # noqa: F811
+    problem = ss.Perceptron.random(41, 0.4, ss.Target(potential="wall(-0.9, 1.3)"), rng=1)
+    found = ss.solve(problem, rng=3, method="reinforce", device="gpu", progress=False)
+    assert found.solved.all()
+    signs = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (1, 41, 4))
+    counted = GpuPatterns([problem]).outside(np.ascontiguousarray(signs), -0.9, 1.3)
+    np.testing.assert_array_equal(np.asarray(counted)[0], problem.violations(signs[0].T))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+@pytest.mark.parametrize("target", [ss.Target(), ss.Target(potential="band(2)")], ids=str)
+def test_a_device_solves(patterns, target):
+    problem = ss.Perceptron.random(2001, 0.68, target, patterns, rng=1)
+    found = ss.solve(problem, 4, rng=3, method="reinforce", device="gpu", progress=False)
+    assert found.solved.all()
+    assert problem.is_solution(found.weights).all()

@@ -54,6 +54,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "problem": PROBLEM, "field": None, "time": 0.0, "tolerance": 1e-6, "max_iterations": 20, "damping": "auto",
         "variances": "auto", "precision": "float64",
     }),
+    "solve": (ss.solve, {
+        "problem": PROBLEM, "n_solutions": 2, "rng": 0, "method": "auto", "time_limit": 1.0, "device": "cpu",
+        "progress": False, "callback": None,
+    }),
     "diagnose": (ss.diagnose, {"samples": SAMPLES, "prediction": PREDICTION, "reference": None}),
     "Spec": (ss.Spec, {
         "n": 9, "alpha": 0.3, "target": None, "sampler": "exact", "margin": None, "temperature": None,

@@ -18,7 +18,7 @@ from solspace.experiments.tasks import KINDS, Task, finished
 from solspace.plots import style, sweeps
 from solspace.store import Store
 
-OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar", "mixing"))]
+OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar", "mixing", "fair"))]
 
 
 def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -107,6 +107,19 @@ def test_from_spec_to_store_to_picture(tmp_path: Path, monkeypatch: pytest.Monke
     again = reproduce("small", "paper", tmp_path / "f.db", tmp_path / "out", executor="serial")
     assert again.outcome.computed == 0
     assert {path.name: path.read_bytes() for path in again.files} == before
+
+
+def test_a_figure_may_need_theory_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of theory have no sampler, which a run looked for in every task: KeyError."""
+    theory = Task({"kind": "thresholds", "target": Spec(n=5, alpha=0.2).target[0].to_dict()})
+    mixed = Figure(
+        "mixed", "a test", "nowhere", _draw, lambda size: [Spec(n=5, alpha=0.2, sampler="exact")], lambda size: [theory]
+    )
+    monkeypatch.setattr(figures, "find", lambda name: mixed)
+    assert (
+        reproduce("mixed", "paper", tmp_path / "f.db", tmp_path, executor="serial", formats=["svg"]).outcome.computed
+        == 2
+    )
 
 
 def test_unknown_names() -> None:

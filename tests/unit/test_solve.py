@@ -57,6 +57,8 @@ def test_what_no_weights_can_reach_is_told():
     assert contradiction(ss.Perceptron.random(21, 0.4, rng=0)) == ""
     assert "exactly 0" in contradiction(impossible(kind="gaussian"))
     assert contradiction(ss.Perceptron([[2.0, 1.0, 1.0], [-2.0, -1.0, -1.0]])) == ""  # w = (1, -1, -1) meets both
+    twice = impossible().patterns
+    assert "8 and 61" in contradiction(ss.Perceptron(np.vstack([twice, twice[:5], twice[-1:]])))
     assert contradiction(ss.Perceptron([[0.5, 0.2, 0.2], [0.5, 0.2, 0.1]])) == ""
 
 
@@ -175,3 +177,14 @@ def test_sweeps_know_it(tmp_path):
     rows = list(ss.sweep(spec, tmp_path / "s.db", "serial").rows())
     assert [row.values["solved"] for row in rows] == [1, 1]
     assert all(row.values["unmet"] == 0 for row in rows)
+
+
+def test_runs_side_by_side_and_alone_solve_alike():
+    """Of one seed the first run sees the same noise, whatever runs beside it."""
+    problem = ss.Perceptron.random(501, 0.6, rng=4)
+    alone, beside = (ss.solve(problem, k, rng=2, method="reinforce", progress=False) for k in (1, 6))
+    assert alone.solved.all()
+    assert beside.solved.all()
+    overlaps = beside.weights.astype(float) @ alone.weights[0] / problem.n
+    assert overlaps.max() > 0.98
+    assert np.sort(overlaps)[-2] < 0.98

@@ -80,12 +80,13 @@ class GpuPatterns:
         counted /= np.sqrt(self.n)
         return counted
 
-    def below(self, signs: Any, margin: float) -> Any:
-        """Return how many stabilities of weights of ±1, (problems, n, k), lie below `margin`: (problems, k).
+    def outside(self, signs: Any, lower: float, upper: float) -> Any:
+        """Return how many stabilities of weights of ±1, (problems, n, k), are not from `lower` to `upper`: (problems, k).
 
         Up to rounding where patterns are not ±1.
         """
-        return (self._sums(signs) < np.float32(margin * np.sqrt(self.n))).sum(axis=1)
+        sums, scale = self._sums(signs), np.sqrt(self.n)
+        return ((sums < np.float32(lower * scale)) | (sums > np.float32(upper * scale))).sum(axis=1)
 
     def _sums(self, signs: Any) -> Any:
         """Return Σ x w, (problems, m, k) on the device."""

@@ -1,7 +1,7 @@
 """Solving by chains: τ-annealing that stops at the first solution, and annealing of the number of unmet constraints.
 
-τ-annealing is for half-spaces and any patterns. Other constraints, and data that cannot be solved, are annealed by how many
-of them are unmet, from T = 1 down to 0: that leaves the fewest.
+τ-annealing is for half-spaces and bands, and any patterns. Other constraints, and data that cannot be solved, are annealed by
+how many of them are unmet, from T = 1 down to 0.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential
+from solspace.measure.potentials import Band, Log, LogBand, Uniform
 from solspace.numerics.streams import child
 from solspace.samplers.annealing.anneal import anneal
 from solspace.samplers.annealing.chains import Chains
 from solspace.samplers.annealing.schedules import Stage, TauAnnealing
-from solspace.samplers.solving.constraints import Unmet, flat, is_half_space
+from solspace.samplers.solving.constraints import Unmet, flat
 from solspace.samplers.solving.search import OutOfTime, Search
 
 HEAT = 1.0
@@ -43,11 +44,10 @@ class Fewest:
 
 def tau(search: Search, sweeps: Sequence[int] = SWEEPS) -> None:
     """Search by chains, each attempt longer than the one before."""
-    half = is_half_space(search.problem.target)
     for number, count in enumerate(sweeps):
         if not search.lacking:
             return
-        _anneal(search, "tau", TauAnnealing() if half else None, count, number)
+        _anneal(search, "tau", count, number)
 
 
 def fewest(search: Search, sweeps: int = 1000) -> None:
@@ -58,23 +58,32 @@ def fewest(search: Search, sweeps: int = 1000) -> None:
     if search.lacking and "tau" not in search.tried:
         tau(search, (sweeps,))
     if search.lacking:
-        _anneal(search, "fewest", None, sweeps, len(SWEEPS))
+        _anneal(search, "fewest", sweeps, len(SWEEPS))
 
 
-def _anneal(search: Search, method: str, schedule: Any, sweeps: int, number: int) -> None:
+def _way(target: Target, method: str) -> tuple[Target, Any]:
+    """Return the target that chains are to end in, and the schedule that leads there."""
+    plain = flat(target)
+    if method == "tau" and isinstance(plain.potential, (Uniform, Band)):
+        walls = Log() if isinstance(plain.potential, Uniform) else LogBand(plain.potential.width)
+        return Target(potential=walls, margin=plain.margin), TauAnnealing()
+    return plain, Fewest(plain.potential)
+
+
+def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:
     n_chains = CHAINS * search.lacking
     search.begin(method, n_chains)
-    target, last, done = search.problem.target, None, 0
+    target, schedule = _way(search.problem.target, method)
+    last, done = None, 0
 
     def look(chains: Chains) -> None:
         nonlocal last, done
         last, made, done = chains.weights, chains.sweep - done, chains.sweep
         search.go_on(made)
 
-    problem = search.problem if schedule is None else search.problem.with_target(Target(margin=target.margin))
     try:
         found = anneal(
-            problem, n_chains, sweeps, schedule or Fewest(flat(target).potential), rng=child(search.seeds, 2, number),
+            search.problem.with_target(target), n_chains, sweeps, schedule, rng=child(search.seeds, 2, number),
             mode="solve", device=search.where, progress=False, callback=look,
         )  # fmt: skip
     except (OutOfTime, KeyboardInterrupt):

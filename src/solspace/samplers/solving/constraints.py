@@ -15,10 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from solspace.measure import Target
 from solspace.measure.potential import Array, Potential
 from solspace.measure.potentials import Band, Uniform
+from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 
 _PROBE = np.concatenate([-np.logspace(-3, 3, 400), [0.0], np.logspace(-3, 3, 400)])
 """Stabilities, from the margin, by which constraints are told apart."""
+CERTAIN = 63
+"""Weights beyond which two random patterns are never opposite."""
 SEPARABLE_ENTRIES = 300_000
 """Entries of patterns up to which a linear program is worth its time."""
 
@@ -67,19 +70,33 @@ class Unmet(Potential):
 
 
 def flat(target: Target) -> Target:
-    """Return the target on which all solutions count the same.
+    """Return a target that allows the same, and on which all solutions count the same.
 
-    >>> str(flat(Target(potential="log", margin=0.2)).potential), str(flat(Target(potential="band(2)")).potential)
-    ('uniform', 'band(2)')
+    >>> str(flat(Target(potential="log", margin=0.2))), str(flat(Target(potential="wall(-1, 2)")))
+    ('binary weights, uniform potential, margin 0.2', 'binary weights, band(1.5) potential, margin 0.5')
     """
-    potential = target.potential
+    lower, upper = interval(target.potential)
+    if lower > -np.inf and upper == np.inf:
+        return Target(target.prior, Uniform(), margin=target.margin + lower)
+    if np.isfinite([lower, upper]).all():
+        return Target(target.prior, Band((upper - lower) / 2), margin=target.margin + (lower + upper) / 2)
+    return Target(target.prior, Allowed(target.potential), margin=target.margin)
+
+
+def interval(potential: Potential) -> tuple[float, float]:
+    """Return the ends of what a potential allows, from the margin; both infinite where it is none that is known."""
+    given = potential.parameters
+    ends = [(0.0, np.inf)]
+    if "width" in given:
+        ends.append((-given["width"], given["width"]))
+    if "lower" in given and "upper" in given:
+        lower, upper = given["lower"], given["upper"]
+        ends.append((-np.inf if lower is None else lower, np.inf if upper is None else upper))
     missed = potential.violated(_PROBE)
-    known: list[Potential] = [Uniform()]
-    width = potential.parameters.get("width")
-    if width is not None:
-        known.append(Band(width))
-    same = (one for one in known if np.array_equal(one.violated(_PROBE), missed))
-    return Target(target.prior, next(same, Allowed(potential)), margin=target.margin)
+    for lower, upper in ends:
+        if np.array_equal((lower > _PROBE) | (upper < _PROBE), missed):
+            return lower, upper
+    return -np.inf, np.inf
 
 
 def is_half_space(target: Target) -> bool:
@@ -93,6 +110,7 @@ def contradiction(problem: Perceptron) -> str:
     >>> contradiction(Perceptron([[1, -1, 1], [-1, 1, -1]]))
     'constraints 1 and 2 are opposite (x and -x): whatever the weights, one of them is not met.'
     """
+    margin = flat(problem.target).margin
     if problem.has_binary_patterns:
         lattice = np.arange(-problem.n, problem.n + 1, 2) / np.sqrt(problem.n)
         allowed = ~problem.target.violated(lattice)
@@ -101,19 +119,19 @@ def contradiction(problem: Perceptron) -> str:
         clash = not (allowed & allowed[::-1]).any()
     elif is_half_space(problem.target):
         lengths = np.concatenate([np.abs(block).sum(axis=1) for _, block in problem.blocks()]) / np.sqrt(problem.n)
-        short = np.flatnonzero(lengths < problem.target.margin)
+        short = np.flatnonzero(lengths < margin)
         if len(short):
             return (
                 f"constraint {short[0] + 1} can reach a stability of {lengths[short[0]]:.3g} at most, which is below the "
-                f"margin {problem.target.margin:g}."
+                f"margin {margin:g}."
             )
-        clash = problem.target.margin >= 0
+        clash = margin >= 0
     else:
         return ""
-    pair = _opposite(problem.patterns) if clash else None
-    if pair is None or (problem.target.margin == 0 and _can_vanish(problem.patterns[pair[0]])):
+    pair = _opposite(problem) if clash else None
+    if pair is None or (margin == 0 and _can_vanish(problem.patterns[pair[0]])):
         return ""
-    certain = problem.has_binary_patterns or problem.target.margin > 0
+    certain = problem.has_binary_patterns or margin > 0
     why = (
         "whatever the weights, one of them is not met"
         if certain
@@ -131,14 +149,23 @@ def _can_vanish(row: Any) -> bool:
     return bool((whole == np.rint(whole)).all() and whole.sum() % 2 == 0)
 
 
-def _opposite(patterns: Any) -> tuple[int, int] | None:
-    """Return two rows of which one is minus the other, None where there are none."""
-    rows = np.ascontiguousarray(patterns) + 0  # no negative zeros
-    seen = {row.tobytes(): number for number, row in enumerate(rows)}
-    for number, row in enumerate(rows):
-        other = seen.get((0 - row).tobytes())
-        if other is not None:
-            return min(number, other), max(number, other)
+def _opposite(problem: Perceptron) -> tuple[int, int] | None:
+    """Return two rows of which one is minus the other, None where there are none.
+
+    One product with a random vector tells which rows may be; only these are compared.
+    """
+    if problem.ensemble is not None and problem.n > CERTAIN:
+        return None
+    along = generator(0).standard_normal(problem.n)
+    seen = np.concatenate([block @ along for _, block in problem.blocks()])
+    order = np.argsort(np.abs(seen))
+    size = np.abs(seen)[order]
+    starts = np.flatnonzero(np.append(True, np.diff(size) > 1e-9 * size[1:]))
+    for first, last in zip(starts, np.append(starts[1:], len(order))):
+        alike = order[first:last]
+        plus, minus = alike[seen[alike] > 0], alike[seen[alike] < 0]
+        if len(plus) and len(minus) and np.array_equal(problem.patterns[plus[0]], -problem.patterns[minus[0]]):
+            return int(min(plus[0], minus[0])), int(max(plus[0], minus[0]))
     return None
 
 
@@ -155,13 +182,13 @@ def inseparable(problem: Perceptron, seconds: float) -> str:
     found = linprog(
         np.append(np.zeros(problem.n), -1.0),
         A_ub=np.hstack([-rows, np.ones((problem.m, 1))]),
-        b_ub=np.full(problem.m, -problem.target.margin),
+        b_ub=np.full(problem.m, -flat(problem.target).margin),
         bounds=[*[(-1, 1)] * problem.n, (None, 1)],
         options={"time_limit": seconds},
     )
     best = -float(found.fun) if found.status == 0 else np.inf
     if best < -1e-9:
         return "no weights between -1 and 1, whole or not, meet every constraint (a linear program says so)."
-    if best < 1e-9 and problem.has_binary_patterns and problem.n % 2:
+    if best < 1e-9 and problem.has_binary_patterns and problem.n % 2 and flat(problem.target).margin == 0:
         return "no weights at all, ±1 or real, separate these patterns (a linear program says so)."
     return ""

@@ -14,6 +14,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.localization.noise import GpuNoise
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.relaxation import MOVING, Terms
+from solspace.samplers.solving.constraints import interval
 from solspace.samplers.solving.cpu import FIRST
 
 
@@ -62,7 +63,8 @@ class GpuRuns:
     def unmet(self) -> Array:
         """Return how many constraints the signs of each column miss, (k,), up to rounding."""
         whole = self.messages.whole
-        return whole.patterns.below(self._signs(), whole.target.margin).get().ravel()
+        lower, upper = (whole.target.margin + end for end in interval(whole.target.potential))
+        return whole.patterns.outside(self._signs(), lower, upper).get().ravel()
 
     def _signs(self) -> Any:
         return (2 * (self.messages.mean >= 0) - 1).astype(np.int8)

@@ -135,9 +135,9 @@ def _collect(search: Search, runs: Runs) -> None:
     moving = runs.moving()
     if len(moving) and runs.overlaps()[moving].max() > DECIDED:
         unmet = runs.unmet()[moving]
-        better = moving[unmet < search.unmet.max()]
-        if len(better):
-            search.offer(runs.signs(better))
+        better = unmet < search.unmet.max()
+        if better.any():
+            search.offer(runs.signs(moving[better]), unmet[better])
         runs.stop(moving[unmet == 0])
 
 

@@ -1,8 +1,8 @@
 """What a search for solutions has found so far, how long it may go on, and who is told.
 
-Methods offer weights; every offer is checked against the patterns, here and nowhere else. Of each row that is asked for
-the best weights are kept, so that whatever ends the search, a time limit, Ctrl-C or the end of what can be tried, leaves
-the most that was found.
+Methods offer weights; what is said to be a solution is checked against the patterns at once, the best of the others at the
+end, here and nowhere else. Of each row that is asked for the best weights are kept, so that whatever ends the search, a time
+limit, Ctrl-C or the end of what can be tried, leaves the most that was found.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Search:
         self.begun, self.limit = time.monotonic(), time_limit
         first = generator(seeds, 0).integers(0, 2, (n_solutions, problem.n), dtype=np.int8)
         self.weights = 2 * first - 1
-        self.unmet = np.asarray(problem.violations(self.weights))
+        self.unmet = np.full(n_solutions, problem.m + 1)
+        self._stabilities: dict[bytes, Array] = {}
         self.tried: list[str] = []
         self.method, self.iterations, self.runs = "", 0, 0
         self.impossible, self.field = "", 0.0
@@ -90,18 +91,37 @@ class Search:
         if self.left <= 0:
             raise OutOfTime
 
-    def offer(self, weights: Array) -> None:
-        """Take what is new or better among `weights` (j, n) of ±1."""
+    def offer(self, weights: Array, unmet: Array | None = None) -> Array:
+        """Take what is new or better among `weights` (j, n) of ±1; return how many constraints each misses, (j,).
+
+        `unmet` (j,) is what the method has counted: where it is not 0 it is believed for the time being.
+        """
         weights = np.asarray(weights, np.int8)
-        missed = np.asarray(self.problem.violations(weights))
+        missed = np.zeros(len(weights), int) if unmet is None else np.array(unmet)
+        check = np.flatnonzero(missed == 0)
+        if len(check):
+            stabilities = self.problem.stabilities(weights[check])
+            missed[check] = self.problem.target.violated(stabilities).sum(axis=1)
+            solved = missed[check] == 0
+            self._stabilities |= {weights[row].tobytes(): s for row, s in zip(check[solved], stabilities[solved])}
         for row in np.argsort(missed, kind="stable"):
             worst = int(np.argmax(self.unmet))
             again = (self.weights[self.unmet == missed[row]] == weights[row]).all(axis=1).any()
             if missed[row] < self.unmet[worst] and not again:
                 self.weights[worst], self.unmet[worst] = weights[row], missed[row]
+        return missed
 
     def samples(self, ended: str = "") -> Samples:
         """Return the best weights so far as samples, solutions first."""
+        known = [self._stabilities.get(row.tobytes()) for row in self.weights]
+        rest = [row for row, stabilities in enumerate(known) if stabilities is None]
+        stabilities = np.empty((self.n_solutions, self.problem.m))
+        for row, own in enumerate(known):
+            if own is not None:
+                stabilities[row] = own
+        if rest:
+            stabilities[rest] = self.problem.stabilities(self.weights[rest])
+        self.unmet = self.problem.target.violated(stabilities).sum(axis=1)
         order = np.argsort(self.unmet, kind="stable")
         info = SolvingInfo(
             sampler="solve",
@@ -117,4 +137,4 @@ class Search:
             ended=ended if self.lacking else "",
             impossible=self.impossible if self.lacking else "",
         )
-        return Samples.of(self.problem, self.weights[order], info)
+        return Samples.of(self.problem, self.weights[order], info, stabilities[order])

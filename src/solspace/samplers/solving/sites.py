@@ -47,8 +47,7 @@ def _pass(search: Search, rate: float, k: int, number: int) -> None:
         share = min(rate * step, 1.0)
         made.field[...] = share * felt + NOISE * (1 - share) * random.standard_normal((k, problem.n))
         search.go_on(1, float(np.abs(made.field).mean()))
-        search.offer(np.where(made.mean[moving] >= 0, 1, -1))
-        solved = np.asarray(search.problem.violations(np.where(made.mean >= 0, 1, -1))) == 0
-        moving = moving[~solved[moving] & ((made.mean[moving] ** 2).mean(axis=1) < DECIDED)]
+        missed = search.offer(np.where(made.mean[moving] >= 0, 1, -1))
+        moving = moving[(missed > 0) & ((made.mean[moving] ** 2).mean(axis=1) < DECIDED)]
         if not search.lacking or not len(moving):
             return

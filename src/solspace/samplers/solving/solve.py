@@ -31,7 +31,7 @@ from solspace.samplers.solving.search import OutOfTime, Search
 from solspace.samplers.solving.sites import ep
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.checks import instance
+from solspace.system.checks import instance, shown
 
 METHODS = ("auto", "reinforce", "tau", "ep", "exact")
 OPTIONS = {
@@ -87,6 +87,9 @@ def solve(
     """
     instance(Perceptron)("problem", problem)
     asked = checked({"n_solutions": count(1, "")} | OPTIONS, locals())
+    method, time_limit = asked["method"], asked["time_limit"]
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of the search, or None; got {shown(callback)}.")
     refusal = lacks(problem.n, problem.target, method)
     if refusal:
         raise ValueError(refusal)
