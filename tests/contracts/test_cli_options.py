@@ -14,6 +14,7 @@ RANDOM, OWN, IMAGES = [], ["--patterns", "X.npy"], ["--data", "digits"]
 TAU, SA, EXACT = (["--sampler", name] for name in ("tau", "sa", "exact"))
 UNIFORM, BAND = ["--potential", "uniform"], ["--potential", "band(1.5)"]
 MARGINS = ["--margins=-1:0:3"]
+WIDTHS = ["--potential", "log_band", "--widths=0.5:1:3"]
 COUNT = ["--count"]
 STATUS, EXPORT, DRY = ["--status"], ["--export", "rows.csv"], ["--dry-run"]
 SERIAL = ["--executor", "serial"]
@@ -69,8 +70,10 @@ REFUSED = {
     ("solve", "--ensemble gaussian"): [OWN, IMAGES],
     ("predict", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--temperature 0.7"): [UNIFORM, BAND],
-    ("phase", "--alphas 0.1:0.2:2"): [MARGINS],
-    ("phase", "--times 0:1:2"): [MARGINS],
+    ("phase", "--alphas 0.1:0.2:2"): [MARGINS, WIDTHS],
+    ("phase", "--times 0:1:2"): [MARGINS, WIDTHS],
+    ("phase", "--margins 0:1:3"): [WIDTHS],
+    ("phase", "--widths 0.5:1:3"): [[], UNIFORM],
     ("phase", "--margin 0.1"): [MARGINS],
     ("reproduce", "edge"): [["--list"]],
     ("reproduce", "--size paper"): [[], ["--list"]],

@@ -54,7 +54,7 @@ def test_mixing_from_tasks_to_picture(tmp_path: Path, monkeypatch: pytest.Monkey
     panels = (mixing.Panel("digits", (0.2, 0.4)), mixing.Panel("digits", (0.3,), features=41, exchange=False))
     monkeypatch.setitem(mixing.PANELS, "quick", panels)
     monkeypatch.setitem(mixing.SWEEPS, "quick", {"n_sweeps": 40, "n_extra": 80})
-    figure, store = mixing.FIGURE, tmp_path / "figures.db"
+    figure, store = figures.find("mixing"), tmp_path / "figures.db"
     outcome = run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False)
     assert (outcome.computed, outcome.failed) == (5, 0)
     picture = figure.draw(Results(lambda: figure.tasks("quick"), store), "quick")

@@ -9,6 +9,11 @@ from solspace.theory.localization import Localization
 CASES = {
     "wall": (ss.Target("binary", "uniform", margin=0.2), 0.4, True),
     "two walls": (ss.Target("binary", "band(1.0)"), 0.5, True),
+    "two powers": (ss.Target("binary", "log_band(1.0)", 0.5), 0.5, False),
+    "two stronger powers": (ss.Target("binary", "log_band(0.8)", 0.4), 0.3, False),
+    "two lines": (ss.Target("binary", "log_band(1.0)", 1.0), 0.5, False),
+    "two weak powers": (ss.Target("binary", "log_band(1.0)", 2.0), 0.5, True),
+    "powers beside the origin": (ss.Target("binary", ss.potentials.wall(-0.6, 1.4), 0.5), 0.3, False),
     "soft step": (ss.Target("binary", "errors", 0.5), 0.5, True),
     "weak power": (ss.Target("binary", "log", 2.0), 0.5, True),
     "linear": (ss.Target("binary", "log", 1.0), 0.5, False),

@@ -43,7 +43,7 @@ CASES = {
     "binary band off centre": (ss.Target("binary", "band(1.0)", margin=0.4), 0.8),
     "binary log_band": (ss.Target("binary", "log_band(0.8)", 0.6), 0.5),
     "binary walls off centre": (ss.Target("binary", ss.potentials.wall(-0.6, 1.4), 0.5), 0.6),
-    "binary wall above": (ss.Target("binary", ss.potentials.wall(None, 0.3), 0.5), 0.4),
+    "binary wall above": (ss.Target("binary", ss.potentials.wall(None, 0.5), 0.5), 0.3),
     "spherical log_band": (ss.Target("spherical", "log_band(1.2)", 0.5), 1.0),
     "binary log_quadratic": (ss.Target("binary", "log_quadratic(1.7, 1.2)", 0.98), 0.68),
     "sphere uniform": (ss.Target("spherical", "uniform", margin=-1.5), 10.0),

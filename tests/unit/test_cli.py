@@ -270,3 +270,21 @@ def test_unknown_option_and_help(tmp_path):
     assert run("sample", "--bogus", cwd=tmp_path).returncode == 2
     assert "solspace sample" in run("--help", cwd=tmp_path).stdout
     assert run("--version", cwd=tmp_path).stdout.strip() == f"solspace {ss.__version__}"
+
+
+def test_chains_with_sweeps_at_the_end_judge_themselves(tmp_path, rng):
+    """On data that theory says nothing about: some columns are larger than others."""
+    patterns = rng.normal(size=(20, 61)) * (1 + np.arange(61) % 7)
+    np.savez(tmp_path / "own.npz", X=patterns, y=rng.choice([-1, 1], 20))
+    asked = ["--patterns", str(tmp_path / "own.npz"), "--sampler", "tau", "--sweeps", "60", "--extra", "300"]
+    done = invoke("sample", *asked, "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.stderr
+    told = " ".join(done.stdout.split())
+    assert "a chain remembers" in told
+    assert any(words in told for words in ("mixed: fair within 0.", "could hide a bias of 0."))
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["mixing"]["lag"] == 150
+    assert report["samples"] == 16 * 100
+    again = invoke("sample", *asked, "--exchange", "--out", str(tmp_path / "out"))
+    assert again.exit_code == 0, again.stderr
+    assert ss.Samples.load(tmp_path / "out" / "samples.npz").info.ladder is not None

@@ -18,7 +18,7 @@ from solspace.experiments.tasks import KINDS, Task, finished
 from solspace.plots import style, sweeps
 from solspace.store import Store
 
-OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar", "mixing"))]
+OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar", "mixing", "fair"))]
 
 
 def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -35,7 +35,8 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         return {**about, "samplable": False, "windows": [[-0.1, None if rng.random() < 0.2 else 0.1, 0.3]]}, {}
     if values["kind"] == "thresholds":
         load = 1.5 - values["target"]["margin"]
-        return {"asl": load, "dat": load, "dynamical": None, "condensation": 1.1 * load, "capacity": 2 * load}, {}
+        return {"asl": load, "dat": load, "dynamical": None, "condensation": 1.1 * load,
+                "zero_entropy": 1.5 * load, "capacity": 2 * load}, {}  # fmt: skip
     if values["kind"] == "free-entropy":
         count, q = len(values["times"]), np.linspace(0.5, 1, 50)
         maxima = [[[0.6, 0.1], [1.0, 0.2]]] * count

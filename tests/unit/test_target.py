@@ -12,8 +12,7 @@ import solspace as ss
 from solspace.measure import potentials
 
 EVERY = ["uniform", "log", "hinge", "errors", "tau(0.3)", "band(0.8)", "log_quadratic(1.7, 1.2)",
-         "log_band(0.8)", "log_band(0.8, -0.2)", "wall(lower=-0.4)", "wall(upper=1)",
-         "wall(-0.4, 2)", "tau_wall(-1, 1, 0.5)"]  # fmt: skip
+         "log_band(0.8)", "wall(lower=-0.4)", "wall(upper=1)", "wall(-0.4, 2)", "tau_wall(-1, 1, 0.5)"]  # fmt: skip
 
 
 @dataclass(frozen=True)

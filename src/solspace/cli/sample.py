@@ -43,7 +43,11 @@ RULES = (
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
     *inputs.RULES,
-    Rule("potential", lambda o: o.sampler != "tau" or o.potential == "log", "must be log with --sampler tau, which ends there"),
+    Rule(
+        "potential",
+        lambda o: o.sampler != "tau" or o.potential.partition("(")[0].strip() in ("log", "log_band", "wall"),
+        "must be log, log_band or wall with --sampler tau, which ends there",
+    ),
     Rule(
         "potential",
         lambda o: _named(o.sampler).name != "temperature" or o.potential in ("hinge", "errors"),

@@ -49,8 +49,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     >>> problem = ss.Perceptron.random(n=501, alpha=0.3, rng=0)
     >>> samples = ss.localize(problem, n_samples=8, rng=1)
     >>> report = diagnose(samples, ss.predict(problem.target, 0.3))
-    >>> report.fair, round(report.within, 2)
-    (True, 0.08)
+    >>> report.fair, 0.06 < report.within < 0.1
+    (True, True)
     >>> mixed = ss.anneal(problem, n_chains=16, n_sweeps=200, n_extra=400, rng=2)
     >>> diagnose(mixed).verdict[:17], diagnose(samples, reference=mixed).fair
     ('mixed: fair withi', True)

@@ -87,15 +87,17 @@ def _memory(weights: Array) -> tuple[Array, Estimate, Estimate, Estimate]:
     chains, draws, n = weights.shape
     half = draws // 2
     mean = weights.mean(axis=0, dtype=np.float64).astype(np.float32)
-    decay, own, kept, others = np.zeros(half + 1), np.empty(chains), np.empty(chains), np.empty(chains)
+    total, own, kept, others = np.zeros((draws, draws)), np.empty(chains), np.empty(chains), np.empty(chains)
     for c, chain in enumerate(weights):
         plain, centred = chain.astype(np.float32), chain - mean
-        gram = centred @ centred.T
-        decay += [np.diagonal(gram, lag).mean() for lag in range(half + 1)]
+        gram, across = centred @ centred.T, plain @ mean.T
+        total += gram
         kept[c] = np.diagonal(gram, half).mean() * chains / (chains - 1) / n
-        own[c] = np.einsum("ti,ti->t", plain[half:], plain[:-half]).mean() / n
-        across = np.einsum("ti,ti->t", plain[half:], mean[:-half]) + np.einsum("ti,ti->t", plain[:-half], mean[half:])
-        others[c] = (chains * across.mean() / n - 2 * own[c]) / (chains - 1)
+        own[c] = np.diagonal(plain @ plain.T, half).mean() / n
+        # with the draws of all chains so much later, and earlier
+        either = np.diagonal(across, half).mean() + np.diagonal(across, -half).mean()
+        others[c] = (chains * either / n - 2 * own[c]) / (chains - 1)
+    decay = np.array([np.diagonal(total, lag).mean() for lag in range(half + 1)])
     memory, alone = _mean(kept), _mean(own)
     # every chain is in two sums over pairs: `others` is twice its share
     cross = Estimate(float(others.mean()) / 2, _mean(others).error)

@@ -121,7 +121,7 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
     lacking = registry.find(settings.sampler).lacks(n, settings.target)
     if lacking:
         return f"{lacking} Choose ASL."
-    if settings.sampler == "tau" and as_potential(settings.potential).name not in ("log", "tau"):
+    if settings.sampler == "tau" and not hasattr(as_potential(settings.potential), "softened"):
         return f"τ-annealing ends in the log potential; the potential is {settings.potential}: choose log."
     return ""
 

@@ -41,7 +41,9 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
     """Draw the fraction solved against the load."""
     curves(points, ax, series, "alpha", label)
     ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
-    ax.legend()
+    ax.legend(
+        loc="lower left"
+    )  # free, since curves fall; to look for the best place takes Matplotlib seconds on a busy machine
     return ax
 
 

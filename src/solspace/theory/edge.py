@@ -184,7 +184,7 @@ def _limit(equilibrium: Equilibrium) -> float:
     for wall in walls(equilibrium.target):
         # so close to a wall away from zero, differences of s are rounding; W is a power of the distance there
         close = (np.abs(given - wall.at) < CLOSE) & (wall.kind == "power")
-        slope[close] = wall.exponent / np.maximum(np.abs(given[close] - wall.at), 1e-300)
+        slope[close] = wall.exponent / np.maximum(np.abs(given[close] - wall.at), 1e-100)
     return law.average(np.where(np.isfinite(slope), slope, 0.0) ** 2) / 2
 
 

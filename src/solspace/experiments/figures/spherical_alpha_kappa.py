@@ -35,9 +35,7 @@ def draw(results: Results, size: str) -> Picture:
 
     rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["margin"])
     margins = np.array([row.task["target"]["margin"] for row in rows])
-    lines = {
-        name: np.array([np.nan if row.values[name] is None else row.values[name] for row in rows]) for name in LINES
-    }
+    lines = {name: np.array([_number(row.values.get(name)) for row in rows]) for name in LINES}
     with style.style():
         figure, ax = style.panels(1, width=6.0, height=4.4)
         diagrams.alpha_kappa(margins, lines, ax)
@@ -50,6 +48,11 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(
         figure, [{"margin": float(m), **{n: _none(lines[n][k]) for n in LINES}} for k, m in enumerate(margins)]
     )
+
+
+def _number(value: float | None) -> float:
+    # stores of earlier versions lack some lines
+    return np.nan if value is None else value
 
 
 def _none(value: float) -> float | None:

@@ -24,9 +24,9 @@ def _target(temperature: float) -> Target:
 
 def specs(size: str) -> Sequence[Spec]:
     """Return the sweeps of ASL and of τ-annealing over the load."""
-    n, instances, step = {"quick": (301, 8, 0.2), "paper": (1001, 50, 0.05)}[size]
+    n, instances, step, stop = {"quick": (301, 8, 0.2, 1.4), "paper": (1001, 50, 0.05, 1.6)}[size]
     counts = {"quick": [10, 100], "paper": [10, 100, 1000, "n"]}[size]
-    alphas = {"start": 0.6, "stop": 1.4, "step": step}
+    alphas = {"start": 0.6, "stop": stop, "step": step}
     name = "symmetric-success"
     return [
         Spec(name=name, n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES), sampler="asl",

@@ -18,6 +18,7 @@ from solspace.experiments.tasks import Task
 from solspace.measure import Target
 
 WIDTHS = (0.5, 0.8, 1.0, 1.5)
+TICKS = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
 
 
 def theory(size: str) -> Sequence[Task]:
@@ -47,6 +48,8 @@ def draw(results: Results, size: str) -> Picture:
         ax.plot([], [], color="0.4", lw=1, ls="--", label="entropy of the measure is zero")
         ax.plot([], [], color="0.4", lw=1, ls=":", label="capacity of the band")
         ax.set(xlabel="temperature $T$", ylabel=r"load $\alpha$", yscale="log")
+        ax.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
+        ax.yaxis.set_minor_formatter(lambda value, place: "")
         ax.set_title(r"symmetric perceptron, $U = -\log(K^2 - s^2)$")
         ax.legend(ncols=2, fontsize=7.5)
     return Picture(figure, table)

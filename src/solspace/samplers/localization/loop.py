@@ -149,9 +149,18 @@ class Loop:
         return {**entries, **rows}
 
     def _sound(self, state: Mapping[str, Array]) -> bool:
-        """Return whether the record has as many rows for everything, and no sample took more steps than it has."""
+        """Return whether the parts of a state agree.
+
+        The record has as many rows for everything, and no sample took more steps than it has; who has left has weights,
+        and nobody else; who has not has come as far as the turn says.
+        """
         rows = {len(state[f"path_{name}"]) for name in Record.TYPES}
-        return len(rows) == 1 and bool((state["taken"] < rows.pop()).all())
+        if len(rows) != 1 or not (state["taken"] < rows.pop()).all():
+            return False
+        left, diverged, turn = state["left"], state["diverged"], int(state["turn"])
+        if not (np.abs(state["weights"]) == left[:, None]).all() or (left & diverged).any() or (left.any() and not turn):
+            return False
+        return turn == 0 or bool((state["time"][~left & ~diverged] >= self.ends[turn - 1] * (1 - 1e-9)).all())
 
     def _load(self, state: dict[str, Array]) -> None:
         for name in ("diverged", "left", "weights", "turn"):
