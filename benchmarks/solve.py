@@ -63,10 +63,10 @@ PARTS: dict[str, list[Point]] = {
     ],
     "symmetric-1001": _points([1001], [1.4, 1.5, 1.55, 1.6], width=1.0),
     "symmetric-10001": _points([10001], [1.5, 1.6], width=1.0),
-    "mnist": _images("mnist", [0.5, 0.6, 0.7, 0.8]),
-    "fashion": _images("fashion", [0.4, 0.5, 0.6]),
-    "mnist-features": _images("mnist", [0.8, 1.0, 1.2], features=400),
-    "fashion-features": _images("fashion", [0.8, 1.0, 1.2], features=400),
+    "mnist": _images("mnist", [0.5, 0.6, 0.7, 0.8, 1.0, 1.2]),
+    "fashion": _images("fashion", [0.4, 0.5, 0.6, 0.8, 1.0]),
+    "mnist-features": _images("mnist", [0.8, 1.0, 1.2, 1.4], features=400),
+    "fashion-features": _images("fashion", [0.8, 1.0, 1.2, 1.4], features=400),
     "peers": [
         {"n": n, "alpha": alpha, "solver": solver}
         for n in (101, 201, 501, 1001, 2001)
@@ -145,7 +145,8 @@ def run(given: argparse.Namespace) -> None:
         (point, instance)
         for instance in range(given.instances)
         for point in PARTS[given.part]
-        if find_spec(NEEDS.get(point["solver"], "numpy")) is not None
+        if given.alpha in (None, round(point["alpha"], 3))
+        and find_spec(NEEDS.get(point["solver"], "numpy")) is not None
         and _name({**point, "instance": instance}) not in done
     ]
     end = time.monotonic() + given.seconds
@@ -222,6 +223,7 @@ def main() -> int:
     parser.add_argument("--device", default="cpu", help="cpu, gpu or auto, for solve")
     parser.add_argument("--instances", type=int, default=40)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each instance")
+    parser.add_argument("--alpha", type=float, help="this load of the part only")
     parser.add_argument("--seconds", type=float, default=500.0, help="begin no instance after so many")
     parser.add_argument("--workers", type=int, default=1, help="instances side by side")
     parser.add_argument("--out", type=Path, help="file of rows; solve-PART.jsonl unless given")

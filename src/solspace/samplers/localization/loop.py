@@ -158,7 +158,11 @@ class Loop:
         if len(rows) != 1 or not (state["taken"] < rows.pop()).all():
             return False
         left, diverged, turn = state["left"], state["diverged"], int(state["turn"])
-        if not (np.abs(state["weights"]) == left[:, None]).all() or (left & diverged).any() or (left.any() and not turn):
+        if (
+            not (np.abs(state["weights"]) == left[:, None]).all()
+            or (left & diverged).any()
+            or (left.any() and not turn)
+        ):
             return False
         return turn == 0 or bool((state["time"][~left & ~diverged] >= self.ends[turn - 1] * (1 - 1e-9)).all())
 
