@@ -23,8 +23,8 @@ PACED = ("step", "longest", "tolerance", "limit")
 """What of a sample's state its pace says."""
 
 
-Leave = Callable[[int, Array, Array], tuple[Array, Array]]
-"""(turn, lanes, diverged) -> weights (len(lanes), n), and which of the samples (len(lanes),) may leave with them."""
+Leave = Callable[[int, Array], tuple[Array, Array, Array]]
+"""(turn, lanes) -> weights (len(lanes), n), which of the samples (len(lanes),) may leave with them, whose draw is a fair one."""
 
 
 class Loop:
@@ -33,7 +33,7 @@ class Loop:
     `seeds` holds one seed for each problem, `noise` the streams of all samples. At each of the times `ends` samples are
     asked whether they can `leave`, with weights drawn in their field; those that cannot go on to the next. Where message
     passing diverged a sample stays where it is, and may leave all the same if the denoiser is `robust`: its field was sound
-    up to there.
+    up to there, and if flips mix in it the draw is as good as any.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class Loop:
         """Let samples leave that can."""
         lanes = np.flatnonzero(~self.left & (~self.diverged | self.denoiser.robust))
         if self.leave is not None and len(lanes):
-            weights, gone = self.leave(int(self.turn), lanes, self.diverged[lanes])
+            weights, gone, fair = self.leave(int(self.turn), lanes)
             out = lanes[gone]
-            self.weights[out], self.left[out], self.diverged[out] = weights[gone], True, False
+            self.weights[out], self.left[out] = weights[gone], True
+            self.diverged[lanes[gone & fair]] = False
         self.turn += 1
 
     def _step(self) -> None:

@@ -28,8 +28,8 @@ FAR = 0.5
 """Instability at which a critical sample goes fast again."""
 BRAKE = 0.25
 """Least factor on a step."""
-PROPAGATED = 0.1
-"""Step of expectation propagation where it need not be careful: a step costs it two iterations, and halves their bias."""
+SHORT = 0.1
+"""Step of samples that leave by a draw in the field: they go less far, and half the step has a quarter of its bias."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from solspace.samplers.localization.denoisers import Denoiser, Function, Message
 from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop
 from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, PROPAGATED, Clock, Pace, kind, paces
+from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, SHORT, Clock, Pace, kind, paces
 from solspace.samplers.localization.record import Record
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.ep import propagation
@@ -94,7 +94,7 @@ class Run:
             raise ValueError("damping belongs to AMP; expectation propagation finds its own steps. Leave damping out.")
         row, where = kind(problem.target.prior), place(problem, asked, name)
         sweeps, ends, times = _ends(row, asked)
-        usual = PROPAGATED if name == "ep" and asked["method"] != "careful" else None
+        usual = SHORT if sweeps and asked["method"] != "careful" else None
         pace, slower = paces(
             problem.target.prior,
             asked["method"],
@@ -210,33 +210,33 @@ def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:
 
 def _leave(
     problems: list[Perceptron], drift: Denoiser, clock: Clock, seeds: list[np.random.SeedSequence], sweeps: int,
-    turns: int, where: str, turn: int, lanes: Array, diverged: Array,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Return weights drawn in the fields of the samples `lanes`, and which samples may leave with them.
+    turns: int, where: str, turn: int, lanes: Array,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return weights drawn in the fields of the samples `lanes`, which samples may leave with them, and whose draw is fair.
 
-    Before the last turn, or where message passing diverged, a sample leaves if flips in its field mix; and not if its
-    instability came near 1, where theory sees weights freeze. In the last turn all leave whose draw meets at least as many
-    constraints as the signs of their means.
+    Before the last turn a sample leaves if flips in its field mix; and not if its instability came near 1, where theory sees
+    weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their means, or all.
     """
     last, means, fields = turn == turns - 1, drift.means(), drift.fields()
     asking = np.isfinite(fields[lanes]).all(axis=1) & np.isfinite(means[lanes]).all(axis=1)
     if not last:
         asking &= ~clock.careful[lanes]
-    weights, gone = np.ones((len(lanes), problems[0].n), np.int8), np.zeros(len(lanes), bool)
+    weights, fair = np.ones((len(lanes), problems[0].n), np.int8), np.zeros(len(lanes), bool)
     if not asking.any():
-        return weights, gone
+        return weights, fair, fair
     drawn = finish.draw(problems, fields, means, lanes[asking], seeds, sweeps, turn, where)
     weights[asking] = drawn.weights
-    hard = problems[0].target.potential.hard
     missing = np.zeros(len(lanes), int)
-    missing[asking] = np.where(hard, drawn.missed, 0)
-    gone[asking] = drawn.mixed & (missing[asking] == 0)
+    if problems[0].target.potential.hard:
+        missing[asking] = drawn.missed
+    fair[asking] = drawn.mixed & (missing[asking] == 0)
+    gone = fair.copy()
     if last:
-        gone |= asking & ~diverged & (missing == 0)
-        rest = np.flatnonzero(asking & ~diverged & ~gone)
+        gone |= asking & (missing == 0)
+        rest = np.flatnonzero(asking & ~gone)
         signs = np.where(means[lanes[rest]] >= 0, 1, -1)
         gone[rest] = missing[rest] < finish.missed(problems, lanes[rest] // drift.each, signs)
-    return weights, gone
+    return weights, gone, fair
 
 
 def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
