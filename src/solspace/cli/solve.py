@@ -222,6 +222,6 @@ def _count(problem: Perceptron, device: str, as_json: bool) -> None:
     ]
     show_table(str(problem), rows, ("", "value"))
     if found.error:
-        say("the error is that measured against enumeration (n = 13 to 16); it grows with the load.")
+        say("the error is the median one against enumeration (n = 16, small images); it grows with the load.")
     if found.doubt:
         say(f"do not trust this number: {found.doubt}.")
