@@ -62,7 +62,7 @@ def test_another_run_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(Stop):
         ss.localize(problem, 2, rng=0, checkpoint=path, callback=stop)
-    for change in ({"rng": 1}, {"rng": 0, "step": 0.1}, {"rng": 0, "n_samples": 3}):
+    for change in ({"rng": 1}, {"rng": 0, "step": 0.07}, {"rng": 0, "n_samples": 3}):
         with pytest.raises(ValueError, match="belongs to another run"):
             ss.localize(problem, **{"n_samples": 2, **change}, checkpoint=path, resume=True)
 
