@@ -106,6 +106,8 @@ class Running:
             self.worker.close()
 
     def _heard(self, kind: str, value: Any) -> None:
+        if kind == "update" and not self.page.turns.watched:
+            return  # a page that is always drawn on never looks deserted to Bokeh 3.10, which would not end its run
         self.page.turns.soon(partial(self._show, kind, value))
 
     def _show(self, kind: str, value: Any) -> None:

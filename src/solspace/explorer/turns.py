@@ -28,6 +28,15 @@ class Turns:
     def __init__(self, doc: Document, loop: IOLoop) -> None:
         self._doc: Document | None = doc
         self._loop = loop
+        self._seen = False
+
+    @property
+    def watched(self) -> bool:
+        """Whether a browser shows the page; until the first has come it counts as shown."""
+        session = getattr(getattr(self._doc, "session_context", None), "session", None)
+        connected = session is not None and session.connection_count > 0
+        self._seen = self._seen or connected
+        return connected or not self._seen
 
     def soon(self, action: Action) -> None:
         """Run `action` at the page's next turn."""

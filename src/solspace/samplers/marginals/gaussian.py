@@ -149,14 +149,12 @@ class Gaussian:
         scaled = self.matrix / gamma
         s = scaled @ self.matrix.T
         s[np.diag_indices_from(s)] += 1 / lam
-        factor, pivots, info = lapack.dsytrf(s, lower=1, overwrite_a=1)
+        factor, pivots, inverse, info = lapack.dsysv(s, np.eye(len(s)), lower=1, overwrite_a=1, overwrite_b=1)
         if info:
             return None
         negative, determinant = _inertia(factor, pivots)
         if negative != (gamma < 0).sum() + (lam < 0).sum():
             return None
-        inverse, _ = lapack.dsytri(factor, pivots, lower=1, overwrite_a=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
         x = inverse @ scaled
         linear = own.weight_linear + self.matrix.T @ own.constraint_linear
         mean = linear / gamma - x.T @ (self.matrix @ (linear / gamma))
