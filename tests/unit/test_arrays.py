@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import struct
 import tracemalloc
@@ -145,6 +146,7 @@ def packed(method):
         (b"\x89PNG\r\n\x1a\n", "not text in UTF-8"),
         (b"PAR1 and no more", "Parquet"),
     ],
+    ids=itertools.count(),  # an archive holds the time it was made at: no name that two processes would share
 )
 def test_damage_and_lies_are_told_in_a_sentence(tmp_path, content, words):
     with pytest.raises(ValueError, match=f"^the file cannot be read: .*{words}.*\\.$"):
