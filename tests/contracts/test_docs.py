@@ -146,6 +146,7 @@ def test_the_pages_of_the_navigation_are_there_or_made_by_a_hook():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
     made = {"gallery.md": "gallery.py", "cli.md": "commands.py"}
+    made |= {f"notebooks/{file.stem}.md": "notebooks.py" for file in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
     assert len(pages) > 10
     for page in pages:
         assert (ROOT / "docs" / page).is_file() or f"docs/hooks/{made[page]}" in text, page
