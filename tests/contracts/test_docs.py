@@ -142,6 +142,19 @@ def test_every_figure_has_a_caption_and_no_picture_is_without_a_figure():
     assert {picture.stem for picture in folder.glob("*.png")} <= known
 
 
+def test_the_glossary_names_what_is_there():
+    from solspace.diagnostics import Report
+
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    problem = ss.Perceptron.random(n=7, alpha=0.4, rng=0)
+    homes = {"ss": ss, "problem": problem, "samples": ss.anneal(problem, 1, 2, rng=0), "target": problem.target,
+             "prediction": ss.predict(problem.target, 0.4), "report": Report(1, 1, None, "")}  # fmt: skip
+    homes["thresholds"] = types.SimpleNamespace(**dict.fromkeys(("dat", "dynamical", "condensation", "capacity")))
+    found = re.findall(rf"`({'|'.join(homes)})\.(\w+)", text)
+    assert len(found) > 30
+    assert not [f"{home}.{name}" for home, name in found if not hasattr(homes[home], name)]
+
+
 def test_the_pages_of_the_navigation_are_there_or_made_by_a_hook():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
