@@ -1,8 +1,14 @@
-"""Draw the pictures of *the idea* with the package itself: ``python docs/pictures.py`` (about a minute)."""
+"""Draw the pictures of *the idea* and of the tutorial with the package itself: ``python docs/pictures.py`` (a minute)."""
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -12,6 +18,7 @@ from solspace.plots.samples import overlap_histogram, stability_histogram
 from solspace.plots.theory import free_entropy, overlap_path
 
 FOLDER = Path(__file__).parent / "images"
+TUTORIAL = Path(__file__).parent / "howto" / "another-margin.md"
 LOG = ss.Target("binary", "log", temperature=0.5)
 UNIFORM = ss.Target("binary", "uniform")
 
@@ -143,9 +150,20 @@ def tau():
     return figure
 
 
+def tutorial() -> list[Path]:
+    """Run the commands of the tutorial on another margin, whose pictures are what they write."""
+    commands = re.findall(r"^solspace (p.* --out (\w+)\.png)$", TUTORIAL.read_text(encoding="utf-8"), re.MULTILINE)
+    with TemporaryDirectory() as folder:
+        for options, name in commands:
+            subprocess.run([sys.executable, "-m", "solspace", *shlex.split(options)], cwd=folder, check=True)
+            shutil.move(Path(folder) / f"{name}.png", FOLDER / f"margin-{name}.png")
+    return [FOLDER / f"margin-{name}.png" for _, name in commands]
+
+
 if __name__ == "__main__":
     for draw in (solution_space, fair, localization, maxima, tau):
         with style.style():
             figure = draw()
         for file in style.save(figure, FOLDER / f"idea-{draw.__name__.replace('_', '-')}", formats=("png",)):
-            print(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file, flush=True)
+            print(file.name, flush=True)
+    print(*(file.name for file in tutorial()), sep="\n")
