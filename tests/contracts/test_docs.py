@@ -142,6 +142,7 @@ def test_every_figure_has_a_caption_and_no_picture_is_without_a_figure():
     assert {picture.stem for picture in folder.glob("*.png")} <= known
 
 
+@pytest.mark.slow
 def test_the_glossary_names_what_is_there():
     from solspace.diagnostics import Report
 

@@ -14,6 +14,8 @@ from solspace.experiments import figures
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "paper.md").read_text(encoding="utf-8")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def hook():

@@ -14,6 +14,8 @@ PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 QUOTED = re.findall(r"^\| `([^`]+)`", PAGE, re.MULTILINE)
 GAP = "…"
 
+pytestmark = pytest.mark.slow
+
 
 def template(node):
     """Return a string of the source with a gap for everything that is filled in; None if `node` is no string."""

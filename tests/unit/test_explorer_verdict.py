@@ -84,6 +84,7 @@ def toured():
     return re.findall(r"^\| `\?([^`]+)` \| \*([^*]+)\* \|", page, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("query", "sentence"), toured())
 def test_the_tour_on_the_explorers_page_sees_what_it_says(query, sentence):
     settings, refused = Settings.from_query(dict(parse_qsl(query)))
