@@ -41,7 +41,7 @@ _LATE = 20
 
 
 def mixing(samples: Samples) -> Mixing | None:
-    """Return what the draws of annealed chains tell; None where there are too few of them.
+    """Return what the draws of annealed chains tell; None where there are too few of them, or they are not evenly spaced.
 
     >>> import solspace as ss
     >>> problem = ss.Perceptron.random(n=101, alpha=0.2, rng=0)
@@ -52,7 +52,7 @@ def mixing(samples: Samples) -> Mixing | None:
     info = samples.info
     if not isinstance(info, AnnealingInfo) or info.mode != "sample":
         return None
-    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS:
+    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS or not _even(info):
         return None
     weights, sweeps = _thinned(samples)
     decay, self_overlap, cross_overlap, memory = _memory(weights)
@@ -71,6 +71,11 @@ def mixing(samples: Samples) -> Mixing | None:
         rhat={name: split_rhat(one) for name, one in series.items()},
         effective={name: effective_size(one) for name, one in series.items()}, time=times,
     )  # fmt: skip
+
+
+def _even(info: AnnealingInfo) -> bool:
+    """Return whether draws are equally far apart in time, as a run makes them; some of them need not be."""
+    return len(set(np.diff(info.draw_sweep).tolist())) <= 1
 
 
 def _thinned(samples: Samples) -> tuple[Array, Array]:
@@ -112,6 +117,12 @@ def judge(samples: Samples, found: Mixing | None) -> tuple[bool | None, str, flo
     """Return whether chains have mixed, in words, and within what their overlaps are then fair."""
     info = samples.info
     assert isinstance(info, AnnealingInfo)
+    if found is None and not _even(info):
+        return (
+            None,
+            "cannot tell: these draws are not equally far apart in time; take all of them, or every other.",
+            None,
+        )
     if found is None:
         least = max(1000, 100 * ENOUGH_DRAWS)
         words = f"{info.n_chains} chains of {info.n_draws} draws are too few to judge themselves"

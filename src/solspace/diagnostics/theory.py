@@ -79,7 +79,8 @@ def path_of(info: LocalizationInfo, n: int, prediction: Prediction | None) -> di
     t, q = np.asarray(info.t, float), np.asarray(info.overlap, float)
     theory = None if prediction is None else prediction.overlap
     start = q[0][np.isfinite(q[0])]
-    found: dict[str, Any] = {"unconverged": float(1 - np.mean(info.converged))}
+    ran = np.asarray(info.iterations) > 0  # paths of samples that have arrived go on with nothing
+    found: dict[str, Any] = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
     if len(start):
         error = float(np.hypot(start.std() / np.sqrt(len(start)), 0.0 if prediction is None else 0.5 / np.sqrt(n)))
         found["overlap_at_start"] = Estimate(float(start.mean()), error, theory)

@@ -103,7 +103,9 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
 
 def _pairs(samples: Samples) -> Reals:
     """Return the overlaps of all pairs of samples, of chains at their last draws."""
-    last = samples.by_chain()[:, -1].astype(float)
+    chains = np.arange(len(samples)) if samples.info.chains is None else np.asarray(samples.info.chains)
+    rows = len(chains) - 1 - np.unique(chains[::-1], return_index=True)[1]
+    last = samples.weights[rows].astype(float)
     return np.asarray((last @ last.T / samples.n)[np.triu_indices(len(last), 1)])
 
 
