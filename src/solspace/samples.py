@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.checks import instance, shown
 from solspace.system.files import replacing
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
 
 FORMAT = 2
 
@@ -158,6 +161,42 @@ class Samples:
         weights = self.weights.astype(np.float64)
         gram = weights @ weights.T / self.n
         return gram[np.triu_indices(len(weights), 1)]
+
+    def plot(
+        self,
+        kind: str = "stabilities",
+        ax: Any = None,
+        prediction: Prediction | None = None,
+        reference: Samples | None = None,
+        **style: Any,
+    ) -> Any:
+        """Draw the samples and return the axes.
+
+        Parameters
+        ----------
+        kind
+            `"stabilities"`: the histogram of all. `"overlaps"`: of all pairs, of chains at their last draws. `"path"`:
+            |m|²/n along a localization. `"energy"`: that of annealed chains, sweep by sweep, and their acceptance. `"all"`:
+            those there are, side by side; then an array of axes comes back.
+        ax
+            Matplotlib axes; a new figure of a column's width (86 mm) unless given, two columns (178 mm) for all.
+        prediction
+            What theory says of such random patterns is drawn beside: P(s), r, q(t).
+        reference
+            Other samples of the problem, whose overlaps are drawn as an outline.
+        style
+            Properties of the histogram or the lines, as Matplotlib takes them.
+
+        >>> from matplotlib import pyplot
+        >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
+        >>> ax = Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3)
+        >>> ax.get_xlabel()
+        'overlap of two samples'
+        >>> pyplot.close(ax.figure)
+        """
+        from solspace.plots.methods import plot_samples
+
+        return plot_samples(self, kind, ax, prediction, reference, **style)
 
     def __repr__(self) -> str:
         name = self.info.sampler

@@ -145,18 +145,27 @@ def _sigmas(found: Mixing) -> float:
     return float(stdtrit(found.n_chains - 1, ndtr(SIGMAS)))
 
 
+def forgotten(found: Mixing) -> float:
+    """Return the memory beyond which chains have not mixed."""
+    return max(REMEMBERED, _sigmas(found) * found.memory.error)
+
+
+def highest_rhat(found: Mixing) -> float:
+    """Return the R-hat beyond which chains of such a length have not mixed."""
+    return RHAT + 2 / max(found.n_draws // 2, 1)
+
+
 def _stuck(found: Mixing) -> str:
     """Return what shows that chains have not mixed, in words; nothing where nothing does."""
     signs = []
     if found.missed > MISSED:
         signs.append(f"{found.missed:.0%} of the later draws still miss constraints")
     memory = found.memory
-    if memory.value > max(REMEMBERED, _sigmas(found) * memory.error):
+    if memory.value > forgotten(found):
         pair = f"{found.self_overlap.value:.3f}, two chains {found.cross_overlap.value:.3f}"
         signs.append(f"after {found.lag} sweeps a chain's overlap with itself is {pair}")
-    limit = RHAT + 2 / max(found.n_draws // 2, 1)
     worst = max(found.rhat, key=lambda name: found.rhat[name])
-    if found.rhat[worst] > limit:
+    if found.rhat[worst] > highest_rhat(found):
         signs.append(f"chains differ in {worst} (R-hat {found.rhat[worst]:.2f})")
     return ", and ".join(signs)
 

@@ -15,6 +15,13 @@ class Distance:
 
     value: float
     noise: float
+    limit: float = 2.0
+    """Times the noise beyond which it is called a bias."""
+
+    @property
+    def biased(self) -> bool:
+        """Whether the distance is more than chance."""
+        return self.value > self.limit * self.noise
 
     def __str__(self) -> str:
         return f"{self.value:.4f} (noise {self.noise:.4f})"
@@ -132,6 +139,24 @@ class Report:
         rows += [] if self.mixing is None else _mixing_rows(self.mixing)
         rows += [] if self.agreement is None else _agreement_rows(self.agreement)
         return rows
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw what the verdict is made of, each in the unit of its own chance: beyond 3 it is called a bias.
+
+        Parameters
+        ----------
+        ax
+            Matplotlib axes; a new figure of a column's width unless given.
+        style
+            Properties of the points, as `Axes.plot` takes them.
+
+        Returns
+        -------
+        Axes
+        """
+        from solspace.plots.methods import plot_report
+
+        return plot_report(self, ax, **style)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
