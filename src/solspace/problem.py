@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
+from solspace.system import html
 from solspace.system.names import unknown
 
 if TYPE_CHECKING:
@@ -282,6 +283,17 @@ class Perceptron:
 
     def __repr__(self) -> str:
         return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
+
+    def _repr_html_(self) -> str:
+        made = "given" if self.ensemble is None else f"random, {self.ensemble}"
+        rows = [
+            ("weights n", f"{self.n:,}"),
+            ("constraints m", f"{self.m:,}"),
+            ("load α = m/n", f"{self.alpha:.4g}"),
+            ("patterns", f"{made} ({self.patterns.dtype})"),
+            ("target", str(self.target)),
+        ]
+        return html.table("Perceptron", rows)
 
 
 def _matrix(patterns: Any) -> Array:

@@ -16,6 +16,7 @@ from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.system import html
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.checks import instance, shown
 from solspace.system.files import replacing
@@ -205,6 +206,20 @@ class Samples:
             + (f", {name}" if name else "")
             + ")"
         )
+
+    def _repr_html_(self) -> str:
+        chains = self.info.chains
+        count = f"{len(self):,}" if chains is None else f"{len(self):,} draws of {len(np.unique(chains)):,} chains"
+        wall = self.info.wall_time
+        rows = [
+            ("samples", count),
+            ("solved", f"{int(self.solved.sum()):,} of {len(self):,}"),
+            ("weights n, constraints m", f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})"),
+            *([("sampler", self.info.sampler)] if self.info.sampler else []),
+            *([] if wall is None else [("seconds", f"{wall:.3g}")]),
+            ("target", str(self.target)),
+        ]
+        return html.table("Samples", rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one compressed `.npz` file, whole or not at all."""

@@ -121,7 +121,7 @@ def test_wrong_kinds_are_a_sentence(things):
     with pytest.raises(ValueError, match="unknown kind of picture 'pth': did you mean 'path'"):
         things["prediction"].plot("pth")
     with pytest.raises(
-        ValueError, match="unknown kind of picture 'energy'.* Known: 'all', 'overlaps', 'path', 'stabilities'"
+        ValueError, match=r"unknown kind of picture 'energy'.* Known: 'all', 'overlaps', 'path', 'stabilities'"
     ):
         things["localized"].plot("energy")
     with pytest.raises(ValueError, match="there is no sample to draw"):
@@ -175,7 +175,7 @@ def test_figures_are_saved_as_journals_take_them(things, tmp_path):
     assert b"/Subtype /Type3" not in text
     wide = [pyplot.imread(tmp_path / f"{name}.png").shape[1] for name in "ab"]
     assert wide == [int(300 * SINGLE), int(50 * SINGLE)]
-    assert DOUBLE / SINGLE == pytest.approx(178 / 86)
+    assert pytest.approx(178 / 86) == DOUBLE / SINGLE
     files = save(figure, tmp_path / "margin=-2.5", ["svg"])
     assert [file.name for file in files] == ["margin=-2.5.svg"]
     assert [file.name for file in save(figure, tmp_path / "c.png", ["svg"])] == ["c.svg"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from solspace.system import html
+
 SIGMAS = 3.0
 """Deviations beyond this many standard errors are called a bias; so many errors are the smallest bias that shows."""
 
@@ -167,6 +169,12 @@ class Report:
         wide, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
         lines = [f"{name:<{wide}}  {value:>{middle}}  {theory}".rstrip() for name, value, theory in rows]
         return "\n".join([*lines, self.verdict, *self.notes])
+
+    def _repr_html_(self) -> str:
+        against = "reference" if self.agreement is not None else "theory"
+        return html.table(
+            "Report", self.rows(), ("", "samples", against), self.verdict, html.tone_of(self.fair), self.notes
+        )
 
 
 def _row(name: str, estimate: Estimate) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
+from solspace.system import html
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory import words
@@ -312,6 +313,13 @@ class Prediction:
 
     def __repr__(self) -> str:
         return words.table(self)
+
+    def _repr_html_(self) -> str:
+        said = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
+        doubt = [] if self.status.ok else [words.doubt(self)]
+        return html.table(
+            words.heading(self), words.rows(self), verdict=said, tone=html.tone_of(self.samplable), notes=doubt
+        )
 
 
 def predict(target: Target, alpha: float) -> Prediction:
