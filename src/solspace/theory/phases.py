@@ -128,7 +128,7 @@ def phase_diagram(
     alphas, times
         Loads > 0 and times >= 0, one-dimensional. None: 51 times, from 0 to a little after the last high spinodal.
     progress
-        Whether to show a progress bar; None: when standard error is a terminal.
+        Whether to show a progress bar; None: where somebody looks, in a terminal or a notebook.
 
     >>> found = phase_diagram(Target(), [0.3, 0.66], [0.0, 0.2, 0.27], progress=False)
     >>> found.regimes.T.tolist()
