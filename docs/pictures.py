@@ -108,10 +108,10 @@ def localization():
 def maxima():
     """φ_t(q) with one maximum and with two, and the paths that follow."""
     figure, axes = style.panels(3, width=3.1, height=3.1)
-    free_entropy(ss.predict(LOG, 0.5), [0.0, 1.0, 2.0, 3.0], axes[0])
+    free_entropy(ss.predict(LOG, 0.5), axes[0], [0.0, 1.0, 2.0, 3.0])
     axes[0].set_title("$U = -\\log s$: one maximum")
     two = ss.predict(UNIFORM, 0.5)
-    free_entropy(two, [0.0, 1.0, 2.0, 2.6], axes[1])
+    free_entropy(two, axes[1], [0.0, 1.0, 2.0, 2.6])
     axes[1].set_title("$U = 0$: a second at $q = 1$")
     overlap_path(two, axes[2], np.linspace(0, 3.4, 300))
     maxwell, spinodal = two.windows[0].maxwell, two.windows[0].high

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parent
-DPI = 90
+DPI = 130
 """Dots an inch of the pictures: a notebook of ours stays below a megabyte."""
 MARK = "# %%"
 

@@ -28,12 +28,10 @@ print(log.samplable)
 print(log.edge())
 
 # %%
-from solspace.plots.theory import free_entropy
-
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-free_entropy(uniform, [0.0, 1.0, 2.0, 2.6], left)
+figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+uniform.plot("free entropy", ax=left, times=[0.0, 1.0, 2.0, 2.6])
 left.set_title("U = 0: a maximum at q = 1 takes over")
-free_entropy(log, [0.0, 1.0, 2.0, 3.0], right)
+log.plot("free entropy", ax=right, times=[0.0, 1.0, 2.0, 3.0])
 right.set_title("U = −log s: one maximum")
 plt.show()
 
@@ -52,7 +50,7 @@ best = ss.design("log")
 print(best)
 
 # %%
-figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 ax.plot(temperatures, loads, "o-")
 ax.plot(best.parameters["temperature"], best.alpha_asl, "k*", ms=12)
 ax.set(xlabel="temperature T", ylabel="load α up to which ASL is fair")
@@ -97,13 +95,10 @@ print(
 # %%
 problem = ss.Perceptron.random(n=301, alpha=0.3, target=target, rng=1)
 samples = ss.localize(problem, n_samples=8, rng=2)
-print(ss.diagnose(samples, prediction))
+ss.diagnose(samples, prediction)
 
 # %%
-from solspace.plots.samples import stability_histogram
-
-figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-stability_histogram(samples, ax, prediction.stability_density)
+samples.plot("stabilities", prediction=prediction)
 plt.show()
 
 # %% [markdown]

@@ -31,6 +31,7 @@ problem
 # %%
 prediction = ss.predict(target, alpha=0.3)
 print(prediction.summary())
+prediction
 
 # %% [markdown]
 # How far would it go? ASL, the diffusion, stops being fair at α = 0.651, long before solutions end (capacity).
@@ -60,14 +61,20 @@ print(samples.solved.all(), samples.stabilities.min())
 
 # %%
 report = ss.diagnose(samples, prediction)
-print(report)
+report
+
+# %% [markdown]
+# In pictures: stabilities, overlaps and the course of the run, each with theory in red.
 
 # %%
-from solspace.plots.samples import overlap_histogram, stability_histogram
+samples.plot("all", prediction=prediction)
+plt.show()
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-stability_histogram(samples, left, prediction.stability_density)
-overlap_histogram(samples, right, prediction.overlap)
+# %% [markdown]
+# And what the verdict is made of, each in the unit of its own chance: beyond 3 it would be called a bias.
+
+# %%
+report.plot()
 plt.show()
 
 # %% [markdown]
@@ -77,13 +84,10 @@ plt.show()
 
 # %%
 found = ss.solve(problem, n_solutions=8, rng=1)
-print(found)
-print(ss.diagnose(found, prediction).verdict)
+ss.diagnose(found, prediction)
 
 # %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-stability_histogram(found, left, prediction.stability_density)
-overlap_histogram(found, right, prediction.overlap)
+found.plot("all", prediction=prediction)
 plt.show()
 
 # %% [markdown]

@@ -39,8 +39,7 @@ print("could they be random?", problem.looks_random())
 
 # %%
 chains = ss.anneal(problem, n_chains=32, n_sweeps=200, n_extra=400, thin=5, rng=2)
-report = ss.diagnose(chains)
-print(report)
+ss.diagnose(chains)
 
 # %% [markdown]
 # ## 3. Localization, judged by the chains
@@ -50,14 +49,13 @@ print(report)
 # %%
 samples = ss.localize(problem, n_samples=16, rng=1)
 print(samples.info.denoiser, "because", samples.info.reason)
-verdict = ss.diagnose(samples, reference=chains)
-print(verdict)
+ss.diagnose(samples, reference=chains)
+
+# %% [markdown]
+# The overlaps of all pairs of samples, with those of the chains as an outline:
 
 # %%
-from solspace.plots.samples import overlap_histogram
-
-figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-overlap_histogram(samples, ax, chains=chains)
+samples.plot("overlaps", reference=chains)
 plt.show()
 
 # %% [markdown]
@@ -69,8 +67,14 @@ plt.show()
 # %%
 hard = ss.Perceptron.from_data(X, y, alpha=0.6, features=201, preprocess="centred", rng=0)
 stuck = ss.anneal(hard, n_chains=32, n_sweeps=200, n_extra=400, thin=5, rng=2)
-print(stuck)
-print(ss.diagnose(stuck).verdict)
+ss.diagnose(stuck)
+
+# %% [markdown]
+# Their energies, sweep by sweep: after the schedule hardly anything moves.
+
+# %%
+stuck.plot("energy")
+plt.show()
 
 # %% [markdown]
 # ## 5. How many solutions are there?

@@ -17,7 +17,7 @@ def one_curve(results: Results, ax: Axes, base: str = "r") -> Result:
     from solspace.plots import diagrams
 
     (row,) = results.rows(arrays=True, kind="free-entropy")
-    diagrams.free_entropy(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
+    diagrams.entropy_curves(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
     return row
 
 

@@ -72,15 +72,16 @@ def draw(results: Results, size: str) -> Picture:
 
 
 def _draw_thresholds(results: Results, ax: Axes) -> list[dict[str, Any]]:
-    from solspace.plots.style import BLUE, RED
+    from solspace.plots.diagrams import temperature_lines
+    from solspace.plots.style import BLUE
 
     rows = [row for row in results.rows(kind="thresholds") if row.values["asl"] is not None]
     heats = np.array([row.task["target"]["temperature"] for row in rows])
     loads = np.array([row.values["asl"] for row in rows])
-    ax.plot(heats, loads, color=RED, marker="o", ms=3)
+    temperature_lines(heats, {"asl": loads}, ax)
     for heat in TEMPERATURES:
         ax.axvline(heat, color=BLUE, lw=0.9, ls="--")
-    ax.set(xlabel="temperature $T$", ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
+    ax.set(ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
     return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
 
 
@@ -107,6 +108,8 @@ def _draw_instability(results: Results, ax: Axes) -> list[dict[str, Any]]:
 
 def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str, Any]]:
     """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs."""
+    from solspace.plots import sweeps
+
     variance, value = measured[:, np.isfinite(measured).all(axis=0) & (measured[0] > 1e-6)]
     edges = np.logspace(-4, np.log10(0.5), 20)
     slot = np.digitize(variance, edges)
@@ -119,10 +122,8 @@ def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str,
                 "panel": "instability", "temperature": heat, "variance": float(np.sqrt(edges[k - 1] * edges[k])),
                 "mean": float(middle), "low": float(low), "high": float(high), "runs": len(inside),
             })  # fmt: skip
-    x, y, low, high = (np.array([line[name] for line in table]) for name in ("variance", "mean", "low", "high"))
-    ax.errorbar(
-        x, y, yerr=[y - low, high - y], fmt="o", ms=3.5, color=colour, elinewidth=0.8, label=f"measured, T = {heat:g}"
-    )
+    label = f"measured, T = {heat:g}"
+    sweeps.curves(table, ax, "temperature", "variance", label, color=colour, marker="o", ms=3.5, ls="", capsize=0)
     return table
 
 
