@@ -44,7 +44,7 @@ plt.show()
 # %%
 from solspace.theory.thresholds import asl_threshold  # one of `ss.thresholds`, which computes all of them
 
-temperatures = [0.3, 0.45, 0.6, 0.75, 0.9]
+temperatures = [0.3, 0.5, 0.7, 0.9]
 loads = [asl_threshold(ss.Target("binary", "log", T))[0] for T in temperatures]
 best = ss.design("log")
 print(best)
@@ -93,7 +93,7 @@ print(
 # ## 4. Sample it, and let theory judge
 
 # %%
-problem = ss.Perceptron.random(n=301, alpha=0.3, target=target, rng=1)
+problem = ss.Perceptron.random(n=201, alpha=0.3, target=target, rng=1)
 samples = ss.localize(problem, n_samples=8, rng=2)
 ss.diagnose(samples, prediction)
 

@@ -66,7 +66,7 @@ plt.show()
 
 # %%
 hard = ss.Perceptron.from_data(X, y, alpha=0.6, features=201, preprocess="centred", rng=0)
-stuck = ss.anneal(hard, n_chains=32, n_sweeps=200, n_extra=400, thin=5, rng=2)
+stuck = ss.anneal(hard, n_chains=16, n_sweeps=200, n_extra=400, thin=5, rng=2)
 ss.diagnose(stuck)
 
 # %% [markdown]
