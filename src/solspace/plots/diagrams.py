@@ -42,12 +42,17 @@ def entropy_curves(
     maximum.
     """
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
+    seen = [0.0]
     for k, time in enumerate(times):
         zero = row["at_overlap"][k] if base == "r" else row["maxima"][k][-1][1]
         ax.plot(q, phi[k] - zero, **merged(style, color=colours[k], lw=1.4, label=f"t = {time:.3g}"))
         for top, height in row["maxima"][k]:
             ax.plot(top, height - zero, "o", ms=5.5, mfc=REGIMES[row["regimes"][k]], mec="0.2", mew=0.6, zorder=3)
+        last = max(top for top, _ in row["maxima"][k])  # beyond, φ falls
+        seen += (phi[k] - zero)[q <= max(last, q[1])].tolist()
+    reach = max(max(seen) - min(seen), 1e-6)
     ax.set(xlabel="overlap $q$", ylabel=rf"$\phi_t(q) - \phi_t({base})$")
+    ax.set_ylim(min(seen) - 0.35 * reach, max(seen) + 0.15 * reach)
     ax.legend()
     return ax
 

@@ -15,9 +15,6 @@ from solspace.plots.style import BLUE, GREY, RED, REGIMES, merged, thick
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
-TIMES = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""Times that are shown where no others tell more."""
-
 
 def overlap_grid(prediction: Prediction, count: int = 400) -> Reals:
     """Return overlaps from r to 1, dense at both ends."""
@@ -26,20 +23,11 @@ def overlap_grid(prediction: Prediction, count: int = 400) -> Reals:
     return r + (1 - r) * (x**2 * (3 - 2 * x))
 
 
-def telling_times(prediction: Prediction) -> list[float]:
-    """Return the times whose φ_t tells most: around those at which two maxima compete, else 0 to 4."""
-    inside = [float(t) for window in prediction.windows for t in window if np.isfinite(t) and t > 0]
-    if not inside:
-        return list(TIMES)
-    maxwell = [float(t) for window in prediction.windows[:1] for t in window[1:2] if t > 0]
-    return sorted({0.0, min(inside), *maxwell, max(inside), 1.3 * max(inside)})
-
-
 def free_entropy(
     prediction: Prediction, ax: Axes, times: Sequence[float] | None = None, base: str = "r", **style: Any
 ) -> Axes:
     """Draw φ_t(q) at several times, from its value at r (or at 1: `base`); maxima are coloured by regime."""
-    times = telling_times(prediction) if times is None else sorted(set(map(float, times)))
+    times = prediction.telling_times if times is None else sorted(set(map(float, times)))
     q, r = overlap_grid(prediction), prediction.overlap
     phi = np.array([prediction.free_entropy_at(q, time) for time in times])
     tops = [[float(prediction.overlap_at(time, start=start)) for start in ("low", "high")] for time in times]
@@ -52,11 +40,7 @@ def free_entropy(
         "at_overlap": [float(prediction.free_entropy_at(r, time)) for time in times],
     }
     entropy_curves(q, phi, times, row, ax, base, **style)
-    zeros = [row["at_overlap"][k] if base == "r" else row["maxima"][k][-1][1] for k in range(len(times))]
-    seen = [(own - zero)[q <= max(*top, q[1])] for own, zero, top in zip(phi, zeros, tops)]
-    low, high = min(0.0, *(own.min() for own in seen)), max(0.0, *(own.max() for own in seen))
-    reach = max(high - low, 1e-6)
-    ax.set(ylim=(low - 0.35 * reach, high + 0.15 * reach), title="free entropy")
+    ax.set_title("free entropy")
     return ax
 
 

@@ -90,7 +90,7 @@ class _Terminal:
             transient=True,
         )
         self._bar.start()
-        self._task = self._bar.add_task(label, total=total, completed=done, note=note)
+        self._task = self._bar.add_task(label, total=total, completed=int(done), note=note)
 
     def update(self, done: float, note: str = "") -> None:
         self._bar.update(self._task, completed=done, note=note)

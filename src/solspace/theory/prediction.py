@@ -186,6 +186,15 @@ class Prediction:
         """Times (low, maxwell, high) between which φ_t has two maxima, and at which they are equally high."""
         return self._landscape.windows
 
+    @property
+    def telling_times(self) -> list[float]:
+        """The times at which φ_t tells most: around those at which two maxima compete, else from 0 to 4."""
+        inside = [float(t) for window in self.windows for t in window if np.isfinite(t) and t > 0]
+        if not inside:
+            return [0.0, 0.5, 1.0, 2.0, 4.0]
+        maxwell = [float(window.maxwell) for window in self.windows[:1] if 0 < window.maxwell < np.inf]
+        return sorted({0.0, min(inside), *maxwell, max(inside), 1.3 * max(inside)})
+
     # -- how sure ---------------------------------------------------------------------------------------------------
 
     @property
