@@ -152,12 +152,15 @@ def tau():
 
 def tutorial() -> list[Path]:
     """Run the commands of the tutorial on another margin, whose pictures are what they write."""
-    commands = re.findall(r"^solspace (p.* --out (\w+)\.png)$", TUTORIAL.read_text(encoding="utf-8"), re.MULTILINE)
+    text = TUTORIAL.read_text(encoding="utf-8")
+    made = {f"{name}.png": name for name in re.findall(r"--out (\w+)\.png", text)}
+    made |= {"figures/spherical-free-entropy-quick-margin=-2.2-alpha=111.png": "free-entropy"}
     with TemporaryDirectory() as folder:
-        for options, name in commands:
+        for options in re.findall(r"^solspace (.+)$", text, re.MULTILINE):
             subprocess.run([sys.executable, "-m", "solspace", *shlex.split(options)], cwd=folder, check=True)
-            shutil.move(Path(folder) / f"{name}.png", FOLDER / f"margin-{name}.png")
-    return [FOLDER / f"margin-{name}.png" for _, name in commands]
+        for file, name in made.items():
+            shutil.move(Path(folder) / file, FOLDER / f"margin-{name}.png")
+    return [FOLDER / f"margin-{name}.png" for name in made.values()]
 
 
 if __name__ == "__main__":
