@@ -156,6 +156,12 @@ def test_the_glossary_names_what_is_there():
     assert not [f"{home}.{name}" for home, name in found if not hasattr(homes[home], name)]
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_of_a_page_beside_the_site_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
+    assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+
+
 def test_the_pages_of_the_navigation_are_there_or_made_by_a_hook():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
