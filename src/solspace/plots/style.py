@@ -22,6 +22,8 @@ from matplotlib.lines import Line2D
 
 from solspace.system.files import replacing
 
+__all__ = ["BLUE", "DOUBLE", "GREY", "MARKERS", "RED", "REGIMES", "SERIES", "SINGLE", "TEXT", "panels", "save", "style"]
+
 REGIMES = {"green": "#7fbf7b", "yellow": "#f6d860", "red": "#d7191c"}
 """Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
 BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"
