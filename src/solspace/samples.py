@@ -16,6 +16,7 @@ from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
+from solspace.system.extras import install
 from solspace.system.files import replacing
 
 FORMAT = 2
@@ -150,7 +151,7 @@ class Samples:
         try:
             import arviz
         except ImportError:
-            raise ImportError("to_arviz needs ArviZ: pip install 'solspace[arviz]'.") from None
+            raise ImportError(f"to_arviz needs ArviZ: {install('arviz')}.") from None
         weights = self.by_chain()
         shape = weights.shape[:2]
         stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from solspace.system.columns import position, words_array
+from solspace.system.extras import install
 from solspace.system.sources import Damaged, Source, check_size, opened
 
 
@@ -44,7 +45,7 @@ def _columns(source: Source, limit: int | None) -> tuple[list[str], list[np.ndar
     try:
         from pyarrow import parquet
     except ImportError:
-        raise ValueError("reading .parquet needs pyarrow: pip install 'solspace[pandas]'.") from None
+        raise ValueError(f"reading .parquet needs pyarrow: {install('pandas')}.") from None
     with opened(source) as (stream, size):
         about = parquet.read_metadata(stream)
         check_size(source, 8 * about.num_rows * about.num_columns, size, limit)
