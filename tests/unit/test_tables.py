@@ -124,6 +124,16 @@ def test_a_table_that_cannot_be_meant_is_a_sentence(content, label, words):
         read_labelled(content, label)
 
 
+def test_a_table_of_very_many_columns_is_read_in_little_time():
+    n = 50_000
+    lines = [",".join(f"c{k}" for k in range(n)), ",".join(["1"] * n), ",".join(["true"] * n)]
+    for rows in (lines[:2], [lines[0], lines[2]]):  # anything that grew with the square of n would take minutes
+        patterns, labels = read_labelled("\n".join(rows).encode(), "c7")
+        assert patterns.shape == (1, n - 1)
+        assert (patterns == 1).all()
+        assert len(labels) == 1
+
+
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csr_array])
 def test_sparse_matrices_come_back_dense(kind, make):

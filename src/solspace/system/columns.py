@@ -45,6 +45,23 @@ def position(source: Source, column: str, names: Sequence[str] | None, width: in
     raise Damaged(source, f"it has no column {column!r}; its {width} columns are {', '.join(listed)}")
 
 
+def places(
+    source: Source, label: str | None, index: str | None, names: Sequence[str] | None, width: int
+) -> tuple[int | None, list[int]]:
+    """Return where the labels are, and which columns are neither those nor the index.
+
+    >>> places("t.csv", "y", "0", ["id", "a", "b", "y"], 4)
+    (3, [1, 2])
+    """
+    at, apart = (None if column is None else position(source, column, names, width) for column in (label, index))
+    if at is not None and at == apart:
+        raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
+    kept = [k for k in range(width) if k not in (at, apart)]
+    if not kept:
+        raise Damaged(source, "it holds no column of numbers beside its labels")
+    return at, kept
+
+
 def counts_rows(values: np.ndarray) -> bool:
     """Return whether a column counts 0, 1, 2, ... as the index does that pandas writes unless told otherwise."""
     return values.dtype.kind in "iuf" and np.array_equal(values, np.arange(len(values)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from solspace.system.columns import position, words_array
+from solspace.system.columns import places, words_array
 from solspace.system.extras import install
 from solspace.system.sources import Damaged, Source, check_size, opened
 
@@ -28,13 +28,7 @@ def labelled(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return patterns (m, n) and labels (m,) of a table; no labels where `label` is None."""
     names, columns = _columns(source, limit)
-    at = None if label is None else position(source, label, names, len(names))
-    apart = None if index is None else position(source, index, names, len(names))
-    if at is not None and at == apart:
-        raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
-    kept = [k for k in range(len(names)) if k not in (at, apart)]
-    if not kept:
-        raise Damaged(source, "it holds no column of numbers beside its labels")
+    at, kept = places(source, label, index, names, len(names))
     for k in kept:
         if columns[k].dtype.kind == "U":
             raise Damaged(source, f"its column {names[k]!r} holds words instead of numbers, and is not the label")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solspace.system.columns import counts_rows, is_number, position, truths, values, words_array
+from solspace.system.columns import counts_rows, is_number, places, truths, values, words_array
 from solspace.system.sources import Damaged, Source, opened, short
 
 
@@ -28,7 +28,6 @@ def numbers(source: Source, limit: int | None) -> np.ndarray:
     """Return the numbers of a table, (rows,) where it has one column; the words of a column that holds no numbers."""
     with _text(source, limit) as (text, size):
         head = _head(text)
-        names = head.names
         try:
             table = _parsed(text, head)
         except (UserWarning, ValueError) as error:
@@ -37,7 +36,7 @@ def numbers(source: Source, limit: int | None) -> np.ndarray:
                 reason = "it holds no numbers" if isinstance(error, UserWarning) else short(error)
                 raise Damaged(source, f"it is not a table of numbers: {reason}") from None
             return words_array(source, words, size, limit)
-    if names is not None and names[0] == "" and table.shape[1] > 1 and counts_rows(table[:, 0]):
+    if head.names is not None and head.names[0] == "" and table.shape[1] > 1 and counts_rows(table[:, 0]):
         table = table[:, 1:]
     return table[:, 0] if table.shape[1] == 1 else table
 
@@ -52,23 +51,22 @@ def labelled(
         if first is None:
             raise Damaged(source, "it holds no rows")
         width = len(first if names is None else names)
-        at = None if label is None else position(source, label, names, width)
-        apart = None if index is None else position(source, index, names, width)
-        if at is not None and at == apart:
-            raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
-        kept = [k for k in range(width) if k not in (at, apart)]
-        spoken = [k for k, cell in enumerate(first) if k in kept and not is_number(cell)]
-        cells = _picked(source, _rows(text, head), width, [*spoken, *([] if at is None else [at])])
+        at, kept = places(source, label, index, names, width)
+        spoken = [k for k in kept if k < len(first) and not is_number(first[k])]
+        cells = _picked(source, _rows(text, head), width, spoken if at is None else [*spoken, at])
         patterns = _patterns(source, text, head, kept, {k: cells[k] for k in spoken})
-        if names is not None and names[0] == "" and kept[:1] == [0]:
-            if not counts_rows(patterns[:, 0]):
-                raise Damaged(
-                    source, "its first column has no name and does not count rows: an index is left out by --index 0"
-                )
-            patterns = patterns[:, 1:]
-        if patterns.shape[1] == 0:
-            raise Damaged(source, "it holds no column of numbers beside its labels")
+        if names is not None and names[0] == "" and kept[0] == 0:
+            patterns = _without_index(source, patterns)
         return patterns, None if at is None else values(source, cells[at], size, limit)
+
+
+def _without_index(source: Source, patterns: np.ndarray) -> np.ndarray:
+    """Return patterns without their first column, which has no name."""
+    if not counts_rows(patterns[:, 0]):
+        raise Damaged(source, "its first column has no name and does not count rows: an index is left out by --index 0")
+    if patterns.shape[1] == 1:
+        raise Damaged(source, "it holds no column of numbers beside its labels")
+    return patterns[:, 1:]
 
 
 @contextmanager
