@@ -92,7 +92,7 @@ def solve(
     posed = stated.posed(Target(potential=potential, margin=margin), generator(seed, 0))
     problem, told = posed.problem, posed.tell(quiet=as_json)
     if count:
-        _count(problem, device, as_json)
+        _count(problem, device, as_json, told)
         return
     options = {"method": method, "time_limit": time_limit, "device": device}
     samples, stopped = _searched(problem, solutions, seed, options, quiet=as_json)
@@ -200,12 +200,12 @@ def _theory(problem: Perceptron) -> str:
     )
 
 
-def _count(problem: Perceptron, device: str, as_json: bool) -> None:
+def _count(problem: Perceptron, device: str, as_json: bool, told: dict[str, Any]) -> None:
     from solspace.samplers.solving.counting import count
 
     found = count(problem, device)
     if as_json:
-        show_json({"n": problem.n, "m": problem.m, **vars(found)})
+        show_json({"n": problem.n, "m": problem.m, **vars(found), **told})
         return
     if math.isinf(found.log_number):
         print("there is no solution (every weight was looked at, or constraints contradict each other).")
