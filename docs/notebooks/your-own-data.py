@@ -91,5 +91,5 @@ for one in (problem, hard):
 # %% [markdown]
 # ## Where to go on
 #
-# * [Use your own data](../howto/own-data.md): files, the command line, and what each verdict was measured to be worth.
+# * [Use your own data](../howto/own-data.md): tables and files, the command line, and what was measured on images.
 # * [Read the verdict](../howto/verdict.md), sentence by sentence.

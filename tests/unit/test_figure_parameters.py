@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_up import OURS, plausible
 from terminal import invoke
-from test_figures import OURS, plausible
 
 from solspace.experiments import figures
 from solspace.experiments.figures import binary_uniform, loads, spherical_free_entropy

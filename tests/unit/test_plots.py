@@ -169,16 +169,14 @@ def test_figures_are_saved_as_journals_take_them(things, tmp_path):
     figure = things["prediction"].plot("path").figure
     figure.savefig(tmp_path / "a.pdf")
     figure.savefig(tmp_path / "a.png")
-    figure.savefig(tmp_path / "b.png", dpi=50)
     text = (tmp_path / "a.pdf").read_bytes()
     assert b"/Type3" not in text.replace(b" ", b"")
     assert b"/Subtype /Type3" not in text
-    wide = [pyplot.imread(tmp_path / f"{name}.png").shape[1] for name in "ab"]
-    assert wide == [int(300 * SINGLE), int(50 * SINGLE)]
+    assert pyplot.imread(tmp_path / "a.png").shape[1] == int(300 * SINGLE)
     assert pytest.approx(178 / 86) == DOUBLE / SINGLE
     files = save(figure, tmp_path / "margin=-2.5", ["svg"])
     assert [file.name for file in files] == ["margin=-2.5.svg"]
-    assert [file.name for file in save(figure, tmp_path / "c.png", ["svg"])] == ["c.svg"]
+    assert [file.name for file in save(figure, tmp_path / "c.png", ["raw"])] == ["c.raw"]
     assert "<text" in files[0].read_text(encoding="utf-8")  # text stays text
 
 

@@ -42,6 +42,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
         Samples of the same problem by another sampler, best annealed chains with `n_extra` sweeps that have mixed: means,
         overlaps and energies are compared.
 
+    Notes
+    -----
     Without both, chains with draws after their schedule judge themselves (*mixed: fair within x*, *not mixed: ...* or
     *cannot tell: ...*), and localized samples are held against their own marginals at t = 0.
 

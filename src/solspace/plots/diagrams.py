@@ -89,7 +89,7 @@ def regimes(
     ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top))
     ax.set_xlim(*((first, last) if first < last else (0.9 * first, 1.1 * first)))
     patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
-    figure = ax.get_figure(root=True)
+    figure = ax.get_figure()
     if legend == "below" and figure is not None:
         figure.legend(handles=patches, loc="outside lower center", ncols=2)
     else:
