@@ -85,6 +85,7 @@ REFUSED = {
     ("phase", "--margin 0.1"): [MARGINS],
     ("reproduce", "edge"): [["--list"]],
     ("reproduce", "--size paper"): [[], ["--list"]],
+    ("reproduce", "--set margin=0.2"): [[], ["--list"], ["all"]],
     ("reproduce", "--dry-run"): [[], ["--list"]],
     ("reproduce", "--store f.db"): [[], ["--list"]],
     ("reproduce", "--out figures"): [[], ["--list"]],
