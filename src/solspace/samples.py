@@ -19,6 +19,7 @@ from solspace.problem import Perceptron
 from solspace.system import html
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.checks import instance, shown
+from solspace.system.extras import install
 from solspace.system.files import replacing
 
 if TYPE_CHECKING:
@@ -298,7 +299,7 @@ class Samples:
         try:
             import arviz
         except ImportError:
-            raise ImportError("to_arviz needs ArviZ: pip install 'solspace[arviz]'.") from None
+            raise ImportError(f"to_arviz needs ArviZ: {install('arviz')}.") from None
         weights = self.by_chain()
         shape = weights.shape[:2]
         stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}

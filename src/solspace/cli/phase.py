@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from solspace.cli.app import JSON, say, show_json, verb
+from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.system.files import replacing
@@ -35,9 +36,12 @@ def register(app: typer.Typer) -> None:
 
 
 def phase(
-    prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
+    prior: Annotated[str, typer.Option(help="binary or spherical.", autocompletion=completing(priors))] = "binary",
     potential: Annotated[
-        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+        str,
+        typer.Option(
+            help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", autocompletion=completing(potentials)
+        ),
     ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ, for the t–α diagram.")] = 0.0,

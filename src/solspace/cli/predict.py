@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, say, show_json, show_table, verb
+from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE
 from solspace.measure import Target
 
@@ -19,9 +20,12 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     alpha: Annotated[float, typer.Option(help="Load: constraints per weight.")] = 0.3,
-    prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
+    prior: Annotated[str, typer.Option(help="binary or spherical.", autocompletion=completing(priors))] = "binary",
     potential: Annotated[
-        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+        str,
+        typer.Option(
+            help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", autocompletion=completing(potentials)
+        ),
     ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ: what a stability must reach.")] = 0.0,

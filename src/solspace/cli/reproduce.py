@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
+from solspace.cli.completion import completing
+from solspace.cli.completion import figures as figure_names
 from solspace.cli.rules import Rule
 from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, places, takes_device
 from solspace.system.names import unknown
@@ -36,7 +38,10 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    figure: Annotated[str | None, typer.Argument(help="A figure's ID, or all.", metavar="ID|all")] = None,
+    figure: Annotated[
+        str | None,
+        typer.Argument(help="A figure's ID, or all.", metavar="ID|all", autocompletion=completing(figure_names)),
+    ] = None,
     size: Annotated[str, typer.Option(help="quick (minutes on two cores) or paper.")] = "quick",
     listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
     parameters: Annotated[

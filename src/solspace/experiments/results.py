@@ -14,6 +14,7 @@ import numpy as np
 
 from solspace.experiments.tasks import Task
 from solspace.store import Result, Store
+from solspace.system.extras import install
 from solspace.system.files import replacing
 from solspace.system.names import unknown
 
@@ -162,7 +163,7 @@ def frame(rows: Iterable[Result]) -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError("this needs pandas: pip install 'solspace[pandas]'.") from None
+        raise ImportError(f"this needs pandas: {install('pandas')}.") from None
     return pandas.DataFrame([row.flat() for row in rows])
 
 
@@ -187,4 +188,4 @@ def to_parquet(rows: Iterable[Result], path: str | os.PathLike[str]) -> None:
         with replacing(path) as file:
             table.to_parquet(file)
     except ImportError:
-        raise ImportError("Parquet needs pyarrow: pip install 'solspace[pandas]'.") from None
+        raise ImportError(f"Parquet needs pyarrow: {install('pandas')}.") from None

@@ -179,4 +179,7 @@ def digest(key: str, state: Mapping[str, Array]) -> str:
 
 def fingerprint(problem: Perceptron) -> str:
     """Return a hash of the problem's patterns and target."""
-    return hashlib.sha256(f"{problem.target.to_json()}|{problem.digest}".encode()).hexdigest()
+    total = hashlib.sha256(problem.target.to_json().encode())
+    total.update(str((problem.patterns.shape, problem.patterns.dtype.str)).encode())
+    total.update(np.ascontiguousarray(problem.patterns).view(np.uint8).data)
+    return total.hexdigest()
