@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -126,28 +127,34 @@ class cuda:
 
 class RawModule:
     def __init__(self, code: str, options: tuple[str, ...]) -> None:
-        code = re.sub(r"extern __shared__ (\w+) (\w+)\[\];", r"\1 *\2 = (\1 *)shared_memory;", code)
-        code = re.sub(r"__shared__", "static", code)
-        text = f'#include "{_HEADER}"\n{code}\n'
-        self.parameters: dict[str, list[str]] = {}
-        for name, inside in re.findall(r"__global__ void[^(]*(?:\([^)]*\)\s*)?\b(\w+)\(([^)]*)\)", code):
-            inside = re.sub(r"//[^\n]*", "", inside)
-            types = [re.match(r"(.*?)\w+$", " ".join(each.split()))[1].strip() for each in inside.split(",")]
-            self.parameters[name] = types
-            given = ", ".join(f"*({kind}*)a[{k}]" for k, kind in enumerate(types))
-            text += (
-                f'extern "C" void launch_{name}(int x, int y, int p, int q, void **a)'
-                f" {{ run(x, y, p, q, [=] {{ {name}({given}); }}); }}\n"
-            )
-        folder = Path(tempfile.mkdtemp())
-        (folder / "kernel.cpp").write_text(text)
-        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-shared"]
-        defines = [option for option in options if option.startswith("-D")]
-        subprocess.run([*command, *defines, "-o", folder / "kernel.so", folder / "kernel.cpp"], check=True)
-        self.library = ctypes.CDLL(str(folder / "kernel.so"))
+        defines = tuple(option for option in options if option.startswith("-D"))
+        self.library, self.parameters = _compiled(code, defines)
 
     def get_function(self, name: str) -> Kernel:
         return Kernel(getattr(self.library, f"launch_{name}"), self.parameters[name])
+
+
+@cache
+def _compiled(code: str, defines: tuple[str, ...]) -> tuple[ctypes.CDLL, dict[str, list[str]]]:
+    """Return a module's library, compiled once for all tests, and the types of its kernels' parameters."""
+    code = re.sub(r"extern __shared__ (\w+) (\w+)\[\];", r"\1 *\2 = (\1 *)shared_memory;", code)
+    code = re.sub(r"__shared__", "static", code)
+    text = f'#include "{_HEADER}"\n{code}\n'
+    parameters: dict[str, list[str]] = {}
+    for name, inside in re.findall(r"__global__ void[^(]*(?:\([^)]*\)\s*)?\b(\w+)\(([^)]*)\)", code):
+        inside = re.sub(r"//[^\n]*", "", inside)
+        types = [re.match(r"(.*?)\w+$", " ".join(each.split()))[1].strip() for each in inside.split(",")]
+        parameters[name] = types
+        given = ", ".join(f"*({kind}*)a[{k}]" for k, kind in enumerate(types))
+        text += (
+            f'extern "C" void launch_{name}(int x, int y, int p, int q, void **a)'
+            f" {{ run(x, y, p, q, [=] {{ {name}({given}); }}); }}\n"
+        )
+    folder = Path(tempfile.mkdtemp())
+    (folder / "kernel.cpp").write_text(text)
+    command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-shared"]
+    subprocess.run([*command, *defines, "-o", folder / "kernel.so", folder / "kernel.cpp"], check=True)
+    return ctypes.CDLL(str(folder / "kernel.so")), parameters
 
 
 class Kernel:

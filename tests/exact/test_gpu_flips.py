@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.experiments import device as lots_of_tasks
+from solspace.experiments.images import ImageSpec
+from solspace.experiments.runner import run_tasks as running_tasks
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.annealing import run as running
@@ -27,6 +30,7 @@ from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
 from solspace.samplers.marginals import gpu_patterns
+from solspace.store import Store
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
 WALLS = {
@@ -147,6 +151,35 @@ def test_a_sweep_on_a_device_writes_the_rows_of_one_without(emulated, tmp_path):
         for name in ("weights", "stabilities"):
             np.testing.assert_array_equal(row.arrays[name], rows[1][key].arrays[name])
     assert ss.sweep(spec, tmp_path / "gpu.db", "serial").status() == {"done": 18, "failed": 0, "to do": 0}
+
+
+def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, monkeypatch):
+    """Many tasks to a launch, patterns drawn once for all methods, lots of any size: what each task keeps is the same."""
+    drawn = []
+    monkeypatch.setattr(
+        lots_of_tasks, "_problem", lambda task, usual=lots_of_tasks._problem: drawn.append(task) or usual(task)
+    )
+    specs = [
+        ImageSpec("digits", (0.2,), (3,), instances=3),
+        ImageSpec("digits", (0.4,), (2,), features=(33,), methods=("tau",), instances=2),
+        ImageSpec("digits", (0.2,), (3,), methods=("tau",), kind="mixing", n_samples=3, options=(("n_extra", 20),)),
+    ]
+    rows = []
+    for chains, device_name in ((2048, "gpu"), (2, "gpu"), (0, None)):
+        monkeypatch.setattr(lots_of_tasks, "CHAINS", chains)
+        tasks = [
+            task for spec in specs for task in (spec.with_options(device=device_name) if device_name else spec).tasks()
+        ]
+        assert all(map(lots_of_tasks.packs, tasks)) == (device_name is not None)
+        path = tmp_path / f"{chains}.db"
+        assert running_tasks(lambda tasks=tasks: tasks, path, "serial").failed == 0
+        with Store(path) as store:
+            rows.append({row.key: row.values for row in store.rows()})
+        if chains == 2048:
+            assert len(drawn) == 3 + 2 + 1
+    assert len(rows[2]) == 3 * 3 + 2 + 1
+    assert rows[0] == rows[1] == rows[2]
+    assert sum("accuracy" in values for values in rows[0].values()) == 9
 
 
 class Interrupted(Exception):

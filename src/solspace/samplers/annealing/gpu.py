@@ -47,6 +47,8 @@ class GpuFlips:
     kernel: str
     source: str
     layout: IntegerLayout | RealLayout
+    columns: Any
+    """The patterns of all problems, by columns."""
 
     def __init__(
         self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, share: int = 1
@@ -65,6 +67,11 @@ class GpuFlips:
         self.keys = self.cupy.asarray(np.array(keys, np.uint64))
         self.most = max(1, _ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the problems and a launch take on the device, about."""
+        return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
 
     def prepare(self, sweeps: slice) -> Any:
         """Return the potentials of these sweeps as the kernel takes them."""
