@@ -26,6 +26,7 @@ _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 
 class ndarray(np.ndarray):
     def get(self) -> np.ndarray:
+        _ask()
         return np.array(self)
 
     def set(self, given: np.ndarray) -> None:
@@ -96,12 +97,40 @@ class linalg:
     inv = staticmethod(lambda matrices: _own(np.linalg.inv(matrices)))
 
 
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class failing:
+    """From its `launches`-th launch on, the device is lost: whatever asks it for anything raises."""
+
+    left: ClassVar[float] = np.inf
+
+    def __init__(self, launches: int) -> None:
+        failing.left = launches
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        failing.left = np.inf
+
+
+def _ask() -> None:
+    if failing.left <= 0:
+        raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+
 class _Device:
-    mem_info = (1 << 30, 1 << 30)
     attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}
 
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        _ask()
+        return 1 << 30, 1 << 30
+
     def synchronize(self) -> None:
-        pass
+        _ask()
 
 
 class get_default_memory_pool:
@@ -109,19 +138,32 @@ class get_default_memory_pool:
         return 1 << 30
 
     def free_all_blocks(self) -> None:
-        pass
+        _ask()
 
 
 class _Stream(nullcontext):
-    done = True
+    """A stream; one that could not be made speaks of its own inside when it goes, as CuPy's do."""
+
+    def __init__(self, non_blocking: bool = False) -> None:
+        super().__init__()
+        _ask()
+        self._foreign_stream_ref = None
+
+    def __del__(self) -> None:
+        assert self._foreign_stream_ref is None
+
+    @property
+    def done(self) -> bool:
+        _ask()
+        return True
 
     def synchronize(self) -> None:
-        pass
+        _ask()
 
 
 class cuda:
     Device = _Device
-    Stream = staticmethod(lambda non_blocking: _Stream())
+    Stream = _Stream
     get_current_stream = staticmethod(_Stream)
 
 
@@ -164,6 +206,8 @@ class Kernel:
         self.function, self.parameters = function, parameters
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: Any, shared_mem: int = 0) -> None:
+        failing.left -= 1
+        _ask()
         assert len(arguments) == len(self.parameters), (len(arguments), self.parameters)
         assert shared_mem <= 227 << 10
         held = []

@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,7 @@ from solspace.experiments.sampling import Sampled, sample
 from solspace.experiments.tasks import Task, finished, function, plain, run
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.device import answering, check_answer, resolve
 from solspace.samplers.registry import Parcel, find
 from solspace.samples import Samples
 from solspace.store import Result
@@ -74,8 +75,6 @@ def packs(task: Task) -> bool:
     values = task.values
     if "sampler" not in values or values.get("options", {}).get("device") not in ("gpu", "auto"):
         return False
-    from solspace.samplers.device import resolve
-
     try:
         if resolve(values["options"]["device"]) == "cpu":
             return False
@@ -107,7 +106,7 @@ def on_device(
 ) -> Iterator[list[Result]]:
     """Yield the results of tasks that `packs` accepts, a lot at a time."""
     tasks, room = iter(tasks), _room()
-    with ThreadPoolExecutor(n_workers or cores(), "problems") as pool, one_thread(), _quick_turns():
+    with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
             window.sort(key=lambda task: (task.values["sampler"], -_work(task), _company(task)))
             drawing = Drawing(pool, room)
@@ -117,12 +116,28 @@ def on_device(
                 assert feed is not None
                 samples = sum(task.values["n_samples"] for task in mine)
                 begun = time.perf_counter()
-                for parcel, made in feed(map(_parcel, _ahead(_lots(mine, room), drawing)), samples, _shapes(mine)):
-                    if isinstance(made, Exception):
-                        yield [run(task) for task in parcel.tag.tasks]
-                    else:
-                        yield _timed(made, time.perf_counter() - begun)
-                    begun = time.perf_counter()
+                with closing(feed(map(_parcel, _ahead(_lots(mine, room), drawing)), samples, _shapes(mine))) as fed:
+                    while (found := _next(fed)) is not None:
+                        parcel, made = found
+                        if isinstance(made, Exception):
+                            yield _alone(parcel.tag.tasks, made)
+                        else:
+                            yield _timed(made, time.perf_counter() - begun)
+                        begun = time.perf_counter()
+
+
+def _next(fed: Any) -> tuple[Parcel, Any] | None:
+    with answering():
+        return next(fed, None)
+
+
+def _alone(tasks: Sequence[Task], error: Exception) -> list[Result]:
+    """Return the results of tasks that failed together, one by one; raise where it is the device that failed."""
+    check_answer(error)
+    results = [run(task) for task in tasks]
+    if any(result.status == "failed" for result in results):
+        check_answer(error)
+    return results
 
 
 def _timed(results: list[Result], seconds: float) -> list[Result]:
@@ -150,6 +165,16 @@ def _of_signs(task: Task) -> bool:
 def _m(task: Task) -> int:
     """Return the number of constraints of a random problem."""
     return max(1, round(task.values["alpha"] * task.values["n"]))
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Give the block threads; when it ends, what they have not begun is left undone."""
+    pool = ThreadPoolExecutor(count, "problems")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -40,7 +41,7 @@ class Parcel:
     tag: Any = None
 
 
-Made = Iterator[tuple[Parcel, Any]]
+Made = Generator[tuple[Parcel, Any], None, None]
 """Parcels, and what their `finish` made or the error that was met."""
 Shapes = Iterable[tuple[int, int, Mapping[str, Any]]]
 """(n, m, options) of what will come, so that it can be compiled ahead."""
@@ -168,7 +169,8 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, sch
         plan = anneal.planner(schedule=schedule, **parcel.options)
         return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.finish, tag=parcel)
 
-    return ((given.tag, made) for given, made in lots.flow(map(lot, parcels), samples))
+    with closing(lots.flow(map(lot, parcels), samples)) as flow:
+        yield from ((given.tag, made) for given, made in flow)
 
 
 def _fixed(problem: Perceptron, options: Mapping[str, Any], schedule: str) -> Any:

@@ -16,6 +16,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Any, overload
 
@@ -30,7 +31,7 @@ from solspace.samplers.annealing.course import Course
 from solspace.samplers.annealing.run import Flips, carry
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.device import resolve
+from solspace.samplers.device import answering, resolve
 from solspace.samplers.options import DEVICE, Option, checked, count, named, problems_in
 from solspace.samples import Samples
 from solspace.system import progress as bars
@@ -140,7 +141,8 @@ def anneal(  # type: ignore[misc]
         key = lots.key_of(rng)
         name, plan = _plan(problem.target, asked)
         store = Checkpoint(checkpoint, _identity(problem, plan, key, asked) if checkpoint else {}, resume)
-        samples, state = _one(problem, name, plan, key, asked, where, store, progress, callback)
+        with answering() if where == "gpu" else nullcontext():
+            samples, state = _one(problem, name, plan, key, asked, where, store, progress, callback)
         store.finish(state, keep_checkpoint)
         return samples
     if checkpoint is not None or callback is not None:
@@ -148,7 +150,8 @@ def anneal(  # type: ignore[misc]
     problems = problems_in(problem)
     seeds = seeds_for(rng, len(problems))
     if where == "gpu" and not exchange:
-        return _many(problems, seeds, asked, progress)
+        with answering():
+            return _many(problems, seeds, asked, progress)
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
         for own, seed in zip(problems, seeds):

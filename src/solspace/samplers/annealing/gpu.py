@@ -20,15 +20,13 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import cupy
+from solspace.samplers.device import cupy, idle_streams, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
 """Bytes of shared memory within which sites are put in order."""
 _ROOM = 1 << 27
 """Most (problem, sweep, site) triples laid out for a launch."""
-_streams: list[Any] = []
-"""Streams that nobody uses; CuPy's memory belongs to streams, so that they are worth keeping."""
 
 
 def processors() -> int:
@@ -54,11 +52,8 @@ class GpuFlips:
         self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, share: int = 1
     ) -> None:
         self.cupy = cupy()
-        try:
-            self.stream = _streams.pop()
-        except IndexError:
-            self.stream = self.cupy.cuda.Stream(non_blocking=True)
-        weakref.finalize(self, _streams.append, self.stream)
+        self.stream = stream()
+        weakref.finalize(self, idle_streams.append, self.stream)
         self.problems, self.plan = problems, plan
         self.n, self.m = problems[0].n, problems[0].m
         rows = np.arange(len(problems) * n_chains, dtype=np.int32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -111,7 +111,7 @@ def _tidy() -> None:
 
 def flow(
     lots: Iterable[Lot], company: int = CHAINS, report: Callable[[int], Any] = lambda sweeps: None
-) -> Iterator[tuple[Lot, Any]]:
+) -> Generator[tuple[Lot, Any], None, None]:
     """Yield each lot with what its `finish` made of its samples, or the error that it met, as they come.
 
     Some `company` chains run at a time, on half of the device's memory at the most. Threads make the next lots ready and
@@ -140,10 +140,12 @@ def flow(
                         made.result().launch()
                         going.append(made.result())
                     except Exception as error:
-                        yield lot, error
-                for one in [one for one in going if one.flips.idle and one.prepared.done()]:
-                    busy = True
+                        leaving.append((lot, _failed(error)))
+                for one in list(going):
                     try:
+                        if not (one.flips.idle and one.prepared.done()):
+                            continue
+                        busy = True
                         # a launch of each takes this thread some milliseconds
                         report(one.collect(BEAT * max(1.0, len(going) / 4)))
                         if not one.done:
@@ -153,7 +155,7 @@ def flow(
                         going.remove(one)
                     except Exception as error:
                         going.remove(one)
-                        yield one.lot, error
+                        leaving.append((one.lot, _failed(error)))
                 if not busy:
                     time.sleep(_NAP)
         finally:
@@ -169,6 +171,13 @@ def _room(going: list[LotRun], coming: deque[tuple[Lot, Future[LotRun]]], compan
         return coming[0][1].done()
     held = sum(one.flips.nbytes for one in going) + coming[0][1].result().flips.nbytes
     return sum(len(one.chains.weights) for one in going) < min(company, CHAINS) and held <= most
+
+
+def _failed(error: Exception) -> Future[Any]:
+    """Return a future of what failed, so that lots which were done before are yielded before it."""
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
 
 
 def _outcome(future: Future[Any]) -> Any:

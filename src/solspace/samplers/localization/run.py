@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -15,7 +16,7 @@ from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.device import resolve
+from solspace.samplers.device import answering, resolve
 from solspace.samplers.localization import finish
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
 from solspace.samplers.localization.integrators import INTEGRATORS
@@ -141,7 +142,7 @@ class Run:
     def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, progress: bool | None) -> list[Samples]:
         """Localize, and return the samples of each problem."""
         began = clocks.perf_counter()
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), answering() if self.chosen["device"] == "gpu" else nullcontext():
             self.loop.go(store, callback, progress)
         each = self.loop.denoiser.each
         weights = self.loop.decoded(self.problems[0].target.prior)
