@@ -126,7 +126,7 @@ def iteration(problem, k):
         error = float(abs(forward - truth).max()) / far
         told.append(f"{taken / whole:.0%} of {name}'s {flops / taken / 1e12:.1f} (error {error:.0e})")
     going.split()
-    going.patterns.product(going.into, going.forward, transposed=False)
+    going.patterns.product(going.into, going.forward, False)
     own = going.forward.reshape(m, -1, k).sum(axis=1)
     print("; ".join(told) + f"; own error {float(abs(own - truth).max()) / far:.0e}", flush=True)
 

@@ -80,7 +80,7 @@ def test_patterns_of_any_values_localize_as_on_the_processor(emulated):  # noqa:
     agree(*both(problem, 2, variances="scalar", **SHORT))
 
 
-def split_product(self, given, out, transposed):
+def split_product(self, given, out, transposed, weight=None):
     """Multiply numbers of bfloat16 as the tensor cores do."""
     left, right = ((part.astype(np.uint32) << 16).view(np.float32) for part in (self.matrix, given))
     out[...] = (left.transpose(0, 2, 1) if transposed else left) @ right
@@ -107,11 +107,15 @@ def test_products_with_bits_are_those_with_signs(emulated, k):  # noqa: F811
     for transposed, left in ((False, matrices), (True, matrices.transpose(0, 2, 1))):
         given = rng.standard_normal((2, left.shape[2], k)).astype(np.float32)
         out = np.full((2, left.shape[1], k), np.nan, np.float32)
-        bits.product(given, out, transposed)
+        bits.product(given, out, transposed, np.ones(2 * k, np.float32))
         np.testing.assert_allclose(out, left @ given, atol=3e-5)
         few = bits.of(np.array([1]))
-        few.product(given[1:], out[:1], transposed)
+        few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
         np.testing.assert_array_equal(out[0], out[1])
+        out[...] = np.nan
+        bits.product(given, out, transposed, np.repeat([0.0, 0.5], k).astype(np.float32))
+        assert np.isnan(out[0]).all()
+        assert np.isfinite(out[1]).all()
     signs = np.sign(rng.standard_normal((2, n, k))).astype(np.int8)
     np.testing.assert_array_equal(bits.stabilities(signs), (matrices @ signs).transpose(0, 2, 1) / np.sqrt(n))
 

@@ -147,17 +147,19 @@ class Run:
         each = self.loop.denoiser.each
         weights = self.loop.decoded(self.problems[0].target.prior)
         stabilities = self.loop.denoiser.stabilities(weights) if weights.dtype == np.int8 else None
-        results = []
+        results, path = [], self.loop.record.arrays()
         for i, problem in enumerate(self.problems):
             rows = slice(i * each, (i + 1) * each)
             samples = Samples.of(problem, weights[rows], None, None if stabilities is None else stabilities[rows])
-            samples.info = self._info(samples, self.seeds[i], rows, clocks.perf_counter() - began)
+            samples.info = self._info(samples, self.seeds[i], rows, path, clocks.perf_counter() - began)
             results.append(samples)
         return results
 
-    def _info(self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, seconds: float) -> LocalizationInfo:
+    def _info(
+        self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, path: dict[str, Array], seconds: float
+    ) -> LocalizationInfo:
         loop = self.loop
-        record: dict[str, Any] = {name: values[:, rows] for name, values in loop.record.arrays().items()}
+        record: dict[str, Any] = {name: values[:, rows] for name, values in path.items()}
         return LocalizationInfo(
             sampler="asl",
             seed=str(seeds.entropy),

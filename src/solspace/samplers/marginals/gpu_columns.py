@@ -64,6 +64,7 @@ class GpuColumns:
         binary = isinstance(own.target.prior, Binary)
         scale, alpha, margin = 1 / np.sqrt(n), m / n, origin(own.target)
         tolerance, cap, patient, weight, best, residual = self.floats
+        self.weight = weight
         count, outcome, moving = self.whole_numbers
         slopes, squares, extra = self.sums
         constants: Sizes = (
@@ -140,10 +141,10 @@ class GpuColumns:
     def advance(self) -> None:
         """Launch an iteration of all columns that still move."""
         above, below = self.launches
-        self.patterns.product(self.into, self.forward, transposed=False)
+        self.patterns.product(self.into, self.forward, False, self.weight)
         for launch in above:
             launch()
-        self.patterns.product(self.back, self.backward, transposed=True)
+        self.patterns.product(self.back, self.backward, True, self.weight)
         for launch in below:
             launch()
 

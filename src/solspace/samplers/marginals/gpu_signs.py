@@ -58,15 +58,15 @@ class GpuSigns:
         chosen = self.cupy.asarray(numbers)
         self.rows, self.columns, self.moments = other.rows[chosen], other.columns[chosen], other.moments[numbers]
 
-    def product(self, given: Any, out: Any, transposed: bool) -> None:
-        """Write X · given, or Xᵀ · given, to `out`."""
+    def product(self, given: Any, out: Any, transposed: bool, weight: Any) -> None:
+        """Write X · given, or Xᵀ · given, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
         bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
         number, words, rows = bits.shape
         k = given.shape[2]
         together = next((size for size in (1, 2, 4) if size >= k), FEW)
         grid = (-(-rows // _ROWS), number * -(-k // together))
         multiply = kernel("signs", "multiply", _sizes(together))
-        multiply(grid, (_ROWS, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), out))
+        multiply(grid, (_ROWS, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
 
     def stabilities(self, signs: Any) -> Array:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k)."""
@@ -82,7 +82,8 @@ class GpuSigns:
     def _sums(self, signs: Any) -> Any:
         """Return Σ x w, (problems, m, k) on the device: integers, which float32 adds exactly."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
-        self.product(signs.astype(np.float32), out, False)
+        weight = self.cupy.asarray(np.ones(len(self) * signs.shape[2], np.float32))
+        self.product(signs.astype(np.float32), out, False, weight)
         return out
 
 

@@ -38,11 +38,15 @@ extern "C" __global__ void from_signs(const signed char *given, int rows, int in
 }
 
 // out (problems, rows, k) = patterns (rows, inner) · given (problems, inner, k); blockIdx.y counts problems and parts of columns.
+// Where none of a block's columns has a positive `weight` it does nothing: columns at rest need no products.
 extern "C" __global__ void __launch_bounds__(ROWS * SLICES)
-multiply(const u32 *packed, const float *given, int rows, int inner, int words, int k, float *out)
+multiply(const u32 *packed, const float *given, int rows, int inner, int words, int k, const float *weight, float *out)
 {
     __shared__ __align__(16) float held[STAGE * COLUMNS];
     const int parts = (k + COLUMNS - 1) / COLUMNS, problem = blockIdx.y / parts, first = blockIdx.y % parts * COLUMNS;
+    bool moving = false;
+    for (int c = first; c < min(first + COLUMNS, k); ++c) moving |= weight[problem * k + c] > 0;
+    if (!moving) return;
     const int local = threadIdx.x, slice = threadIdx.y, row = blockIdx.x * ROWS + local, thread = slice * ROWS + local;
     const u32 *bits = packed + (size_t)problem * words * rows + min(row, rows - 1);
     given += (size_t)problem * inner * k + first;
