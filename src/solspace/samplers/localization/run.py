@@ -237,9 +237,18 @@ def _leave(
     if last:
         gone |= asking & (missing == 0)
         rest = np.flatnonzero(asking & ~gone)
-        signs = np.where(means[lanes[rest]] >= 0, 1, -1)
-        gone[rest] = missing[rest] < finish.missed(problems, lanes[rest] // drift.each, signs)
+        if len(rest):
+            gone[rest] = missing[rest] < _missed(problems, drift, means, lanes[rest])
     return weights, gone, fair
+
+
+def _missed(problems: list[Perceptron], drift: Denoiser, means: Array, lanes: Array) -> Array:
+    """Return how many constraints the signs of the means of the samples `lanes` miss; a device that has them counts."""
+    signs = np.where(means >= 0, np.int8(1), np.int8(-1))
+    found = drift.stabilities(signs)
+    if found is None:
+        return finish.missed(problems, lanes // drift.each, signs[lanes])
+    return problems[0].target.violated(found[lanes]).sum(axis=1)
 
 
 def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
