@@ -1,11 +1,13 @@
 """Both samplers on a CUDA device, each figure with its floor.
 
-    python benchmarks/gpu.py [anneal] [asl] [large]
+    python benchmarks/gpu.py [anneal] [asl] [large] [layouts]
 
 Annealing: constraint evaluations a second (proposals × constraints) over whole τ-schedules. The floor is the rate at
 which the multiprocessors could issue the instructions that no version of the algorithm does without (±1 patterns: one
 mask and one dp2a for two constraints of a proposal, ten for two constraints of a move; real-valued patterns: eighteen
-for an evaluation). `large` solves N = 100,001 at α = 0.5.
+for an evaluation). `large` solves N = 100,001 at α = 0.5. `layouts` runs the same chains under other layouts of the
+kernels, the one that is chosen first, each beside the floor: chains to a block, blocks to a multiprocessor, proposals
+summed at a time.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
 milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
@@ -22,6 +24,11 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
+from solspace.samplers.annealing.gpu_real import GpuRealFlips
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import cupy
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.loop import Loop
@@ -64,6 +71,55 @@ def measure(label, patterns, n, n_chains, n_sweeps, n_problems=1, alpha=0.5):
         f"sent and samples checked; acceptance {acceptance:.3f}, solved {solved:.4f}",
         flush=True,
     )
+
+
+def walked(problem, n_chains, n_sweeps, layout):
+    """Return the layout's rate of evaluations, the weights that the chains end at, and their mean acceptance."""
+    plan = Plan.of(stages_of("tau", TARGET, n_sweeps)[1], 0, 1, solve=False)
+    kind = GpuIntegerFlips if problem.has_binary_patterns else GpuRealFlips
+    rates = []
+    for _ in range(3):
+        flips = kind([problem], plan, [7], n_chains, layout=layout)
+        chains = Chains.start(flips.first_weights(), plan)
+        flips.place(chains)
+        prepared = flips.prepare(slice(0, n_sweeps))
+        flips.compile()
+        cupy().cuda.Device().synchronize()
+        begun = time.perf_counter()
+        flips.launch(chains, slice(0, n_sweeps), prepared)
+        flips.stream.synchronize()
+        rates.append(n_chains * n_sweeps * float(problem.n) * problem.m / (time.perf_counter() - begun))
+        flips.collect(chains)
+    return max(rates), chains.weights, float(chains.accepted.mean() / problem.n)
+
+
+def layouts():
+    count = cupy().cuda.Device().attributes["MultiProcessorCount"]
+    for patterns, n, alpha, n_chains, n_sweeps in (
+        ("binary", 1001, 0.5, 4224, 100), ("binary", 1001, 0.5, 8448, 100),
+        ("gaussian", 1001, 0.5, 4224, 50), ("gaussian", 784, 1.0, 4224, 50), ("gaussian", 3072, 0.3, 2112, 10),
+    ):  # fmt: skip
+        problem = ss.Perceptron.random(n=n, alpha=alpha, target=TARGET, patterns=patterns, rng=0)
+        m, binary = problem.m, patterns == "binary"
+        if binary:
+            chosen = IntegerLayout.choose(m, n + 3, n_chains, count)
+            others = [(16, 2, 2), (16, 2, 4), (8, 4, 1), (8, 4, 2), (4, 8, 1), (8, 3, 1), (8, 5, 1), (16, 1, 1)]
+            tried = [chosen, *(IntegerLayout.of(m, n + 3, 1, group, held, batch) for group, held, batch in others)]
+        else:
+            chosen = RealLayout.choose(m, True, n_chains, count)
+            others = [(8, 2), (8, 3), (8, 4), (4, 4), (4, 5), (4, 6), (4, 8), (2, 12)]
+            tried = [chosen, *(RealLayout.of(m, True, 1, group, held) for group, held in others)]
+        first = None
+        for layout in tried:
+            rate, weights, acceptance = walked(problem, n_chains, n_sweeps, layout)
+            first = weights if first is None else first
+            floor = issue_rate() / (1 + 5 * acceptance if binary else 18)
+            print(
+                f"{patterns}, N = {n}, m = {m}, {n_chains} chains: {layout.warps} warps, {layout.group} chains × "
+                f"{layout.resident} blocks, {getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; "
+                f"{'the same chains' if (weights == first).all() else 'OTHER CHAINS'}",
+                flush=True,
+            )
 
 
 def large():
@@ -198,11 +254,14 @@ def chains():
     measure("±1, N = 1001, 100 problems × 1", "binary", 1001, 1, 1001, 100)
     measure("±1, N = 5001, 100 problems × 1", "binary", 5001, 1, 100, 100)
     measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 100)
+    measure("real, N = 784, 100 problems × 1", "gaussian", 784, 1, 784, 100)
+    measure("real, N = 784, 1000 problems × 1", "gaussian", 784, 1, 100, 1000)
+    measure("real, N = 3072, 400 problems × 1", "gaussian", 3072, 1, 50, 400, 0.25)
     measure("real, N = 10001, 528 chains", "gaussian", 10001, 528, 10)
 
 
 if __name__ == "__main__":
     asked = sys.argv[1:] or ["anneal", "asl"]
-    for name, run in (("anneal", chains), ("asl", asl), ("large", large)):
+    for name, run in (("anneal", chains), ("asl", asl), ("large", large), ("layouts", layouts)):
         if name in asked:
             run()
