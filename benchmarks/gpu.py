@@ -114,12 +114,10 @@ def layouts():
             rate, weights, acceptance = walked(problem, n_chains, n_sweeps, layout)
             first = weights if first is None else first
             floor = issue_rate() / (1 + 5 * acceptance if binary else 18)
-            print(
-                f"{patterns}, N = {n}, m = {m}, {n_chains} chains: {layout.warps} warps, {layout.group} chains × "
-                f"{layout.resident} blocks, {getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; "
-                f"{'the same chains' if (weights == first).all() else 'OTHER CHAINS'}",
-                flush=True,
-            )
+            same = "the same chains" if (weights == first).all() else "OTHER CHAINS"
+            shape = f"{layout.group} chains × {layout.resident} blocks, {getattr(layout, 'batch', 1)} at a time"
+            told = f"{rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
+            print(f"{patterns}, N = {n}, m = {m}, {n_chains} chains: {shape}: {told}", flush=True)
 
 
 def large():
