@@ -38,6 +38,7 @@ def test_an_unknown_device_is_named():
 def test_sources_are_packaged():
     for name in cuda.PARTS:
         assert "__global__" in cuda.source(name)
+        assert cuda.source(name).isascii()  # whatever compiles them, under any locale
 
 
 def test_the_wheel_holds_the_sources():

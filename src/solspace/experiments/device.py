@@ -108,7 +108,7 @@ def on_device(
     tasks, room = iter(tasks), _room()
     with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
-            window.sort(key=lambda task: (task.values["sampler"], -_work(task), _company(task)))
+            window.sort(key=lambda task: (task.values["sampler"], -_work(task), _patterns(task), _company(task)))
             drawing = Drawing(pool, room)
             for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
                 mine = list(own)
@@ -221,8 +221,7 @@ class Drawing:
 
     def ask(self, task: Task) -> Future[Drawn]:
         """Return the problem of a task, under way or drawn for another one; it may have that one's target."""
-        values = task.values
-        key = json.dumps([values["kind"], *(values[name] for name in function(values["kind"]).depends)])
+        key = _patterns(task, "instance")
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key][0]
@@ -249,6 +248,12 @@ def _problem(task: Task) -> Perceptron:
     return PackedPerceptron(
         values["n"], _m(task), Target.from_dict(values["target"]), rng=task.seed_from(*sample.depends)
     )
+
+
+def _patterns(task: Task, *more: str) -> str:
+    """Return what the patterns of a task depend on but for the instance, and `more` of its values."""
+    names = [name for name in function(task.values["kind"]).depends if name != "instance"]
+    return json.dumps([task.values["kind"], *(task.values[name] for name in (*names, *more))])
 
 
 def _company(task: Task) -> str:

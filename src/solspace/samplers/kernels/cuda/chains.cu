@@ -67,7 +67,7 @@ extern "C" __global__ void place(const u32 *packed, const int *instance_of, cons
             levels[((size_t)chain * slots + 32 * word + slot) * threads + thread] = count[slot] + 1 - base;
 }
 
-// Stabilities Σ x w of chains from columns of twice the patterns in fixed point, (problems, n, size), which are even.
+// Stabilities, sums of x w, of chains from columns of twice the patterns in fixed point, (problems, n, size), which are even.
 extern "C" __global__ void add_columns(const int *columns, const int *instance_of, const i8 *weights, int n, int size, int *states)
 {
     int chain = blockIdx.x, mu = blockIdx.y * blockDim.x + threadIdx.x;

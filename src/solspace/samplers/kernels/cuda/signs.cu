@@ -37,7 +37,7 @@ extern "C" __global__ void from_signs(const signed char *given, int rows, int in
     packed[(size_t)word * rows + row] = bits;
 }
 
-// out (problems, rows, k) = patterns (rows, inner) · given (problems, inner, k); blockIdx.y counts problems and parts of columns.
+// out (problems, rows, k) = patterns (rows, inner) times given (problems, inner, k); blockIdx.y counts problems and parts of columns.
 // Where none of a block's columns has a positive `weight` it does nothing: columns at rest need no products.
 extern "C" __global__ void __launch_bounds__(ROWS * SLICES)
 multiply(const u32 *packed, const float *given, int rows, int inner, int words, int k, const float *weight, float *out)
