@@ -73,13 +73,15 @@ def measure(label, patterns, n, n_chains, n_sweeps, n_problems=1, alpha=0.5):
     )
 
 
-def walked(problem, n_chains, n_sweeps, layout):
+def walked(problems, n_chains, n_sweeps, layout):
     """Return the layout's rate of evaluations, the weights that the chains end at, and their mean acceptance."""
     plan = Plan.of(stages_of("tau", TARGET, n_sweeps)[1], 0, 1, solve=False)
-    kind = GpuIntegerFlips if problem.has_binary_patterns else GpuRealFlips
+    n, m, binary = problems[0].n, problems[0].m, problems[0].has_binary_patterns
     rates = []
     for _ in range(3):
-        flips = kind([problem], plan, [7], n_chains, layout=layout)
+        flips = (GpuIntegerFlips if binary else GpuRealFlips)(
+            problems, plan, range(len(problems)), n_chains, layout=layout
+        )
         chains = Chains.start(flips.first_weights(), plan)
         flips.place(chains)
         prepared = flips.prepare(slice(0, n_sweeps))
@@ -88,36 +90,57 @@ def walked(problem, n_chains, n_sweeps, layout):
         begun = time.perf_counter()
         flips.launch(chains, slice(0, n_sweeps), prepared)
         flips.stream.synchronize()
-        rates.append(n_chains * n_sweeps * float(problem.n) * problem.m / (time.perf_counter() - begun))
+        rates.append(len(problems) * n_chains * n_sweeps * float(n) * m / (time.perf_counter() - begun))
         flips.collect(chains)
-    return max(rates), chains.weights, float(chains.accepted.mean() / problem.n)
+    return max(rates), chains.weights, float(chains.accepted.mean() / n)
+
+
+MANY = [
+    (1, 16, 2, 2),
+    (1, 16, 2, 4),
+    (1, 8, 4, 1),
+    (1, 8, 4, 2),
+    (1, 4, 8, 1),
+    (1, 8, 3, 1),
+    (1, 16, 1, 1),
+    (2, 1, 16, 1),
+]
+FEW = [(warps, 1, 1, batch) for warps in (1, 2, 4, 8) for batch in (1, 2, 4)]
+"""Warps to a chain, chains to a block, blocks to a multiprocessor, proposals at a time: many chains, and few."""
+REAL = [(1, 8, 2), (1, 8, 3), (1, 8, 4), (1, 4, 4), (1, 4, 5), (1, 4, 6), (1, 4, 8), (1, 2, 12), (2, 1, 8), (2, 1, 12)]
+REAL_FEW = [(warps, 1, 1) for warps in (1, 2, 4, 8)]
+CASES = [
+    ("binary", 1001, 0.5, 1, 4224, 100, MANY), ("binary", 1001, 0.5, 1, 8448, 100, MANY),
+    ("binary", 1001, 0.5, 100, 1, 200, FEW), ("binary", 501, 0.5, 100, 1, 200, FEW), ("gaussian", 1001, 0.5, 1, 4224, 50, REAL),
+    ("gaussian", 784, 1.0, 1000, 1, 20, REAL), ("gaussian", 784, 0.5, 1000, 1, 40, REAL),
+    ("gaussian", 3072, 0.25, 400, 1, 10, REAL), ("gaussian", 784, 0.5, 100, 1, 50, REAL_FEW),
+]  # fmt: skip
+"""Patterns, N, load, problems, chains of each, sweeps, and the layouts that are tried beside the chosen one."""
 
 
 def layouts():
     count = cupy().cuda.Device().attributes["MultiProcessorCount"]
-    for patterns, n, alpha, n_chains, n_sweeps in (
-        ("binary", 1001, 0.5, 4224, 100), ("binary", 1001, 0.5, 8448, 100),
-        ("gaussian", 1001, 0.5, 4224, 50), ("gaussian", 784, 1.0, 4224, 50), ("gaussian", 3072, 0.3, 2112, 10),
-    ):  # fmt: skip
-        problem = ss.Perceptron.random(n=n, alpha=alpha, target=TARGET, patterns=patterns, rng=0)
-        m, binary = problem.m, patterns == "binary"
+    for patterns, n, alpha, number, n_chains, n_sweeps, others in CASES:
+        problems = [
+            ss.Perceptron.random(n=n, alpha=alpha, target=TARGET, patterns=patterns, rng=k) for k in range(number)
+        ]
+        m, binary, all_chains = problems[0].m, patterns == "binary", number * n_chains
         if binary:
-            chosen = IntegerLayout.choose(m, n + 3, n_chains, count)
-            others = [(16, 2, 2), (16, 2, 4), (8, 4, 1), (8, 4, 2), (4, 8, 1), (8, 3, 1), (8, 5, 1), (16, 1, 1)]
-            tried = [chosen, *(IntegerLayout.of(m, n + 3, 1, group, held, batch) for group, held, batch in others)]
+            tried = [
+                IntegerLayout.choose(m, n + 3, all_chains, count),
+                *(IntegerLayout.of(m, n + 3, *o) for o in others),
+            ]
         else:
-            chosen = RealLayout.choose(m, True, n_chains, count)
-            others = [(8, 2), (8, 3), (8, 4), (4, 4), (4, 5), (4, 6), (4, 8), (2, 12)]
-            tried = [chosen, *(RealLayout.of(m, True, 1, group, held) for group, held in others)]
+            tried = [RealLayout.choose(m, True, all_chains, count), *(RealLayout.of(m, True, *o) for o in others)]
         first = None
         for layout in tried:
-            rate, weights, acceptance = walked(problem, n_chains, n_sweeps, layout)
+            rate, weights, acceptance = walked(problems, n_chains, n_sweeps, layout)
             first = weights if first is None else first
             floor = issue_rate() / (1 + 5 * acceptance if binary else 18)
             same = "the same chains" if (weights == first).all() else "OTHER CHAINS"
-            shape = f"{layout.group} chains × {layout.resident} blocks, {getattr(layout, 'batch', 1)} at a time"
-            told = f"{rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
-            print(f"{patterns}, N = {n}, m = {m}, {n_chains} chains: {shape}: {told}", flush=True)
+            shape = f"{layout.warps} warps, {layout.group} chains × {layout.resident} blocks"
+            told = f"{getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
+            print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {told}", flush=True)
 
 
 def large():
