@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from solspace.experiments.executors import cores, one_thread
@@ -48,18 +48,28 @@ class Drawn:
     ready: Any
 
 
-@dataclass(frozen=True)
 class Batch:
     """Tasks of one shape and the problems that threads draw for them."""
 
-    tasks: Sequence[Task]
-    drawn: Sequence[Future[Drawn]]
+    def __init__(self, tasks: Sequence[Task], coming: Iterable[Future[Drawn]]) -> None:
+        self.tasks, self._coming = tasks, list(coming)
+        self._ready: list[Any] = []
 
     def problems(self) -> list[Perceptron]:
-        """Return the problems; tasks that share their patterns may differ in their target."""
-        target = Target.from_dict(self.tasks[0].values["target"])
-        found = (each.result().problem for each in self.drawn)
-        return [problem if problem.target == target else problem.with_target(target) for problem in found]
+        """Return the problems."""
+        return self._problems
+
+    @cached_property
+    def _problems(self) -> list[Perceptron]:
+        drawn, target = [each.result() for each in self._coming], Target.from_dict(self.tasks[0].values["target"])
+        self._ready, self._coming = [each.ready for each in drawn], []
+        # tasks that share their patterns may differ in their target
+        return [one.problem if one.problem.target == target else one.problem.with_target(target) for one in drawn]
+
+    def ready(self) -> list[Any]:
+        """Return what was made of the problems beforehand, and let go of it."""
+        ready, self._ready = self._ready, []
+        return ready
 
     def results(self, samples: list[Samples]) -> list[Result]:
         """Return the results of all tasks."""
@@ -73,7 +83,8 @@ class Batch:
 def packs(task: Task) -> bool:
     """Return whether the task wants a GPU and can share it with others."""
     values = task.values
-    if "sampler" not in values or values.get("options", {}).get("device") not in ("gpu", "auto"):
+    wanted = "sampler" in values and values["options"].get("device") in ("gpu", "auto")
+    if not wanted or find(values["sampler"]).feed is None:
         return False
     try:
         if resolve(values["options"]["device"]) == "cpu":
@@ -89,7 +100,7 @@ def _fits(asked: str) -> bool:
     """Return whether a device can do what is asked: (sampler, kind of task, ensemble, target, options) as JSON."""
     name, kind, patterns, target, options = json.loads(asked)
     sampler = find(name)
-    if sampler.feed is None or not isinstance(function(kind), Sampled):
+    if not isinstance(function(kind), Sampled):
         return False
     if patterns is None:  # given patterns: chains take them all, what else does depends on what they are like
         return sampler.anywhere and sampler.on_device(_like("gaussian", target), options)
@@ -149,7 +160,7 @@ def _timed(results: list[Result], seconds: float) -> list[Result]:
 
 def _parcel(batch: Batch) -> Parcel:
     values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
-    return Parcel(batch.problems, seeds, values["n_samples"], values["options"], batch.results, tag=batch)
+    return Parcel(batch.problems, seeds, values["n_samples"], values["options"], batch.ready, batch.results, tag=batch)
 
 
 def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, Any]]:

@@ -29,14 +29,15 @@ from solspace.system.names import unknown
 class Parcel:
     """Problems of one shape, kind of patterns and target that a device takes together, and what is asked of all.
 
-    `problems` is called when their turn comes, `finish` with the samples, by a thread that the device does not wait for;
-    `tag` is for whoever made the parcel.
+    `problems` is called when their turn comes, and `ready` for what was made of them beforehand; `finish` with the samples, by
+    a thread that the device does not wait for; `tag` is for whoever made the parcel.
     """
 
     problems: Callable[[], Sequence[Perceptron]]
     seeds: Sequence[RNG]
     n_samples: int
     options: Mapping[str, Any]
+    ready: Callable[[], Any] = lambda: None
     finish: Callable[[list[Samples]], Any] = list
     tag: Any = None
 
@@ -77,7 +78,7 @@ class Sampler:
     """(parcels, samples in all, shapes of ±1 patterns among them) -> each parcel with what its `finish` made of the samples,
     or the error it met, in any order, many at once on a device."""
     ready: Callable[[Perceptron, Mapping[str, Any]], Any] = lambda problem, options: None
-    """(problem, options) -> what a thread can make of a problem before its turn comes, to be held until it is over."""
+    """(problem, options) -> what a thread can make of a problem before its turn comes, to be held until then."""
     on_device: Callable[[Perceptron, Mapping[str, Any]], bool] = lambda problem, options: True
     """(problem, options) -> whether `feed` can do what is asked for; elsewhere the sampler says what it cannot do."""
     anywhere: bool = False
@@ -167,7 +168,7 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, sch
 
     def lot(parcel: Parcel) -> lots.Lot:
         plan = anneal.planner(schedule=schedule, **parcel.options)
-        return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.finish, tag=parcel)
+        return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.ready, parcel.finish, tag=parcel)
 
     with closing(lots.flow(map(lot, parcels), samples)) as flow:
         yield from ((given.tag, made) for given, made in flow)

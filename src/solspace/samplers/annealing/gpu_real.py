@@ -22,10 +22,9 @@ from solspace.samplers.kernels.cuda import Sizes, kernel
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns on the device, and the patterns they are of."""
+    """Columns on the device."""
 
     array: Any
-    fixed: Sequence[real_forms.FixedPoint]
 
 
 _sent: weakref.WeakValueDictionary[tuple[int, ...], Columns] = weakref.WeakValueDictionary()
@@ -54,27 +53,25 @@ class GpuRealFlips(GpuFlips):
         margin = real_forms.reach_of(plan.stages)
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         self.layout = layout or self._layout(company)
-        self.fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
-        self.columns = self._send()
+        fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
+        self.held = self._send(fixed)
+        self.columns = self.held.array
+        self.fixed = [own.lean() for own in fixed]
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
     def _layout(self, company: int) -> RealLayout:
         return RealLayout.choose(self.m, self.power, self._crowd(company), processors())
 
-    def _send(self) -> Any:
+    def _send(self, fixed: Sequence[real_forms.FixedPoint]) -> Columns:
         """Return the columns of all problems on the device, padded with zeros: those of another lot if it holds them."""
-        key = (*map(id, self.fixed), self.layout.size)
+        key = (*(own.number for own in fixed), self.layout.size)
         with _sending:
             if (held := _sent.get(key)) is None:
-                _sent[key] = held = Columns(self._columns(), self.fixed)
-        self.held = held
-        return held.array
-
-    def _columns(self) -> Any:
-        columns = self.cupy.zeros((len(self.fixed), self.n, self.layout.size), np.int32)
-        for own, fixed in zip(columns, self.fixed):
-            own[:, : fixed.columns.shape[1]] = self.cupy.asarray(fixed.columns)
-        return columns
+                columns = self.cupy.zeros((len(fixed), self.n, self.layout.size), np.int32)
+                for there, own in zip(columns, fixed):
+                    there[:, : own.columns.shape[1]] = self.cupy.asarray(own.columns)
+                _sent[key] = held = Columns(columns)
+        return held
 
     def _cache(self) -> Any:
         size = self.layout.size

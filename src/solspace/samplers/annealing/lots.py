@@ -57,14 +57,16 @@ def key_of(rng: RNG) -> int:
 class Lot:
     """Problems of one shape, kind of patterns and target, a seed for each, and what is asked of all.
 
-    `problems` is called when the lot's turn comes; `plan` makes the sampler's name and the plan from the target; a thread
-    calls `finish` with the samples, and what it returns is what `flow` yields; `tag` is for whoever made the lot.
+    `problems` is called when the lot's turn comes; `plan` makes the sampler's name and the plan from the target; `ready` gives
+    what was made of the problems beforehand, to be held until they are on the device; a thread calls `finish` with the
+    samples, and what it returns is what `flow` yields; `tag` is for whoever made the lot.
     """
 
     problems: Callable[[], Sequence[Perceptron]]
     seeds: Sequence[RNG]
     n_chains: int
     plan: Callable[[Perceptron], tuple[str, Plan]]
+    ready: Callable[[], Any] = lambda: None
     finish: Callable[[list[Samples]], Any] = list
     tag: Any = None
 
@@ -77,9 +79,11 @@ class LotRun(Run):
     def __init__(self, lot: Lot, company: int) -> None:
         _tidy()
         self.lot, self.problems = lot, list(lot.problems())
+        held = lot.ready()
         self.keys = [key_of(seed) for seed in lot.seeds]
         self.name, plan = lot.plan(self.problems[0])
         flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _SHARES)
+        del held
         flips.compile()
         super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
         self.started = time.perf_counter()
@@ -114,13 +118,13 @@ def flow(
 ) -> Generator[tuple[Lot, Any], None, None]:
     """Yield each lot with what its `finish` made of its samples, or the error that it met, as they come.
 
-    Some `company` chains run at a time, on half of the device's memory at the most. Threads make the next lots ready and
+    Some `company` chains run at a time, on a quarter of the device's memory at the most. Threads make the next lots ready and
     finish those that are done; what this thread does, launching and collecting, is what the device waits for. `report` is
     called with the number of sweeps that a launch made.
     """
     waiting, going = iter(lots), list[LotRun]()
     coming, leaving = deque[tuple[Lot, Future[LotRun]]](), deque[tuple[Lot, Future[Any]]]()
-    most = int(cupy().cuda.Device().mem_info[1]) // 2
+    most = int(cupy().cuda.Device().mem_info[1]) // 4
     with ThreadPoolExecutor(_COMING, "lots") as builder, ThreadPoolExecutor(_LEAVING, "samples") as finisher:
         try:
             while True:

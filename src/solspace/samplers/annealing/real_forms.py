@@ -10,8 +10,10 @@ the lattice step.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -70,6 +72,14 @@ class FixedPoint:
         self.reach = int(reach / self.resolution) + self.n
         """No |t| exceeds this."""
         self.columns, self.step = self._round()
+        self.number = next(_numbers)
+        """Of this object among all."""
+
+    def lean(self) -> FixedPoint:
+        """Return a copy without the columns, for those who have them elsewhere."""
+        few = copy(self)
+        del few.columns, few.problem
+        return few
 
     def _round(self) -> tuple[Array, float]:
         """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
@@ -126,6 +136,7 @@ def fixed_point(problem: Perceptron, margin: float = 0.0) -> FixedPoint:
     return found
 
 
+_numbers = itertools.count()
 _made: weakref.WeakValueDictionary[tuple[int, float], FixedPoint] = weakref.WeakValueDictionary()
 
 
