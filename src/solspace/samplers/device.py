@@ -105,7 +105,9 @@ def answering() -> Iterator[None]:
 
 
 def check_answer(error: Exception | None = None) -> None:
-    """Raise `LostDevice` where the device no longer answers: after an error of CUDA, nothing works any more."""
+    """Raise `LostDevice` where the device that was there no longer answers: after some errors of CUDA nothing works."""
+    if missing():
+        return
     try:
         cupy().cuda.Device().synchronize()
     except Exception as found:
