@@ -120,7 +120,7 @@ def on_device(
     with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
             window.sort(key=lambda task: (task.values["sampler"], -_work(task), _patterns(task), _company(task)))
-            drawing = Drawing(pool, room)
+            drawing = Drawing(pool, 3 * room)
             for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
                 mine = list(own)
                 feed = find(name).feed
