@@ -163,9 +163,9 @@ def _parcel(batch: Batch) -> Parcel:
     return Parcel(batch.problems, seeds, values["n_samples"], values["options"], batch.ready, batch.results, tag=batch)
 
 
-def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, Any]]:
-    """Return the distinct shapes (n, m, options) of tasks with ±1 patterns."""
-    found = [(t.values["n"], _m(t), t.values["options"]) for t in tasks if _of_signs(t)]
+def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, bool, Any]]:
+    """Return the distinct shapes (n, m, whether patterns are ±1, options) of tasks, in their order."""
+    found = [(t.values["n"], _m(t), _of_signs(t), t.values["options"]) for t in tasks]
     return list({json.dumps(shape, sort_keys=True): shape for shape in found}.values())
 
 

@@ -44,8 +44,8 @@ class Parcel:
 
 Made = Generator[tuple[Parcel, Any], None, None]
 """Parcels, and what their `finish` made or the error that was met."""
-Shapes = Iterable[tuple[int, int, Mapping[str, Any]]]
-"""(n, m, options) of what will come, so that it can be compiled ahead."""
+Shapes = Iterable[tuple[int, int, bool, Mapping[str, Any]]]
+"""(n, m, whether patterns are ±1, options) of what will come, the longest first, so that it can be compiled ahead."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Sampler:
     version: int = 1
     """Raised when its results change; old rows then stay in a store but no longer count."""
     feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
-    """(parcels, samples in all, shapes of ±1 patterns among them) -> each parcel with what its `finish` made of the samples,
+    """(parcels, samples in all, shapes among them) -> each parcel with what its `finish` made of the samples,
     or the error it met, in any order, many at once on a device."""
     ready: Callable[[Perceptron, Mapping[str, Any]], Any] = lambda problem, options: None
     """(problem, options) -> what a thread can make of a problem before its turn comes, to be held until then."""
@@ -164,7 +164,8 @@ def _finished(parcel: Parcel, made: list[Samples] | Exception) -> Any:
 
 def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, schedule: str) -> Made:
     for mode in anneal.MODES:
-        lots.warm({(n, m) for n, m, asked in shapes if asked.get("mode", "sample") == mode}, samples, mode == "solve")
+        own = [(n, m, signs) for n, m, signs, asked in shapes if asked.get("mode", "sample") == mode]
+        lots.warm(own, samples, mode == "solve")
 
     def lot(parcel: Parcel) -> lots.Lot:
         plan = anneal.planner(schedule=schedule, **parcel.options)

@@ -22,7 +22,7 @@ from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
-from solspace.samplers.annealing.layout import IntegerLayout
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.run import BEAT, Run
 from solspace.samplers.device import cupy
 from solspace.samplers.kernels.cuda import compile_ahead
@@ -192,8 +192,12 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def warm(shapes: Iterable[tuple[int, int]], company: int, solve: bool) -> None:
-    """Compile what chains on ±1 patterns of `shapes` (n, m) need, side by side, before the first of them is run."""
-    sizes = [(m, Lattice(n, m).size) for n, m in shapes]
-    layouts = [IntegerLayout.choose(m, size, company, processors()) for m, size in dict.fromkeys(sizes)]
-    compile_ahead(("flips_integer", (*layout.constants(solve), ("FIELD", 0))) for layout in layouts)
+def warm(shapes: Iterable[tuple[int, int, bool]], company: int, solve: bool) -> None:
+    """Compile what chains on patterns of `shapes` (n, m, whether ±1) need, side by side, before the first of them is run."""
+    count = processors()
+    compile_ahead(
+        ("flips_integer", (*IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve), ("FIELD", 0)))
+        if signs
+        else ("flips_real", (*RealLayout.choose(m, True, company, count).constants(solve), ("FIELD", 0)))
+        for n, m, signs in shapes
+    )
