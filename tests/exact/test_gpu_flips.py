@@ -132,6 +132,18 @@ def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
         np.testing.assert_array_equal(flips.stabilities(chains.weights), problem.stabilities(chains.weights))
 
 
+def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
+    """Several proposals at a time in one warp, and several chains of real-valued patterns to a block."""
+    for patterns, layout in (
+        ("binary", IntegerLayout.of(12, 34, 1, group=2, batch=2)),
+        ("gaussian", RealLayout.of(12, True, 1, group=2, resident=3)),
+    ):
+        problem = ss.Perceptron.random(n=31, alpha=0.4, patterns=patterns, target=LOG, rng=3)
+        plan = Plan.of(stages_of("tau", LOG, 8)[1], 0, 1, solve=False)
+        chains, _ = walk(problem, plan, layout)
+        check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)
+
+
 def test_a_batch_makes_the_chains_of_single_calls(emulated):
     problems = [ss.Perceptron.random(n=31, alpha=0.5 if seed < 2 else 0.4, target=LOG, rng=seed) for seed in range(3)]
     together = anneal(problems, 2, 4, rng=[5, 6, 7], device="gpu", progress=False)
