@@ -110,7 +110,14 @@ class Store:
         self.add_all([result])
 
     def add_all(self, results: Iterable[Result]) -> None:
-        """Append results in their order, all or none: one flush to the disk, which costs more than many rows."""
+        """Append results in their order, all or none: one flush to the disk, which costs more than many rows.
+
+        >>> import tempfile
+        >>> with Store(Path(tempfile.mkdtemp()) / "runs.db", write=True) as store:
+        ...     store.add_all([Result("a", {"n": 9}), Result("b", {"n": 11})])
+        ...     store.count()
+        {'done': 2, 'failed': 0}
+        """
         rows = [_columns(result) for result in results]
         with explaining(self.path), transaction(self._db):
             for columns, packed in rows:
