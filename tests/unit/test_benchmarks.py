@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import solspace as ss
-from benchmarks import paper, solvers
+from benchmarks import laptop, paper, solvers
 from benchmarks.timing import Spread, Table, Times
 from solspace.cli import bench
 from solspace.cli.app import make_app
@@ -97,3 +98,29 @@ def test_figures_of_the_paper_are_stopped_in_time_and_measured(tmp_path: Path) -
     assert row[0] == "symmetric-success (stopped)"
     assert row[3] == "162"
     assert watched == [getattr(owner, name) for owner, name in paper.PARTS.values()]
+
+
+def test_kinds_of_processors_are_compared_with_this_one(monkeypatch):
+    monkeypatch.setattr(laptop, "kinds", lambda: list(laptop.KINDS))
+    slower = iter([1, 2, 3, 4] * 3)
+    monkeypatch.setattr(
+        laptop, "_apart", lambda told: laptop.Measured(dict.fromkeys(laptop.WORK, 1e-9 * next(slower)), "same")
+    )
+    rows = laptop.table().rows
+    assert len(rows) == len(laptop.WORK)
+    assert rows[0][2:] == ("1 ns", "2 ns = 2 times", "3 ns = 3 times", "4 ns = 4 times")
+    digests = iter("abcd")
+    monkeypatch.setattr(laptop, "_apart", lambda told: laptop.Measured(dict.fromkeys(laptop.WORK, 1.0), next(digests)))
+    with pytest.raises(RuntimeError, match="not the same"):
+        laptop.table(quick=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", laptop.kinds()[1:])
+def test_a_kind_of_processor_is_what_the_kernels_see(kind):
+    asked = "from solspace.samplers.kernels.machine_vectors import FEATURES, WIDE; print(WIDE, *sorted(FEATURES))"
+    told = {**os.environ, **laptop.KINDS[kind]}
+    seen = subprocess.run([sys.executable, "-c", asked], env=told, capture_output=True, text=True, check=True).stdout
+    assert seen.startswith("False")
+    assert ("+avx2" in seen) == (kind == "AVX2")
+    assert ("+fma" in seen) == (kind != "plain x86-64")

@@ -14,6 +14,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
+from solspace.system.extras import install
 from solspace.system.names import unknown
 
 DEVICES = ("cpu", "gpu", "auto")
@@ -50,7 +51,7 @@ def missing() -> str:
     True
     """
     if find_spec("cupy") is None:
-        return "needs CuPy: pip install 'solspace[gpu]' for CUDA 12, 'solspace[gpu13]' for CUDA 13."
+        return f"needs CuPy: {install('gpu')} for CUDA 12, gpu13 in place of gpu for CUDA 13."
     # as many launches side by side as the driver allows; read when a process first turns to the device
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     try:
