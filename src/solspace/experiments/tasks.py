@@ -106,7 +106,8 @@ def _kind(name: str) -> tuple[str, int]:
 
 
 @cache
-def _function(kind: str) -> Any:
+def function(kind: str) -> Any:
+    """Return what computes tasks of a kind: task -> (numbers, arrays)."""
     module, name = _kind(kind)[0].split(":")
     return getattr(import_module(module), name)
 
@@ -128,7 +129,7 @@ def run(task: Task) -> Result:
     error = ""
     try:
         import_modules(task.values.get("modules", ()))
-        values, arrays = _function(task.values["kind"])(task)
+        values, arrays = function(task.values["kind"])(task)
         values = {name: plain(value) for name, value in values.items()}
     except Exception as problem:
         trace = "".join(traceback.format_exception(problem, limit=-6)).strip()

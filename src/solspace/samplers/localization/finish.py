@@ -76,7 +76,12 @@ def draw(
     own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * n)
     cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * n)
     weights = drawn[:, 0, 1]
-    return Draw(weights, missed(problems, lanes // each, weights), own - cross <= MIXED * (1 - cross))
+    found = flips.stabilities(np.ascontiguousarray(chains.draws[:, 1]))  # where a device has the patterns, it is asked
+    if found is None:
+        lacking = missed(problems, lanes // each, weights)
+    else:
+        lacking = target.violated(found[::2][np.searchsorted(there, lanes)]).sum(axis=1)
+    return Draw(weights, lacking, own - cross <= MIXED * (1 - cross))
 
 
 def missed(problems: Sequence[Perceptron], numbers: Array, weights: Array) -> Array:
