@@ -22,8 +22,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
-os.environ["NUMBA_NUM_THREADS"] = "1"
+if __name__ == "__main__":  # before NumPy reads them; who imports this has set them, or wants no change
+    for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[_name] = "1"
 
 import numpy as np
 from scipy.special import erfcx, ndtr
