@@ -109,7 +109,7 @@ class Target:
         return self.potential.channel(omega - omega.dtype.type(self.margin), variance, self.beta)
 
     def channel_derivatives(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals]:
-        """Return (g, dg) alone, unchecked: the call inside message passing."""
+        """Return (g, dg) alone, unchecked: what a loop of your own calls at every iteration."""
         if self.margin:
             omega = omega - omega.dtype.type(self.margin)
         return self.potential.derivatives(omega, variance, self.beta)

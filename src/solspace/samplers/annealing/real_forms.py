@@ -4,7 +4,7 @@ An entry x becomes the integer rint(x 2^q), with q as large as 32 bits allow for
 the integer t = Σ x w - margin, exactly, and s - margin = c t with c = 2^-q/√n. The potential is approximated by one of
 the two forms of `kernels.energies`, in units of which `kt` make one kT. Both resolve a potential best near t = 0, so t is
 counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. The walls and
-steep places of a potential are treated as in `samplers.landscape`, with the root mean square of a flip's step in place of
+steep places of a potential are treated as in `integer_levels`, with the root mean square of a flip's step in place of
 the lattice step.
 """
 

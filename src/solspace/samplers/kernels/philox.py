@@ -25,7 +25,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import float64, int32, int64, uint32, uint64
+from numba import float64, int32, int64, uint64
 
 from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
@@ -77,7 +77,8 @@ def _uniform(bits: Any) -> Any:
 
 
 @numba.njit(error_model="numpy")
-def _thresholds(bits: Any, kt: Any, bath: Any, out: Any) -> None:
+def thresholds_of(bits: Any, kt: Any, bath: Any, out: Any) -> None:
+    """Write the thresholds that random `bits` (uint64) stand for into `out`; `bath` asks for the heat bath's."""
     if bath:
         # so small a kt stands for zero: it only lets the sign of the logarithm through
         least = max(kt, 1e-300)
@@ -93,13 +94,13 @@ def _thresholds(bits: Any, kt: Any, bath: Any, out: Any) -> None:
 def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, bath: Any, raw: Any, out: Any) -> None:
     """Write the thresholds of proposals first .. first + len(out) - 1 of a sweep; `first` and len(out) are even.
 
-    `bath` asks for the heat bath's; `raw` is scratch of the same length.
+    `raw` is scratch of the same length.
     """
     for i in range(len(out) // 2):
         a, b, c, d = philox_words(first // 2 + i, sweep, chain, ACCEPTANCE, key)
         raw[2 * i] = (b << uint64(32)) | a
         raw[2 * i + 1] = (d << uint64(32)) | c
-    _thresholds(raw, kt, bath, out)
+    thresholds_of(raw, kt, bath, out)
 
 
 @njit(nogil=True)
@@ -140,22 +141,3 @@ def exponentials(key: Any, sweep: Any, out: Any) -> None:
         for pair in range(out.shape[1]):
             a, b, _, _ = philox_words(pair, sweep, ladder, EXCHANGE, key)
             out[ladder, pair] = _minus_log(_uniform((b << uint64(32)) | a))
-
-
-@njit()
-def philox(counter: Any, key: Any) -> Any:
-    """Return the image of a counter of four words under a 64-bit key, for tests against the published values."""
-    a, b, c, d = philox_words(counter[0], counter[1], counter[2], counter[3], key)
-    return uint32(a), uint32(b), uint32(c), uint32(d)
-
-
-@njit()
-def sweep_thresholds(key: Any, chain: Any, sweep: Any, kt: Any, bath: Any, out: Any) -> None:
-    """Write the thresholds of a whole sweep into `out`, of even length."""
-    thresholds(key, chain, sweep, 0, kt, bath, np.empty(len(out), np.uint64), out)
-
-
-@njit()
-def thresholds_of(bits: Any, kt: Any, bath: Any, out: Any) -> None:
-    """Write the thresholds that random `bits` (uint64) stand for into `out`."""
-    _thresholds(bits, kt, bath, out)

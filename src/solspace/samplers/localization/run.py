@@ -6,7 +6,6 @@ import time as clocks
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,7 +119,7 @@ class Run:
         on_device = where == "gpu" and name == "amp"
         noise = GpuNoise(seeds, problem.n, k) if on_device else Noise(seeds[0], np.zeros_like(drift.mean))
         clock = Clock(drift.k, ends[-1], times, pace, slower)
-        leave = partial(_leave, problems, drift, clock, seeds, sweeps, len(ends), where) if sweeps else None
+        leave = finish.Exit(finish.Bath(problems, seeds, sweeps, where), drift, clock, len(ends)) if sweeps else None
         loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds, ends, leave)
         return cls(problems, seeds, chosen, (pace, slower), times, loop)
 
@@ -206,37 +205,6 @@ def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:
     if isinstance(drift, SitePropagation):
         return "scalar" if drift.made.scalar else "full"
     return choose_variances(problem, asked["variances"])
-
-
-def _leave(
-    problems: list[Perceptron], drift: Denoiser, clock: Clock, seeds: list[np.random.SeedSequence], sweeps: int,
-    turns: int, where: str, turn: int, lanes: Array,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return weights drawn in the fields of the samples `lanes`, which samples may leave with them, and whose draw is fair.
-
-    Before the last turn a sample leaves if flips in its field mix; and not if its instability came near 1, where theory sees
-    weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their means, or all.
-    """
-    last, means, fields = turn == turns - 1, drift.means(), drift.fields()
-    asking = np.isfinite(fields[lanes]).all(axis=1) & np.isfinite(means[lanes]).all(axis=1)
-    if not last:
-        asking &= ~clock.careful[lanes]
-    weights, fair = np.ones((len(lanes), problems[0].n), np.int8), np.zeros(len(lanes), bool)
-    if not asking.any():
-        return weights, fair, fair
-    drawn = finish.draw(problems, fields, means, lanes[asking], seeds, sweeps, turn, where)
-    weights[asking] = drawn.weights
-    missing = np.zeros(len(lanes), int)
-    if problems[0].target.potential.hard:
-        missing[asking] = drawn.missed
-    fair[asking] = drawn.mixed & (missing[asking] == 0)
-    gone = fair.copy()
-    if last:
-        gone |= asking & (missing == 0)
-        rest = np.flatnonzero(asking & ~gone)
-        signs = np.where(means[lanes[rest]] >= 0, 1, -1)
-        gone[rest] = missing[rest] < finish.missed(problems, lanes[rest] // drift.each, signs)
-    return weights, gone, fair
 
 
 def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
