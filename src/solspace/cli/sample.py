@@ -12,10 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli import inputs
-from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
+from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
 from solspace.cli.draw import Outcome, Settings, draw
 from solspace.cli.inputs import Stated
-from solspace.cli.outputs import make_room
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.numerics.streams import generator
@@ -23,6 +22,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samplers.registry import SAMPLERS, Sampler, find
 from solspace.system.files import replacing
+from solspace.system.plain import plain
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from solspace.cli import inputs
-from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
+from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
 from solspace.cli.inputs import Stated
-from solspace.cli.outputs import make_room
 from solspace.cli.rules import Rule
 from solspace.info import SolvingInfo
 from solspace.measure import Target
@@ -22,6 +21,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samples import Samples
 from solspace.system.files import replacing
+from solspace.system.plain import plain
 
 FILES = ("solutions.npz", "report.json")
 RULES = (

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from solspace.experiments.tasks import Task, plain
+from solspace.experiments.tasks import Task
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.system.plain import plain
 
 KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
 """Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import math
 import socket
 import time
 import traceback
@@ -23,11 +22,10 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from solspace._version import __version__
 from solspace.store import Result
 from solspace.system.names import unknown
+from solspace.system.plain import plain
 
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
@@ -146,14 +144,3 @@ def finished(
         host=socket.gethostname(), seconds=seconds,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
-
-
-def plain(value: Any) -> Any:
-    """Return a number, string, list or None that JSON can say; what is not finite becomes None."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -27,6 +27,7 @@ from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.system.plain import plain
 from solspace.theory.prediction import Prediction
 
 BEAT = 0.2
@@ -206,7 +207,7 @@ def _files(
     }
     return {
         "samples.npz": packed,
-        "report.json": json.dumps(_plain(report), indent=2).encode(),
+        "report.json": json.dumps(plain(report), indent=2).encode(),
         **pictures(samples, prediction),
         "code.py": program(settings, own).encode(),
     }
@@ -239,13 +240,3 @@ def pictures(samples: Samples, prediction: Prediction | None) -> dict[str, bytes
         figure.savefig(file, format=kind, dpi=160)
         made[f"picture.{kind}"] = file.getvalue()
     return made
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    return None if isinstance(value, float) and not np.isfinite(value) else value

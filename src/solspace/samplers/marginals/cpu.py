@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.kernels import amp_compiled
+from solspace.samplers.kernels.amp_compiled import estimate, respond
 from solspace.samplers.kernels.products import Products, columns, narrower
 from solspace.samplers.kernels.products import width as allocated
 from solspace.samplers.marginals.relaxation import MOVING, Ending, Terms, judge
@@ -67,7 +67,7 @@ class Messages:
         self, problem: Perceptron, k: int, dtype: DTypeLike, full: bool = False, spreads: bool = False
     ) -> None:
         self.problem, self.dtype, self.full, self.k, self.each = problem, np.dtype(dtype), full, k, k
-        self.products, self.kernels = Products(problem, dtype), amp_compiled
+        self.products = Products(problem, dtype)
         self.moment = second_moment(problem)
         self.floor = VARIANCE_FLOOR / problem.n if isinstance(problem.target.prior, Binary) else TINY
         n, m = problem.n, problem.m
@@ -101,18 +101,14 @@ class Messages:
         target, work = self.problem.target, self._scratch
         weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
-        slope, roughness = self.kernels.respond(
-            product, self.g, self.variance, weight, target, work["new"], work["curvature"]
-        )
+        slope, roughness = respond(product, self.g, self.variance, weight, target, work["new"], work["curvature"])
         back = self.products.backward(work["new"], out=work["backward"])
         if self.full:
             precision = self.products.backward_squares(work["curvature"], out=work["precision"])
             np.negative(precision, out=precision)
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
-        change, size, size2 = self.kernels.estimate(
-            back, self.field, self.mean, self.spread, precision, time, weight, target, fed
-        )
+        change, size, size2 = estimate(back, self.field, self.mean, self.spread, precision, time, weight, target, fed)
         self._set_variance(size, weight)
         measured = self.problem.alpha * self.moment**2 * roughness * size2
         self.instability[...] = np.where(weight > 0, measured, self.instability)
