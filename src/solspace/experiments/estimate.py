@@ -38,7 +38,7 @@ class CannotEstimate(ValueError):
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """Seconds on one core for the tasks to do, how many they are, and the tasks that were timed: (values, seconds)."""
 
     tasks: int
@@ -55,7 +55,7 @@ def finished(tasks: Iterable[Task], store: str | os.PathLike[str], retry: bool =
     return {key for key, status in there.items() if status == "done" or not retry}
 
 
-def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set[str] = frozenset()) -> Estimate:
+def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set[str] = frozenset()) -> Cost:
     """Return the cost of all tasks of `specs` but those whose keys are `done`, timing for about `allowed` seconds.
 
     >>> cost = estimate([Spec(n=[5, 7], alpha=0.4, sampler="exact", instances=10)], allowed=1.0)
@@ -79,7 +79,7 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set
             probes = _time(group, allowed / len(groups))
             timed += [(point, seconds) for _, point, seconds in probes]
             total += sum(count * _cost(probes, work) for work, _, count in group)
-    return Estimate(tasks, total, tuple(timed))
+    return Cost(tasks, total, tuple(timed))
 
 
 def _m(point: dict[str, Any]) -> int:

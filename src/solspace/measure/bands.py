@@ -15,10 +15,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.potential import Array, Channel, Potential
+from solspace.measure.channels import Channel
+from solspace.measure.potential import Potential
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import number
 
 
@@ -49,12 +51,12 @@ class LogBand(Potential):
         """The middle of the band."""
         return 0.0
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
         s = np.asarray(s)
         return _log(self.width - s) + _log(self.width + s) - self.quadratic * s**2
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True outside the band."""
         return np.abs(s) > self.width
 
@@ -96,11 +98,11 @@ class Wall(Potential):
         """The middle of the band; None where there is one wall only."""
         return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return the log of the distance, or of the product of both; -inf where s is forbidden."""
         return _log_distances(np.asarray(s), self.lower, self.upper)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True beyond a wall."""
         return _beyond(np.asarray(s), self.lower, self.upper)
 
@@ -112,14 +114,14 @@ class Wall(Potential):
         log_z, g, dg = channels.power_channel(self._inwards(omega), variance, beta)
         return log_z, g if self.upper is None else -g, dg
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) alone, by the fast kernel where there is one wall."""
         if self.centre is not None:
             return super().derivatives(omega, variance, beta)
         g, dg = channels.power_derivatives(self._inwards(omega), variance, beta)
         return g if self.upper is None else -g, dg
 
-    def _inwards(self, omega: ArrayLike) -> Array:
+    def _inwards(self, omega: ArrayLike) -> Reals:
         # the field's distance from the only wall
         return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
 
@@ -167,7 +169,7 @@ class TauWall(Potential):
         """The middle of the band; None where there is one wall only."""
         return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return (t^τ - 1)/τ inside, without cancellation at small τ, and (t - 1)/τ along the tangent outside."""
         s = np.asarray(s)
         level = _log_distances(s, self.lower, self.upper)
@@ -180,7 +182,7 @@ class TauWall(Potential):
             )
         return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True beyond a wall."""
         return _beyond(np.asarray(s), self.lower, self.upper)
 
@@ -202,28 +204,28 @@ def wall(lower: float | None = None, upper: float | None = None) -> Wall:
     return Wall(lower, upper)
 
 
-def _log(s: Array) -> Array:
+def _log(s: Reals) -> Reals:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.log(np.where(s > 0, s, 0.0))
 
 
-def _log_distances(s: Array, lower: float | None, upper: float | None) -> Array:
+def _log_distances(s: Reals, lower: float | None, upper: float | None) -> Reals:
     below = np.zeros(s.shape) if lower is None else _log(s - lower)
     return below if upper is None else below + _log(upper - s)
 
 
-def _outside(s: Array, lower: float | None, upper: float | None) -> Array:
+def _outside(s: Reals, lower: float | None, upper: float | None) -> Reals:
     # how far beyond the nearer wall, zero inside
     below = np.zeros(s.shape) if lower is None else np.maximum(lower - s, 0.0)
     return below if upper is None else below + np.maximum(s - upper, 0.0)
 
 
-def _beyond(s: Array, lower: float | None, upper: float | None) -> NDArray[np.bool_]:
+def _beyond(s: Reals, lower: float | None, upper: float | None) -> Bools:
     below = np.zeros(s.shape, bool) if lower is None else s < lower
     return below if upper is None else below | (s > upper)
 
 
-def _shifted(omega: ArrayLike, by: float | None) -> Array:
+def _shifted(omega: ArrayLike, by: float | None) -> Reals:
     field = np.asarray(omega)
     return field - field.dtype.type(by) if field.dtype == np.float32 else field - by
 

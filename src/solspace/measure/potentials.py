@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import channels
 from solspace.measure.bands import LogBand, TauWall, Wall, wall
-from solspace.measure.potential import Array, Channel, Own, Potential
+from solspace.measure.channels import Channel
+from solspace.measure.potential import Own, Potential
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.names import unknown
 
 __all__ = [
@@ -49,7 +51,7 @@ class Uniform(Potential):
 
     name = "uniform"
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return 0 on solutions, -inf elsewhere."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
@@ -57,7 +59,7 @@ class Uniform(Potential):
         """Return the closed form (theory notes 1.1, beta = 0)."""
         return channels.power_channel(omega, variance, 0.0)
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, 0.0)
 
@@ -73,7 +75,7 @@ class Log(Potential):
     name = "log"
     tau = 0.0
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return log s for s > 0, -inf elsewhere."""
         return _log(np.asarray(s))
 
@@ -81,7 +83,7 @@ class Log(Potential):
         """Return the closed form by parabolic cylinder functions (theory notes 1.1)."""
         return channels.power_channel(omega, variance, beta)
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, beta)
 
@@ -101,7 +103,7 @@ class Hinge(Potential):
     name = "hinge"
     hard = False
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return s on the wrong side, 0 on the right one."""
         return np.minimum(np.asarray(s), 0.0)
 
@@ -121,7 +123,7 @@ class Errors(Potential):
     name = "errors"
     hard = False
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return -1 on the wrong side, 0 on the right one."""
         return np.where(self.violated(s), -1.0, 0.0)
 
@@ -146,7 +148,7 @@ class Tau(Potential):
             raise ValueError(f"tau must lie in [0, 1]; got {self.tau!r}.")
         object.__setattr__(self, "hard", self.tau == 0)
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return (s^tau - 1)/tau on s > 0 without cancellation at small tau, (s - 1)/tau elsewhere."""
         s = np.asarray(s)
         if self.tau == 0:
@@ -190,11 +192,11 @@ class Band(Potential):
         """The middle of the band."""
         return 0.0
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return 0 inside the band, -inf outside."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True outside the band."""
         return np.abs(s) > self.width
 
@@ -222,7 +224,7 @@ class LogQuadratic(Potential):
                 f"quadratic={self.quadratic!r}."
             )
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return log s + linear s - quadratic s^2 for s > 0, -inf elsewhere."""
         s = np.asarray(s)
         return _log(s) + self.linear * s - self.quadratic * s**2
@@ -232,7 +234,7 @@ class LogQuadratic(Potential):
         return channels.log_quadratic_channel(omega, variance, beta, self.linear, self.quadratic)
 
 
-def _log(s: Array) -> Array:
+def _log(s: Reals) -> Reals:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.log(np.where(s > 0, s, 0.0))
 

@@ -10,12 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import potentials, priors
-from solspace.measure.potential import Channel, Potential, scaled_log_weight
+from solspace.measure.channels import Channel
+from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.names import unknown
 
 COLDEST, HOTTEST = 1e-8, 1e12
@@ -92,7 +93,7 @@ class Target:
         """Return -U(s - κ)/T, elementwise; -inf where s is forbidden."""
         return scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
 
-    def violated(self, stabilities: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, stabilities: ArrayLike) -> Bools:
         """Return True where a constraint is not met, elementwise."""
         return self.potential.violated(np.asarray(stabilities) - self.margin)
 

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+"""How loops over arrays are compiled: products and sums may be fused, and nothing else that changes a result."""
+
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: `numba.njit` with a compilation cache where one can be kept.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.progress import progress as progress_bar
 from solspace.theory import words
 from solspace.theory.landscape import Window
@@ -59,10 +59,10 @@ class PhaseDiagram:
     spinodal_low: Reals
     maxwell: Reals
     spinodal_high: Reals
-    samplable: NDArray[np.bool_]
-    stable: NDArray[np.bool_]
-    populated: NDArray[np.bool_]
-    satisfiable: NDArray[np.bool_]
+    samplable: Bools
+    stable: Bools
+    populated: Bools
+    satisfiable: Bools
     entropy: Reals
     notes: tuple[str, ...] = field(default=())
 

@@ -28,7 +28,7 @@ from numpy.typing import DTypeLike
 
 from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.machine_vectors import FEATURES, Emitter, intrinsic
-from solspace.system.compiled import njit
+from solspace.system.compiled import FAST, njit
 
 REGISTER = 64 if "+avx512f" in FEATURES else 32 if "+avx2" in FEATURES else 16
 """Bytes of a vector register."""
@@ -39,7 +39,6 @@ DEPTH, ACROSS = 512, 24
 """Depth of a block of the product X m, and rows of the patterns converted at a time."""
 DEPTH_BACK, ACROSS_BACK = 96, 384
 """The same for Xᵀ g, with columns in the place of rows: wide strips, because each row of one lies on its own page."""
-FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
 
 class Product(NamedTuple):

@@ -32,7 +32,7 @@ Asked = dict[str, Any]
 """Checked options of `localize`, and its `n_samples`."""
 
 
-class Status(Enum):
+class Fate(Enum):
     """How a sample came about; the value says it in words."""
 
     FAIR = "localized; message passing converged at every step"
@@ -207,15 +207,15 @@ def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:
     return choose_variances(problem, asked["variances"])
 
 
-def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
+def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Fate]:
     fair = np.asarray(converged.all(axis=0))
     hard = samples.target.potential.hard
     words = []
     for j, solved in enumerate(samples.solved):
         if diverged[j]:
-            words.append(Status.DIVERGED)
+            words.append(Fate.DIVERGED)
         elif hard and not solved:
-            words.append(Status.MISSED)
+            words.append(Fate.MISSED)
         else:
-            words.append(Status.FAIR if fair[j] else Status.DOUBTFUL)
+            words.append(Fate.FAIR if fair[j] else Fate.DOUBTFUL)
     return words

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potential import Array, Potential
+from solspace.measure.potential import Potential
 from solspace.measure.potentials import Band, Uniform
+from solspace.numerics.arrays import Bools, Reals
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 
@@ -38,11 +39,11 @@ class Allowed(Potential):
         """Where the other is not smooth."""
         return tuple(self.potential.breakpoints)
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return 0 where allowed, -inf elsewhere."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return the other's answer."""
         return np.asarray(self.potential.violated(s), dtype=bool)
 
@@ -60,11 +61,11 @@ class Unmet(Potential):
         """Where the other is not smooth."""
         return tuple(self.potential.breakpoints)
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return -1 where not allowed, 0 elsewhere."""
         return np.where(self.violated(s), -1.0, 0.0)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return the other's answer."""
         return np.asarray(self.potential.violated(s), dtype=bool)
 
