@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import Array, aligned
 from solspace.problem import Perceptron
 from solspace.system.threads import split
 
@@ -44,11 +44,7 @@ def narrower(wide: int, dtype: DTypeLike) -> int:
 
 def columns(rows: int, k: int, dtype: DTypeLike) -> Array:
     """Return zeros (rows, width(k)) that begin on a cache line."""
-    shape = (rows, width(k, dtype))
-    size = rows * shape[1] * np.dtype(dtype).itemsize
-    memory = np.zeros(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
+    return aligned((rows, width(k, dtype)), dtype)
 
 
 class Products:

@@ -23,9 +23,8 @@ from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.localization.integrators import INTEGRATORS
-from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.pace import METHODS
-from solspace.samplers.localization.record import Record
 from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place
 from solspace.samplers.marginals.amp import TRY
 from solspace.samplers.options import (

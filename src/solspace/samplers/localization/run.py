@@ -18,10 +18,9 @@ from solspace.samplers.device import resolve
 from solspace.samplers.localization import finish
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
 from solspace.samplers.localization.integrators import INTEGRATORS
-from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, SHORT, Clock, Pace, kind, paces
-from solspace.samplers.localization.record import Record
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu_channel import supported
