@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from solspace.numerics.arrays import Array
+from solspace.system.plain import Values
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,7 +36,7 @@ class Info(Mapping[str, Any]):
     """"cpu" or "gpu"."""
     wall_time: float | None = None
     """Seconds."""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Values = field(default_factory=dict)
     """Whatever else a sampler of your own has to tell: numbers, strings, lists, arrays."""
 
     @property
@@ -47,7 +48,7 @@ class Info(Mapping[str, Any]):
         """Return the numbers that a sweep keeps of every run."""
         return {}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return all that is known by name, what is not (None) left out."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
         return {name: value for name, value in own.items() if value is not None} | self.extra

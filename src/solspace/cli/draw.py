@@ -16,6 +16,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count
 from solspace.samples import Samples
+from solspace.system.plain import Values
 
 CHAINS, FEWEST, SWEEPS = 64, 8, 1000
 """Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
@@ -34,7 +35,7 @@ class Settings:
 
     samples: int
     seed: int
-    options: dict[str, Any]
+    options: Values
     """Options of samplers; each takes those that are its own."""
     checkpoint: Path
     resume: bool
@@ -51,7 +52,7 @@ class Outcome:
     """What the user gets."""
 
     samples: Samples
-    report: dict[str, Any]
+    report: Values
     rows: Sequence[Sequence[str]]
     columns: Sequence[str]
     verdict: str
@@ -188,7 +189,7 @@ def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:
     return [("denoiser", names.get(drawn.info.denoiser, drawn.info.denoiser), "")]
 
 
-def _about(problem: Perceptron, name: str, drawn: Samples) -> dict[str, Any]:
+def _about(problem: Perceptron, name: str, drawn: Samples) -> Values:
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
     return {"sampler": name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
 

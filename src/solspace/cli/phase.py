@@ -15,6 +15,7 @@ from solspace.cli.app import JSON, say, show_json, verb
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.system.files import replacing
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +85,7 @@ def phase(
     say(f"wrote {out} and {out.with_suffix('.csv')}")
 
 
-def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any, dict[str, Any], Any]:
+def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any, Values, Any]:
     from solspace.theory.phases import phase_diagram
     from solspace.theory.thresholds import thresholds
 
@@ -116,7 +117,7 @@ def _loads(limits: Any) -> Any:
     return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
 
 
-def _map(target: Target, **along: Any) -> tuple[Any, dict[str, Any], Any]:
+def _map(target: Target, **along: Any) -> tuple[Any, Values, Any]:
     from solspace.theory.phases import sampling_map
 
     found = sampling_map(target, **along)
@@ -148,7 +149,7 @@ def _grid(name: str, text: str) -> Any:
     return np.linspace(first, last, count)
 
 
-def _csv(table: dict[str, Any]) -> str:
+def _csv(table: Values) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(table)

@@ -12,6 +12,7 @@ from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
 from solspace.cli.rules import Rule
 from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, places, takes_device
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 RULES = (
     Rule("figure", lambda o: not o.listed, "cannot stand beside --list, which lists all"),
@@ -71,7 +72,7 @@ def reproduce(
 def _list(as_json: bool) -> None:
     from solspace.experiments import figures
 
-    rows: list[dict[str, Any]] = [
+    rows: list[Values] = [
         {"id": one.name, "place": one.place, "shows": one.title, **{s: one.count(s) for s in figures.SIZES}}
         for one in map(figures.find, figures.FIGURES)
     ]
@@ -88,7 +89,7 @@ def _list(as_json: bool) -> None:
 def _make(names: tuple[str, ...], size: str, as_json: bool, **options: Any) -> None:
     from solspace.experiments.estimate import spoken
 
-    made: list[dict[str, Any]] = []
+    made: list[Values] = []
     for name in names:
         start = time.perf_counter()
         try:
@@ -111,7 +112,7 @@ def _make(names: tuple[str, ...], size: str, as_json: bool, **options: Any) -> N
         fail(f"{problems} of {len(made)} figures could not be made; the reasons are above.", code=1)
 
 
-def _one(name: str, size: str, options: dict[str, Any]) -> dict[str, Any]:
+def _one(name: str, size: str, options: Values) -> Values:
     from solspace.experiments.reproduce import reproduce as make
 
     done = make(name, size, **options)
@@ -158,13 +159,13 @@ def _estimate(names: tuple[str, ...], size: str, store: Path, retry: bool, count
             print(f"{row['id']}: {row['problem']}")
 
 
-def _costs(name: str, size: str, store: Path, retry: bool) -> dict[str, Any]:
+def _costs(name: str, size: str, store: Path, retry: bool) -> Values:
     """Return what is still to be computed for a figure, and what that costs or why nobody knows."""
     from solspace.experiments import figures
     from solspace.experiments.estimate import CannotEstimate, estimate, finished
 
     figure = figures.find(name)
-    about: dict[str, Any] = {"id": name, "core_seconds": None, "timed": 0, "done": 0}
+    about: Values = {"id": name, "core_seconds": None, "timed": 0, "done": 0}
     if missing := figure.missing(size):
         sets = " ".join(missing)
         about["problem"] = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."

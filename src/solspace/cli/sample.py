@@ -22,7 +22,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samplers.registry import SAMPLERS, Sampler, find
 from solspace.system.files import replacing
-from solspace.system.plain import plain
+from solspace.system.plain import Values, plain
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""
@@ -142,7 +142,7 @@ def sample(
     problem, taken = stated.problem(target, rng)
     if taken and not as_json:
         say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
-    options: dict[str, Any] = {
+    options: Values = {
         "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
         "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
         "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
@@ -166,7 +166,7 @@ def _share(text: str) -> float:
         raise ValueError(f"damping must be auto or a number; got {text!r}.") from None
 
 
-def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Path, about: dict[str, Any]) -> Outcome:
+def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Path, about: Values) -> Outcome:
     """Run the sampler and write its results; only then the checkpoint goes. Tell how to go on where this is stopped."""
     before = _written(settings.checkpoint)
     try:

@@ -21,7 +21,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samples import Samples
 from solspace.system.files import replacing
-from solspace.system.plain import plain
+from solspace.system.plain import Values, plain
 
 FILES = ("solutions.npz", "report.json")
 RULES = (
@@ -104,9 +104,7 @@ def solve(
         fail(_shortfall(problem, samples, stopped), code=130 if stopped else 1)
 
 
-def _searched(
-    problem: Perceptron, solutions: int, seed: int, options: dict[str, Any], quiet: bool
-) -> tuple[Samples, bool]:
+def _searched(problem: Perceptron, solutions: int, seed: int, options: Values, quiet: bool) -> tuple[Samples, bool]:
     """Return what the search found, and whether Ctrl-C ended it."""
     from solspace.samplers.solving.search import Search
     from solspace.samplers.solving.solve import solve as search_for
@@ -130,7 +128,7 @@ def _searched(
     return found, False
 
 
-def _report(problem: Perceptron, samples: Samples) -> dict[str, Any]:
+def _report(problem: Perceptron, samples: Samples) -> Values:
     info = samples.info
     assert isinstance(info, SolvingInfo)
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
@@ -138,7 +136,7 @@ def _report(problem: Perceptron, samples: Samples) -> dict[str, Any]:
     return {"problem": about, "solutions": len(samples), "solved": int(samples.solved.sum()), **told}
 
 
-def _write(out: Path, samples: Samples, report: dict[str, Any]) -> None:
+def _write(out: Path, samples: Samples, report: Values) -> None:
     samples.save(out / FILES[0])
     with replacing(out / FILES[1]) as file:
         file.write(json.dumps(plain(report), indent=2).encode())

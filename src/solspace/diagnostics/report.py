@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from solspace.system.plain import Values
+
 SIGMAS = 3.0
 """Deviations beyond this many standard errors are called a bias; so many errors are the smallest bias that shows."""
 
@@ -133,7 +135,7 @@ class Report:
         rows += [] if self.agreement is None else _agreement_rows(self.agreement)
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the report as plain values."""
         return _plain(self)
 

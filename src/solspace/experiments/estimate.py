@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,13 +22,14 @@ from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.samplers.registry import find
 from solspace.store import Store
+from solspace.system.plain import Values
 
 _STEP = 4.0
 """Factor between the work of two timed tasks."""
 _SHORT = 0.1
 """Seconds below which a task is timed twice: the shorter time is the task's, the rest the machine's."""
 
-Probe = tuple[float, dict[str, Any], float]
+Probe = tuple[float, Values, float]
 """Work, point and seconds of a timed task."""
 
 
@@ -43,7 +43,7 @@ class Cost:
 
     tasks: int
     seconds: float
-    timed: tuple[tuple[dict[str, Any], float], ...]
+    timed: tuple[tuple[Values, float], ...]
 
 
 def finished(tasks: Iterable[Task], store: str | os.PathLike[str], retry: bool = False) -> set[str]:
@@ -62,7 +62,7 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set
     >>> cost.tasks, cost.seconds > 0
     (20, True)
     """
-    groups: dict[str, list[tuple[float, dict[str, Any], int]]] = {}
+    groups: dict[str, list[tuple[float, Values, int]]] = {}
     for spec in specs:
         for point in spec.points():
             count = spec.instances
@@ -82,11 +82,11 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set
     return Cost(tasks, total, tuple(timed))
 
 
-def _m(point: dict[str, Any]) -> int:
+def _m(point: Values) -> int:
     return max(1, round(point["alpha"] * point["n"]))
 
 
-def _time(group: list[tuple[float, dict[str, Any], int]], allowed: float) -> list[Probe]:
+def _time(group: list[tuple[float, Values, int]], allowed: float) -> list[Probe]:
     probes: list[Probe] = []
     for work, point, _ in _ladder(group):
         if probes and probes[-1][2] * work / probes[-1][0] > allowed:
@@ -97,7 +97,7 @@ def _time(group: list[tuple[float, dict[str, Any], int]], allowed: float) -> lis
     return probes
 
 
-def _ladder(group: list[tuple[float, dict[str, Any], int]]) -> Iterator[tuple[float, dict[str, Any], int]]:
+def _ladder(group: list[tuple[float, Values, int]]) -> Iterator[tuple[float, Values, int]]:
     """Yield points of increasing work, each `_STEP` times dearer than the one before, and the dearest of all."""
     last = 0.0
     for entry in group:
@@ -106,7 +106,7 @@ def _ladder(group: list[tuple[float, dict[str, Any], int]]) -> Iterator[tuple[fl
             yield entry
 
 
-def _seconds(point: dict[str, Any]) -> float:
+def _seconds(point: Values) -> float:
     task = Task({**point, "instance": 0})
     first = run_on_one_thread(task)
     if first.status == "failed":

@@ -26,6 +26,7 @@ from solspace.experiments.tasks import Task
 from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.system.checks import sized
+from solspace.system.plain import Values
 
 METHODS = {
     "tau": ("tau", Target(potential="log", temperature=0.5)),
@@ -61,7 +62,7 @@ class ImageSpec:
     n_samples: int = 1
     kind: str = "images"
 
-    def points(self) -> Iterator[dict[str, Any]]:
+    def points(self) -> Iterator[Values]:
         """Yield the points of the grid, as a task's values without the instance."""
         known = data_set(self.data)
         grid = itertools.product(self.preprocess, self.features, self.n_sweeps, self.alphas, self.methods)
@@ -92,7 +93,7 @@ class ImageSpec:
         return sum(1 for _ in self.points()) * self.instances
 
 
-def solve(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+def solve(task: Task) -> tuple[Values, Values]:
     """Return what `sampling.summary` says of one instance, and the accuracy on the images that it did not see."""
     values = task.values
     X, y = _pool(values)
@@ -106,7 +107,7 @@ def solve(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     return numbers, {}
 
 
-def mix(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+def mix(task: Task) -> tuple[Values, Values]:
     """Return how the chains of one instance mixed: self and cross overlap with errors, R-hat, what was missed."""
     problem = problem_of(task)
     samples = drawn(task, problem)
@@ -123,7 +124,7 @@ def mix(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     return numbers, {}
 
 
-def overlaps(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+def overlaps(task: Task) -> tuple[Values, Values]:
     """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
     problem = problem_of(task)
     samples = drawn(task, problem)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
-Outcome = tuple[dict[str, Any], dict[str, Any]]
+Outcome = tuple[Values, Values]
 LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")
 """Loads that `thresholds` gives."""
 
@@ -55,7 +56,7 @@ def _prediction(task: Task) -> Prediction:
     return predict(Target.from_dict(task.values["target"]), task.values["alpha"])
 
 
-def _about(p: Prediction) -> dict[str, Any]:
+def _about(p: Prediction) -> Values:
     return {"overlap": p.overlap, "replicon": p.replicon, "entropy": p.entropy, "stable": p.stable}
 
 

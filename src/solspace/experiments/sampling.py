@@ -17,7 +17,7 @@ from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
-from solspace.system.plain import plain
+from solspace.system.plain import Values, plain
 
 KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
 """Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""
@@ -31,7 +31,7 @@ def problem_of(task: Task) -> Perceptron:
     return Perceptron.random(values["n"], values["alpha"], target, values["patterns"], rng=seed)
 
 
-def sample(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+def sample(task: Task) -> tuple[Values, Values]:
     """Return the numbers and the arrays of one instance's samples."""
     problem = problem_of(task)
     return observed(task, problem, drawn(task, problem))
@@ -47,7 +47,7 @@ def drawn(task: Task, problem: Perceptron) -> Samples:
         return sampler.draw(problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"])
 
 
-def observed(task: Task, problem: Perceptron, samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
+def observed(task: Task, problem: Perceptron, samples: Samples) -> tuple[Values, Values]:
     """Return the numbers of `samples` and the arrays that the task keeps."""
     keep = task.values["keep"]
     arrays = {name: _array(samples, name) for name in keep if name != "path"}
@@ -57,10 +57,10 @@ def observed(task: Task, problem: Perceptron, samples: Samples) -> tuple[dict[st
     return {name: plain(value) for name, value in numbers.items()}, arrays
 
 
-def summary(problem: Perceptron, samples: Samples) -> dict[str, Any]:
+def summary(problem: Perceptron, samples: Samples) -> Values:
     """Return the numbers kept for every task."""
     violated = problem.target.violated(samples.stabilities).sum(axis=1)
-    numbers: dict[str, Any] = {
+    numbers: Values = {
         "m": problem.m,
         "solved": int(samples.solved.sum()),
         "solved_fraction": float(samples.solved.mean()),

@@ -35,6 +35,7 @@ from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find
 from solspace.system.checks import number, one_of, sized, whole
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Spec:
         axes["sampler"] = tuple(" ".join([name, *(f"{k}={v}" for k, v in given)]) for name, given in self.sampler)
         return axes
 
-    def points(self) -> Iterator[dict[str, Any]]:
+    def points(self) -> Iterator[Values]:
         """Yield the distinct points of the grid, as a task's values without the instance."""
         seen = set()
         for point in self._grid():
@@ -166,7 +167,7 @@ class Spec:
                 seen.add(key)
                 yield point
 
-    def _grid(self) -> Iterator[dict[str, Any]]:
+    def _grid(self) -> Iterator[Values]:
         nothing = (None,)
         axes = (
             self.target,

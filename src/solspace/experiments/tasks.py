@@ -25,7 +25,7 @@ from typing import Any
 from solspace._version import __version__
 from solspace.store import Result
 from solspace.system.names import unknown
-from solspace.system.plain import plain
+from solspace.system.plain import Values, plain
 
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
@@ -121,8 +121,8 @@ def import_modules(names: Iterable[str]) -> None:
 def run(task: Task) -> Result:
     """Return the task's result; an error becomes a result that says so."""
     start = time.perf_counter()
-    values: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
+    values: Values = {}
+    arrays: Values = {}
     error = ""
     try:
         import_modules(task.values.get("modules", ()))
@@ -134,9 +134,7 @@ def run(task: Task) -> Result:
     return finished(task, values, arrays, error, time.perf_counter() - start)
 
 
-def finished(
-    task: Task, values: dict[str, Any], arrays: dict[str, Any], error: str = "", seconds: float = 0.0
-) -> Result:
+def finished(task: Task, values: Values, arrays: Values, error: str = "", seconds: float = 0.0) -> Result:
     """Return a result with its provenance filled in."""
     return Result(
         key=task.key, task=dict(task.values), status="failed" if error else "done", values={} if error else values,

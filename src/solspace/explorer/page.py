@@ -28,6 +28,7 @@ from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
 from solspace.measure import Target
 from solspace.measure.potentials import as_potential
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.server import Service
@@ -63,8 +64,8 @@ class Page:
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.fields = self._fields()
-        self.facts: dict[str, Any] | None = None
-        self.thresholds: dict[str, Any] | None = None
+        self.facts: Values | None = None
+        self.thresholds: Values | None = None
         self._pending = 0
         self.diagram = Diagram(service.background, self.token, self.turns.soon, self._diagram_grew)
         self.running = Running(self, STYLES)
@@ -107,9 +108,9 @@ class Page:
 
     # ---- controls
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> Values:
         s, ranges = self.settings, scales(self.settings)
-        parts: dict[str, Any] = {
+        parts: Values = {
             "prior": Choice("prior", "weights", {"binary (±1)": "binary", "spherical": "spherical"}, s.prior,
                             self.changed, STYLES),
             "potential": Choice("potential", "potential U(s)", offered(), as_potential(s.potential).name,

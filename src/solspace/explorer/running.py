@@ -12,6 +12,7 @@ import panel as pn
 from solspace.explorer.controls import Choice, Field
 from solspace.explorer.state import SAMPLERS, refusal
 from solspace.explorer.worker import Worker
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
@@ -27,7 +28,7 @@ class Running:
         self._begun = 0.0
         s = page.settings
         options = {label: name for name, label in SAMPLERS.items()}
-        self.fields: dict[str, Any] = {
+        self.fields: Values = {
             "sampler": Choice("sampler", "sampler", options, s.sampler, page.changed, styles),
             "n": Field("n", "weights N", s.n, page.changed, page.turns.soon, styles),
             "samples": Field("samples", "samples", s.samples, page.changed, page.turns.soon, styles),
@@ -127,7 +128,7 @@ class Running:
             self._tell(f"The run failed: {value}")
         self.settings_changed()
 
-    def _progress(self, update: dict[str, Any]) -> None:
+    def _progress(self, update: Values) -> None:
         done, elapsed = update["fraction"], time.monotonic() - self._begun
         left = f", about {elapsed * (1 - done) / done:.0f} s left" if done > 0.02 and elapsed > 2 else ""
         self.outcome.object = (

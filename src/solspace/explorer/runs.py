@@ -27,7 +27,7 @@ from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
-from solspace.system.plain import plain
+from solspace.system.plain import Values, plain
 from solspace.theory.prediction import Prediction
 
 BEAT = 0.2
@@ -35,7 +35,7 @@ BEAT = 0.2
 
 
 @reporting
-def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], None]) -> dict[str, Any]:
+def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], None]) -> Values:
     """Return what the page shows after a run on a random instance or on the user's `patterns` (m, n)."""
     s, target = settings, settings.target
     if patterns is None:
@@ -45,7 +45,7 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], N
     watch = Watch(problem, s, report)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
-        more: dict[str, Any] = {"callback": watch.localized}
+        more: Values = {"callback": watch.localized}
         if s.annealed:
             more = {"callback": watch.annealed, "n_sweeps": s.sweeps, "n_threads": 1}
         samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **more)
@@ -77,7 +77,7 @@ class Watch:
         """True where the page has not heard anything for a while."""
         return time.monotonic() - self._last >= BEAT
 
-    def tell(self, update: dict[str, Any]) -> None:
+    def tell(self, update: Values) -> None:
         """Send `update` to the page."""
         self._last = time.monotonic()
         self.report(update)
@@ -100,7 +100,7 @@ class Watch:
         bars = self._decoded(path.means())
         self.tell({"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars})
 
-    def _decoded(self, means: Reals) -> dict[str, Any]:
+    def _decoded(self, means: Reals) -> Values:
         return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
 
     def annealed(self, chains: Any) -> None:
@@ -124,7 +124,7 @@ class Watch:
         sweeps, violated = np.array(self._missed).reshape(-1, 2).T
         return {"sweep": sweeps, "violations": violated}
 
-    def stabilities(self, values: Reals) -> dict[str, Any]:
+    def stabilities(self, values: Reals) -> Values:
         """Return the histogram of stabilities, any shape, as bars."""
         return {"bars": histogram(values, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)}
 
@@ -182,7 +182,7 @@ def _prediction(target: Target, alpha: float) -> Prediction | None:
         return None
 
 
-def _end(samples: Samples, watch: Watch) -> dict[str, Any]:
+def _end(samples: Samples, watch: Watch) -> Values:
     if isinstance(samples.info, LocalizationInfo):
         return {"seen": overlap_path(samples.info.t, samples.info.overlap)}
     return {"energy": energy(samples.info["energy"], samples.n), "missed": watch.missed}

@@ -18,6 +18,7 @@ from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 COLDEST, HOTTEST = 1e-8, 1e12
 """Temperatures that are told apart from zero and from infinity; tables of the channels stay small between them."""
@@ -115,14 +116,14 @@ class Target:
             omega = omega - omega.dtype.type(self.margin)
         return self.potential.derivatives(omega, variance, self.beta)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the target as plain values."""
         potential = {"name": self.potential.name, **self.potential.parameters}
         temperature = "inf" if math.isinf(self.temperature) else self.temperature
         return {"prior": self.prior.name, "potential": potential, "temperature": temperature, "margin": self.margin}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Target:
+    def from_dict(cls, values: Values) -> Target:
         """Return the target that `to_dict` described; potentials of your own must be registered first."""
         values = dict(values)
         given = dict(values["potential"])

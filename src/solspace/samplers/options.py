@@ -9,6 +9,7 @@ from typing import Any
 from solspace.problem import Perceptron
 from solspace.samplers.device import DEVICES
 from solspace.system.checks import Check, damping, number, one_of, optional, shown, whole
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def named(default: str, choices: tuple[str, ...], help: str) -> Option:
     return Option(default, one_of(choices), help, choices)
 
 
-def checked(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(options: Options, given: Mapping[str, Any]) -> Values:
     """Return the values of `options` among the arguments `given`, each checked."""
     return {name: option.check(name, given.get(name, option.default)) for name, option in options.items()}
 

@@ -44,6 +44,7 @@ from solspace.store.file import (
 )
 from solspace.store.result import Result
 from solspace.system.locks import Lock
+from solspace.system.plain import Values
 
 __all__ = ["Damage", "DamagedResult", "Result", "Store", "StoreError"]
 
@@ -107,7 +108,7 @@ class Store:
 
     def add(self, result: Result) -> None:
         """Append one result, whole or not at all; a second 'done' row for a key is dropped, the first one stands."""
-        row: dict[str, Any] = {name: str(getattr(result, name)) for name in COLUMNS}
+        row: Values = {name: str(getattr(result, name)) for name in COLUMNS}
         row |= {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
         columns = tuple(row.values())
         packed = {name: _pack(array) for name, array in result.arrays.items()} if result.status == "done" else {}

@@ -1,12 +1,15 @@
-"""Values as JSON can say them."""
+"""Values by name, and as JSON can say them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Values: TypeAlias = dict[str, Any]
+"""Values of any kind by name: a line of a table, a part of a report, the options of a call. Who reads one knows its kind."""
 
 
 def plain(value: Any) -> Any:

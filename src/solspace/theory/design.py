@@ -21,6 +21,7 @@ from scipy.optimize import linprog, minimize_scalar
 
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
+from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.families import family_space
 from solspace.theory.landscape import Landscape
@@ -81,7 +82,7 @@ class Design:
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the design as plain values."""
         names = ("alpha_asl", "parameters", "overlap", "replicon", "entropy", "evaluations")
         return {"target": self.target.to_dict()} | {name: getattr(self, name) for name in names} | {"words": self.words}

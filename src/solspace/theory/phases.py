@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.arrays import Bools, Reals
+from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory import words
 from solspace.theory.landscape import Window
@@ -75,7 +76,7 @@ class PhaseDiagram:
         codes = {name: code for code, name in enumerate(REGIMES)} | {"none": -1}
         return np.vectorize(codes.__getitem__, otypes=[np.int8])(self.regimes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the diagram as plain values; None where there is no line."""
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         flags = {name: getattr(self, name).tolist() for name in self.FLAGS}
@@ -133,7 +134,7 @@ def phase_diagram(
         grid = np.linspace(0, 1.25 * last.max() if len(last) else 2.0, 51)
     regimes = np.array([_regimes(column, grid) for column in columns], dtype="U6").T
     flags = np.array([column.flags for column in columns]).T
-    parts: dict[str, Any] = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
+    parts: Values = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
     entropy = np.array([column.entropy for column in columns])
     return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes))
 
@@ -230,7 +231,7 @@ class SamplingMap:
             raise AttributeError(f"this map is one over {self.axis}s: it has no {axis}s.")
         return self.places
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the map as plain values; None where there is no threshold."""
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         head = {"target": self.target.to_dict(), f"{self.axis}s": self.places.tolist()}
@@ -271,9 +272,7 @@ def sampling_map(
         for place in grid.tolist():
             rows.append(thresholds(target.replace(margin=place) if axis == "margin" else _with_width(target, place)))
             bar.advance(note=f"{axis} = {place:.4g}")
-    lines: dict[str, Any] = {
-        name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES
-    }
+    lines: Values = {name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES}
     reasons = tuple(row.asl_by for row in rows)
     crossing = None
     if axis == "margin" and "cusp" in reasons and "dAT" in reasons:

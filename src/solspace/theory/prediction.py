@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
+from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory import words
@@ -260,7 +261,7 @@ class Prediction:
             return "green"
         return "yellow" if height[0] >= height[1:].max() else "red"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the prediction as plain values."""
         return {
             "target": self.target.to_dict(),

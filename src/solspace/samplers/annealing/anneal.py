@@ -34,6 +34,7 @@ from solspace.samplers.options import DEVICE, Option, checked, count, named, pro
 from solspace.samples import Samples
 from solspace.system import progress as bars
 from solspace.system.checks import flag, optional, whole
+from solspace.system.plain import Values
 
 MODES = ("sample", "solve")
 OPTIONS = {
@@ -164,7 +165,7 @@ def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
     return partial(_plan, asked=asked)
 
 
-def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
+def _plan(problem: Perceptron, asked: Values) -> tuple[str, Plan]:
     """Return the schedule's name and the sweeps that a call asks for; raise a sentence for what cannot be."""
     mode, n_extra, thin = asked["mode"], asked["n_extra"], asked["thin"]
     if problem.target.prior.name != "binary":
@@ -184,7 +185,7 @@ def _plan(problem: Perceptron, asked: dict[str, Any]) -> tuple[str, Plan]:
 
 
 def _one(
-    problem: Perceptron, name: str, plan: Plan, key: int, asked: dict[str, Any], where: str, store: Checkpoint,
+    problem: Perceptron, name: str, plan: Plan, key: int, asked: Values, where: str, store: Checkpoint,
     progress: bool | None, callback: Callable[[Chains], Any] | None,
 ) -> tuple[Samples, State]:  # fmt: skip
     """Return the samples of one problem, and what makes the state that could be stored."""
@@ -225,7 +226,7 @@ def _one(
 def _many(
     problems: Sequence[Perceptron],
     seeds: Sequence[np.random.SeedSequence],
-    asked: dict[str, Any],
+    asked: Values,
     progress: bool | None,
 ) -> list[Samples]:
     """Return the samples of each problem, all at once on a device."""
@@ -247,7 +248,7 @@ def _many(
     return [results[i] for i in range(len(problems))]
 
 
-def _identity(problem: Perceptron, plan: Plan, key: int, asked: dict[str, Any]) -> dict[str, Any]:
+def _identity(problem: Perceptron, plan: Plan, key: int, asked: Values) -> Values:
     """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
     probe = np.linspace(-4, 4, 33)
     values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])

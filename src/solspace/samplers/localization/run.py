@@ -26,8 +26,9 @@ from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu_channel import supported
 from solspace.samplers.options import choose_variances
 from solspace.samples import Samples
+from solspace.system.plain import Values
 
-Asked = dict[str, Any]
+Asked = Values
 """Checked options of `localize`, and its `n_samples`."""
 
 
@@ -77,7 +78,7 @@ class Run:
 
     problems: list[Perceptron]
     seeds: list[np.random.SeedSequence]
-    chosen: dict[str, Any]
+    chosen: Values
     """What was chosen, as `LocalizationInfo` tells it."""
     paces: tuple[Pace, Pace | None]
     times: Array | None
@@ -122,7 +123,7 @@ class Run:
         loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds, ends, leave)
         return cls(problems, seeds, chosen, (pace, slower), times, loop)
 
-    def key(self) -> dict[str, Any]:
+    def key(self) -> Values:
         """Return what a checkpoint must agree in."""
         (problem,), (seeds,) = self.problems, self.seeds
         automatic = isinstance(self.loop.denoiser, MessagePassing) and self.loop.denoiser.relaxation.automatic
@@ -154,7 +155,7 @@ class Run:
 
     def _info(self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, seconds: float) -> LocalizationInfo:
         loop = self.loop
-        record: dict[str, Any] = {name: values[:, rows] for name, values in loop.record.arrays().items()}
+        record: Values = {name: values[:, rows] for name, values in loop.record.arrays().items()}
         return LocalizationInfo(
             sampler="asl",
             seed=str(seeds.entropy),

@@ -17,6 +17,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.marginals.gpu_columns import GpuColumns
 from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import Terms
+from solspace.system.plain import Values
 
 _LEAST = 8
 """Columns to a problem in the smallest iteration."""
@@ -150,7 +151,7 @@ class GpuMessages:
         for name, part in self._parts().items():
             part[...] = self.cupy.asarray(state[name])
 
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> Values:
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.whole.messages())}}
 
 
