@@ -60,7 +60,7 @@ class Perceptron:
     ensemble: str | None = None
     """"binary" or "gaussian" where `random` drew the patterns, None for patterns that were given."""
 
-    def __init__(self, patterns: Any, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
+    def __init__(self, patterns: object, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         given = _matrix(patterns)
         signs = None if labels is None else _signs(labels, len(given))
         matrix = given
@@ -116,7 +116,7 @@ class Perceptron:
     @classmethod
     def from_data(
         cls,
-        X: Any,
+        X: object,
         y: Any,
         alpha: float | None = None,
         features: int | None = None,
@@ -290,7 +290,7 @@ def _matrix(patterns: Any) -> Array:
     return matrix
 
 
-def _real(patterns: Any) -> Array:
+def _real(patterns: object) -> Array:
     nonsense = ValueError("patterns must be a rectangular array of numbers; got something else.")
     try:
         matrix = np.asarray(patterns)
@@ -314,7 +314,7 @@ def _size(matrix: Array) -> float:
     return float(np.abs(np.array(ends, dtype=float)).max())
 
 
-def _frozen(array: Any) -> bool:
+def _frozen(array: object) -> bool:
     # whether nobody can write to the memory of `array`, neither through it nor through what it is a view of
     while isinstance(array, np.ndarray):
         if array.flags.writeable:

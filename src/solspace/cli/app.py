@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -66,7 +66,7 @@ def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
     own = "context" in signature.parameters
 
     @functools.wraps(function)
-    def run(*args: Any, context: typer.Context, **values: Any) -> None:
+    def run(*args: object, context: typer.Context, **values: object) -> None:
         try:
             check(context, values, rules)
             function(*args, **values, **({"context": context} if own else {}))
@@ -139,7 +139,7 @@ def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]
     console.print(table, crop=False)
 
 
-def show_json(values: Any) -> None:
+def show_json(values: object) -> None:
     """Print `values` as JSON; numbers that JSON cannot say become null."""
     print(json.dumps(plain(values), indent=2, allow_nan=False))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def _about(problem: Perceptron, name: str, drawn: Samples) -> Values:
     return {"sampler": name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
 
 
-def with_error(values: Any) -> str:
+def with_error(values: object) -> str:
     """Return mean ± standard error of `values`."""
     values = np.asarray(values, dtype=float)
     if len(values) < 2:

@@ -80,7 +80,7 @@ NAMES = {
 }
 
 
-def _around(limits: Any, alpha: float) -> list[tuple[str, str, str]]:
+def _around(limits: object, alpha: float) -> list[tuple[str, str, str]]:
     rows = []
     for name, words in NAMES.items():
         value = getattr(limits, name)

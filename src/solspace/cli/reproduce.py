@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -86,7 +86,7 @@ def _list(as_json: bool) -> None:
             print(f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}")
 
 
-def _make(names: tuple[str, ...], size: str, as_json: bool, **options: Any) -> None:
+def _make(names: tuple[str, ...], size: str, as_json: bool, **options: object) -> None:
     from solspace.experiments.estimate import spoken
 
     made: list[Values] = []

@@ -156,7 +156,7 @@ def _show_plan(specs: list[Any], store: Path, retry: bool, count: int | None, as
         print(f"  timed: {about}: {spoken(row['seconds'])}")
 
 
-def _listed(values: tuple[Any, ...], most: int = 6) -> str:
+def _listed(values: tuple[object, ...], most: int = 6) -> str:
     shown = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in values]
     return ", ".join(shown if len(shown) <= most else [*shown[: most - 2], "...", shown[-1]])
 

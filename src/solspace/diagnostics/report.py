@@ -171,7 +171,7 @@ def _agreement_rows(agreement: Agreement) -> list[tuple[str, str, str]]:
     return [_row(name, estimate) for name, estimate in named.items() if estimate is not None]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value

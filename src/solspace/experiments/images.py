@@ -85,7 +85,7 @@ class ImageSpec:
             for point in points:
                 yield Task({**point, "instance": instance})
 
-    def with_options(self, **options: Any) -> ImageSpec:
+    def with_options(self, **options: object) -> ImageSpec:
         """Return the spec with options set for its samplers."""
         return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
 

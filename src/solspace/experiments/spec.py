@@ -91,7 +91,7 @@ class Spec:
     name: str = "sweep"
     modules: Any = ()
 
-    def __new__(cls, *args: Any, **entries: Any) -> Spec:  # noqa: D102 - only the names are looked at here
+    def __new__(cls, *args: object, **entries: object) -> Spec:  # noqa: D102 - only the names are looked at here
         for name in entries:
             if name not in cls.__dataclass_fields__:
                 raise unknown("entry of the spec", name, cls.__dataclass_fields__)
@@ -140,7 +140,7 @@ class Spec:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
-    def with_options(self, **options: Any) -> Spec:
+    def with_options(self, **options: object) -> Spec:
         """Return the spec with options set for all samplers that have them: `with_options(device="gpu")`."""
         samplers = []
         for name, given in self.sampler:

@@ -72,7 +72,7 @@ class Charts:
         self.clear_run()
         self.theme("light")
 
-    def _figure(self, x: str, y: str, **options: Any) -> figure:
+    def _figure(self, x: str, y: str, **options: object) -> figure:
         plot = figure(
             height=HEIGHT, sizing_mode="stretch_width", tools="pan,wheel_zoom,box_zoom,reset,save",
             active_drag=None, active_scroll=None, x_axis_label=x, y_axis_label=y, **options,
@@ -83,7 +83,7 @@ class Charts:
         return plot
 
     @staticmethod
-    def _read(plot: figure, renderer: Any, mode: str = "vline", /, **columns: str) -> None:
+    def _read(plot: figure, renderer: object, mode: str = "vline", /, **columns: str) -> None:
         """Have a pointer read `columns`, each given with its words, off `renderer`: above it, or on it for "mouse"."""
         tooltips = [(words, f"@{name}" if name in _TEXTS else f"@{name}{{%.4g}}") for name, words in columns.items()]
         formatters = {f"@{name}": "printf" for name in columns if name not in _TEXTS}

@@ -25,7 +25,7 @@ class Diagram:
     """The lines t(α) known so far."""
 
     def __init__(
-        self, pool: Pool, asker: Any, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
+        self, pool: Pool, asker: object, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
     ) -> None:
         self.pool, self.asker, self.later, self.grown = pool, asker, later, grown
         self.target = ""
@@ -52,10 +52,10 @@ class Diagram:
         self._ahead = []
         self._ask("thresholds", (self.target,), self._thresholds_came)
 
-    def _ask(self, job: str, args: tuple[Any, ...], then: Callable[[Any], None]) -> None:
+    def _ask(self, job: str, args: tuple[object, ...], then: Callable[[Any], None]) -> None:
         target = self.target
 
-        def arrived(kind: str, value: Any) -> None:
+        def arrived(kind: str, value: object) -> None:
             if kind == "done" and target == self.target:
                 then(value)
 

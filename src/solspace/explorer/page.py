@@ -172,7 +172,7 @@ class Page:
 
     # ---- what a change does
 
-    def changed(self, name: str, value: Any) -> None:
+    def changed(self, name: str, value: object) -> None:
         """Take over a new value of one field at the page's next turn."""
         self.turns.soon(partial(self._change, name, value))
 
@@ -204,7 +204,7 @@ class Page:
         self.service.theory.ask(self.token, "curves", question, partial(self._answered, self._pending))
         self.turns.after(SLOW, partial(self._say_computing, self._pending))
 
-    def _answered(self, number: int, kind: str, value: Any) -> None:
+    def _answered(self, number: int, kind: str, value: object) -> None:
         self.turns.soon(partial(self._show_theory, number, kind, value))
 
     def _show_theory(self, number: int, kind: str, value: Any) -> None:
@@ -273,7 +273,7 @@ class _Template(pn.Template):
     def __repr__(self, depth: int = 0) -> str:  # Panel asks for it at every root, and spells out every widget
         return "Template()"
 
-    def _init_doc(self, doc: Any = None, *args: Any, **options: Any) -> Any:
+    def _init_doc(self, doc: Any = None, *args: object, **options: object) -> Any:
         doc = doc or pn.state.curdoc
         if doc is None:
             return super()._init_doc(doc, *args, **options)

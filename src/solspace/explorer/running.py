@@ -106,7 +106,7 @@ class Running:
         if self.worker is not None:
             self.worker.close()
 
-    def _heard(self, kind: str, value: Any) -> None:
+    def _heard(self, kind: str, value: object) -> None:
         if kind == "update" and not self.page.turns.watched:
             return  # a page that is always drawn on never looks deserted to Bokeh 3.10, which would not end its run
         self.page.turns.soon(partial(self._show, kind, value))
@@ -150,7 +150,7 @@ class Running:
 
     # ---- own patterns
 
-    def uploaded(self, kind: str, value: Any) -> None:
+    def uploaded(self, kind: str, value: object) -> None:
         """Take over patterns (m, n) that a user sent, or say why not; called from any thread."""
         self.page.turns.soon(partial(self._show_upload, kind, value))
 

@@ -126,7 +126,7 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
     return ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 

@@ -253,7 +253,7 @@ def register(cls: type) -> type:
     return cls
 
 
-def as_potential(given: Any) -> Potential:
+def as_potential(given: object) -> Potential:
     """Return the potential that a name (`"log"`, `"band(0.8)"`), an object or a class stands for; parameters go by place or name.
 
     >>> as_potential("band(0.8)"), as_potential("log_quadratic(quadratic=2, linear=1)")

@@ -7,7 +7,7 @@ with the methods below and put it into ``REGISTRY``; what replica theory needs o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,7 +133,7 @@ def _floating(values: ArrayLike) -> Reals:
 REGISTRY: dict[str, type[Prior]] = {cls.name: cls for cls in (Binary, Spherical)}
 
 
-def as_prior(given: Any) -> Prior:
+def as_prior(given: object) -> Prior:
     """Return the prior that a name, an object or a class stands for.
 
     >>> as_prior("binary")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +29,7 @@ ROW = 24  # fields of one variance that share their nodes; fewer are integrated 
 
 def quadrature_channel(
     log_weight: LogWeight, breakpoints: Sequence[float], omega: ArrayLike, variance: ArrayLike
-) -> tuple[Any, Any, Any]:
+) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log Z, g, dg) of the weight exp(`log_weight`(s)), which is smooth between `breakpoints`.
 
     `log_weight` takes and returns arrays and may be -inf. The weight may jump or behave like a power at a breakpoint;

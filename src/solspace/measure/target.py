@@ -73,7 +73,7 @@ class Target:
         if not math.isfinite(self.margin):
             raise ValueError(f"margin must be a finite number; got {margin!r}.")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Target cannot be changed; use target.replace({name}=...).")
 
     @property
@@ -142,7 +142,7 @@ class Target:
         """Return the target that `to_json` wrote."""
         return cls.from_dict(json.loads(text))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return self.prior, self.potential, self.temperature, self.margin
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +151,7 @@ class Target:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Target, self._key()
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ class Target:
         return f"{self.prior} weights, {self.potential} potential{heat}, margin {self.margin:g}"
 
 
-def _set(target: Target, name: str, value: Any) -> None:
+def _set(target: Target, name: str, value: object) -> None:
     object.__setattr__(target, name, value)
 
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from solspace.system.names import unknown
 
+if TYPE_CHECKING:
+    from cupy import ndarray
+
+DeviceArray: TypeAlias = "ndarray"
+"""An array of CuPy's, which lies on the device."""
 DEVICES = ("cpu", "gpu", "auto")
 
 

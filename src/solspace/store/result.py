@@ -43,7 +43,7 @@ class Result:
         return row
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> Any:
     if isinstance(value, dict) and "name" in value:
         given = ", ".join(f"{v:g}" for k, v in value.items() if k != "name")
         return f"{value['name']}({given})" if given else value["name"]

@@ -39,7 +39,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def _forgive(dispatcher: Any) -> None:
+def _forgive(dispatcher: object) -> None:
     """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
     its files may be empty, cut short or damaged.
     """
@@ -49,8 +49,8 @@ def _forgive(dispatcher: Any) -> None:
             setattr(cache, name, _forgiving(getattr(cache, name), cache.flush))
 
 
-def _forgiving(method: Callable[..., Any], flush: Callable[[], None]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., Any]:
+    def call(*arguments: object) -> Any:
         try:
             return method(*arguments)
         except OSError:

@@ -12,7 +12,7 @@ Values: TypeAlias = dict[str, Any]
 """Values of any kind by name: a line of a table, a part of a report, the options of a call. Who reads one knows its kind."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return `value` with NumPy's types made Python's, and numbers that are not finite, which JSON cannot say, made None.
 
     >>> plain({"r": np.float32(0.5), "path": np.array([1.0, np.nan]), "by": ("dat", np.bool_(True))})

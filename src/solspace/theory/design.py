@@ -95,7 +95,7 @@ class Design:
 
 
 def design(
-    family: Any,
+    family: object,
     margin: float = 0.0,
     *,
     prior: Any = "binary",

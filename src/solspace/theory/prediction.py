@@ -64,7 +64,7 @@ class Prediction:
         for name in REFERENCE:
             self.__dict__[name] = getattr(equilibrium, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Prediction cannot be changed; predict again for another {name}.")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, overload
 
 import numpy as np
 
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import cpu, lots
@@ -46,26 +47,26 @@ OPTIONS = {
     "n_rungs": count(None, "stages among which replicas are exchanged", least=2),
     "device": DEVICE,
 }
-State = Callable[[], Mapping[str, Any]]
+State = Callable[[], Mapping[str, Array]]
 """What makes the arrays from which a run can go on."""
 _CALL = {"n_chains": count(16, "chains"), "n_threads": Option(None, optional(whole(1)), "threads"), **OPTIONS}
 
 
 @overload
 def anneal(
-    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau", rng: RNG = None,
+    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau", rng: RNG = None,
     **options: Any,
 ) -> Samples: ...  # fmt: skip
 @overload
 def anneal(
-    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau",
+    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau",
     rng: RNG | Sequence[RNG] = None, **options: Any,
 ) -> list[Samples]: ...  # fmt: skip
 def anneal(  # type: ignore[misc]
     problem: Perceptron | Sequence[Perceptron],
     n_chains: int = 16,
     n_sweeps: int | None = None,
-    schedule: Any = "tau",
+    schedule: object = "tau",
     rng: RNG | Sequence[RNG] = None,
     *,
     mode: str = "sample",
@@ -76,7 +77,7 @@ def anneal(  # type: ignore[misc]
     device: str = "cpu",
     n_threads: int | None = None,
     progress: bool | None = None,
-    callback: Callable[[Chains], Any] | None = None,
+    callback: Callable[[Chains], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     keep_checkpoint: bool = False,
@@ -159,7 +160,7 @@ def anneal(  # type: ignore[misc]
     return results
 
 
-def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
+def planner(**options: object) -> Callable[[Perceptron], tuple[str, Plan]]:
     """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`."""
     asked = checked(OPTIONS, options) | {"schedule": options["schedule"]}
     return partial(_plan, asked=asked)
@@ -186,7 +187,7 @@ def _plan(problem: Perceptron, asked: Values) -> tuple[str, Plan]:
 
 def _one(
     problem: Perceptron, name: str, plan: Plan, key: int, asked: Values, where: str, store: Checkpoint,
-    progress: bool | None, callback: Callable[[Chains], Any] | None,
+    progress: bool | None, callback: Callable[[Chains], object] | None,
 ) -> tuple[Samples, State]:  # fmt: skip
     """Return the samples of one problem, and what makes the state that could be stored."""
 
@@ -230,7 +231,7 @@ def _many(
     progress: bool | None,
 ) -> list[Samples]:
     """Return the samples of each problem, all at once on a device."""
-    groups: dict[Any, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for number, problem in enumerate(problems):
         groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
     n_chains, plan = asked["n_chains"], partial(_plan, asked=asked)

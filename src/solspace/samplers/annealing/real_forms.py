@@ -10,16 +10,15 @@ the lattice step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential
 from solspace.measure.potentials import Errors, Hinge, Log, Tau, TauWall, Uniform, Wall
-from solspace.numerics.arrays import Array, aligned
+from solspace.numerics.arrays import Array, Bools, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.integer_levels import WALL
 from solspace.samplers.annealing.schedules import Stage
@@ -85,7 +84,9 @@ class FixedPoint:
         """Return the first and the last Σ x w at which a constraint of `target` is met."""
         return self.interval(lambda s: ~target.potential.violated(s), target.potential, "meets", target.margin)
 
-    def interval(self, inside: Any, potential: Potential, verb: str, margin: float = 0.0) -> tuple[int, int]:
+    def interval(
+        self, inside: Callable[[Array], Bools], potential: Potential, verb: str, margin: float = 0.0
+    ) -> tuple[int, int]:
         """Return the first and the last t, counted from -margin, where `inside(s)` holds.
 
         It may change at the potential's breakpoints and at the margin only, and must hold on one interval.
@@ -167,7 +168,7 @@ def is_power(stage: Stage) -> bool:
     return known and np.isfinite(stage.temperature)
 
 
-def _walled(potential: Any) -> bool:
+def _walled(potential: Potential) -> bool:
     return isinstance(potential, (Wall, TauWall))
 
 
@@ -185,7 +186,7 @@ def reach_of(stages: Sequence[Stage]) -> float:
     return max(abs(origin(stage)) for stage in stages)
 
 
-def _offset(potential: Any) -> float:
+def _offset(potential: Potential) -> float:
     if potential.centre is not None:
         return float(potential.centre)
     return float(potential.breakpoints[0]) if _walled(potential) else 0.0

@@ -106,7 +106,7 @@ class TemperatureAnnealing:
     """
 
     start: float = 1.0
-    potential: Any = "hinge"
+    potential: str | Potential = "hinge"
     name = "temperature"
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:

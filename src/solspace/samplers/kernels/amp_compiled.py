@@ -6,7 +6,7 @@ its bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,7 @@ def _spherical(
     return change, width, width * width
 
 
-def _means(count: int, kernel: Any, *arrays: Array) -> Any:
+def _means(count: int, kernel: Callable[..., None], *arrays: Array) -> Any:
     """Return the means over rows of what `kernel(*arrays, first, sums)` adds up, (count, k) in float64.
 
     Where columns are few, several rows are folded into one of LANES: what lies beside each other can be vectorised.
@@ -154,7 +154,7 @@ def _fold(array: Array, rows: int, k: int, folded: int) -> Array:
     return array if array.size == 0 else np.tile(array, LANES // k)
 
 
-def _sums(count: int, kernel: Any, arrays: Any) -> Array:
+def _sums(count: int, kernel: Callable[..., None], arrays: Sequence[Array]) -> Array:
     from solspace.samplers.kernels.amp_loops import PIECE
 
     rows, k = arrays[0].shape

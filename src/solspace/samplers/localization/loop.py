@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class Loop:
         """(k,) True for samples that are still on their way."""
         return self.clock.running & ~self.diverged & ~self.left
 
-    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, show: bool | None) -> None:
+    def go(self, store: Checkpoint, callback: Callable[[Record], object] | None, show: bool | None) -> None:
         """Go to the end, from the checkpoint where there is one."""
         state = store.load(self._entries, self._sound)
         if state is not None:

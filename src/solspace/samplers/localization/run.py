@@ -6,7 +6,6 @@ import time as clocks
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
@@ -137,7 +136,9 @@ class Run:
             "problem": fingerprint(problem),
         }
 
-    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, progress: bool | None) -> list[Samples]:
+    def go(
+        self, store: Checkpoint, callback: Callable[[Record], object] | None, progress: bool | None
+    ) -> list[Samples]:
         """Localize, and return the samples of each problem."""
         began = clocks.perf_counter()
         with np.errstate(all="ignore"):

@@ -15,10 +15,9 @@ constraint would pull with an unbounded force and a run that misses a single con
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from solspace.measure.priors import Binary
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import Array, Precision
 from solspace.problem import Perceptron
 from solspace.samplers.kernels.amp_compiled import estimate, respond
 from solspace.samplers.kernels.products import Products, columns, narrower
@@ -64,7 +63,7 @@ class Messages:
     """
 
     def __init__(
-        self, problem: Perceptron, k: int, dtype: DTypeLike, full: bool = False, spreads: bool = False
+        self, problem: Perceptron, k: int, dtype: Precision, full: bool = False, spreads: bool = False
     ) -> None:
         self.problem, self.dtype, self.full, self.k, self.each = problem, np.dtype(dtype), full, k, k
         self.products = Products(problem, dtype)

@@ -7,7 +7,6 @@ user's own potential allows goes through quadrature, as it does in sampling.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.measure.potential import Potential
 from solspace.measure.potentials import Band, Uniform
-from solspace.numerics.arrays import Bools, Reals
+from solspace.numerics.arrays import Array, Bools, Reals
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 
@@ -141,7 +140,7 @@ def contradiction(problem: Perceptron) -> str:
     return f"constraints {pair[0] + 1} and {pair[1] + 1} are opposite (x and -x): {why}."
 
 
-def _can_vanish(row: Any) -> bool:
+def _can_vanish(row: Array) -> bool:
     """Return whether ±1 weights are known that give a stability of exactly 0: multiples of one number that add up evenly."""
     size = np.abs(row[row != 0].astype(float))
     if not size.size:
