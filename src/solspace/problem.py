@@ -60,7 +60,7 @@ class Perceptron:
     ensemble: str | None = None
     """"binary" or "gaussian" where `random` drew the patterns, None for patterns that were given."""
 
-    def __init__(self, patterns: object, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
+    def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         given = _matrix(patterns)
         signs = None if labels is None else _signs(labels, len(given))
         matrix = given
@@ -101,7 +101,7 @@ class Perceptron:
             raise unknown("patterns", patterns, ENSEMBLES)
         if n > MOST or alpha > MOST or float(n) * max(1.0, float(alpha) * float(n)) > MOST:
             raise ValueError(f"n and alpha ask for more than {MOST:.2g} entries of patterns; take smaller ones.")
-        n, m = int(n), max(1, round(alpha * n))
+        n, m = int(n), constraints(alpha, n)
         random = generator(rng)
         problem = cls.__new__(cls)
         if patterns == "binary":
@@ -116,8 +116,8 @@ class Perceptron:
     @classmethod
     def from_data(
         cls,
-        X: object,
-        y: Any,
+        X: ArrayLike,
+        y: ArrayLike,
         alpha: float | None = None,
         features: int | None = None,
         preprocess: str | None = None,
@@ -267,6 +267,15 @@ class Perceptron:
 
     def __repr__(self) -> str:
         return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
+
+
+def constraints(alpha: float, n: int) -> int:
+    """Return how many constraints a random problem of `n` weights has at the load `alpha`.
+
+    >>> constraints(0.3, 101)
+    30
+    """
+    return max(1, round(alpha * n))
 
 
 def _matrix(patterns: Any) -> Array:

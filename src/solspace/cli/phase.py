@@ -14,11 +14,15 @@ import typer
 from solspace.cli.app import JSON, say, show_json, verb
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.system.files import replacing
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from solspace.theory.phases import PhaseDiagram, SamplingMap
+    from solspace.theory.thresholds import Thresholds
 
 RULES = (
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
@@ -66,6 +70,7 @@ def phase(
     - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
     """
     target = Target(prior, potential, temperature, margin)
+    result: PhaseDiagram | SamplingMap
     for name, text in (("alphas", alphas), ("times", times), ("margins", margins), ("widths", widths)):
         if text is not None:
             _grid(name, text)  # nonsense is refused before theory is asked
@@ -85,7 +90,9 @@ def phase(
     say(f"wrote {out} and {out.with_suffix('.csv')}")
 
 
-def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any, Values, Any]:
+def _diagram(
+    target: Target, alphas: str | None, times: str | None
+) -> tuple[PhaseDiagram, Values, Callable[[Axes], None]]:
     from solspace.theory.phases import phase_diagram
     from solspace.theory.thresholds import thresholds
 
@@ -108,7 +115,7 @@ def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any
     return diagram, table, draw
 
 
-def _loads(limits: Any) -> Any:
+def _loads(limits: Thresholds) -> Reals:
     end = limits.zero_entropy or limits.capacity
     known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, end) if x]
     if not known:
@@ -117,7 +124,7 @@ def _loads(limits: Any) -> Any:
     return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
 
 
-def _map(target: Target, **along: Any) -> tuple[Any, Values, Any]:
+def _map(target: Target, **along: Any) -> tuple[SamplingMap, Values, Callable[[Axes], None]]:
     from solspace.theory.phases import sampling_map
 
     found = sampling_map(target, **along)
@@ -138,7 +145,7 @@ def _map(target: Target, **along: Any) -> tuple[Any, Values, Any]:
     return found, {found.axis: found.places, **lines}, draw
 
 
-def _grid(name: str, text: str) -> Any:
+def _grid(name: str, text: str) -> Reals:
     try:
         words = text.split(":")
         first, last, count = float(words[0]), float(words[1]), int(words[2])

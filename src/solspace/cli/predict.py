@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -11,6 +11,11 @@ import typer
 from solspace.cli.app import JSON, say, show_json, show_table, verb
 from solspace.cli.rules import TEMPERATURE
 from solspace.measure import Target
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
+    from solspace.theory.thresholds import Thresholds
+
 
 TIMES = (0.0, 0.5, 1.0, 2.0, 4.0)
 
@@ -80,7 +85,7 @@ NAMES = {
 }
 
 
-def _around(limits: object, alpha: float) -> list[tuple[str, str, str]]:
+def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
     rows = []
     for name, words in NAMES.items():
         value = getattr(limits, name)
@@ -92,7 +97,7 @@ def _around(limits: object, alpha: float) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _times(text: str | None, prediction: Any) -> list[float]:
+def _times(text: str | None, prediction: Prediction) -> list[float]:
     if text is not None:
         try:
             return sorted(float(word) for word in text.split(","))
@@ -111,7 +116,7 @@ def _times(text: str | None, prediction: Any) -> list[float]:
     return list(TIMES)
 
 
-def _draw(prediction: Any, times: list[float], out: Path) -> None:
+def _draw(prediction: Prediction, times: list[float], out: Path) -> None:
     from solspace.plots import theory
     from solspace.plots.style import panels, style
     from solspace.system.files import replacing

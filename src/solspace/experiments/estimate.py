@@ -20,6 +20,7 @@ from solspace.experiments.executors import one_thread, run_on_one_thread
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
+from solspace.problem import constraints
 from solspace.samplers.registry import find
 from solspace.store import Store
 from solspace.system.plain import Values
@@ -68,7 +69,8 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set
             count = spec.instances
             if done:
                 count = sum(Task({**point, "instance": i}).key not in done for i in range(spec.instances))
-            work = find(point["sampler"]).work(point["n"], _m(point), point["n_samples"], point["options"])
+            m = constraints(point["alpha"], point["n"])
+            work = find(point["sampler"]).work(point["n"], m, point["n_samples"], point["options"])
             if count:
                 groups.setdefault(point["sampler"], []).append((work, point, count))
     tasks = sum(count for group in groups.values() for _, _, count in group)
@@ -80,10 +82,6 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set
             timed += [(point, seconds) for _, point, seconds in probes]
             total += sum(count * _cost(probes, work) for work, _, count in group)
     return Cost(tasks, total, tuple(timed))
-
-
-def _m(point: Values) -> int:
-    return max(1, round(point["alpha"] * point["n"]))
 
 
 def _time(group: list[tuple[float, Values, int]], allowed: float) -> list[Probe]:

@@ -22,7 +22,7 @@ from solspace import data
 from solspace.data.catalogue import data_set
 from solspace.diagnostics import diagnose
 from solspace.experiments.sampling import drawn, summary
-from solspace.experiments.tasks import Task
+from solspace.experiments.tasks import Found, Task
 from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.system.checks import sized
@@ -93,7 +93,7 @@ class ImageSpec:
         return sum(1 for _ in self.points()) * self.instances
 
 
-def solve(task: Task) -> tuple[Values, Values]:
+def solve(task: Task) -> Found:
     """Return what `sampling.summary` says of one instance, and the accuracy on the images that it did not see."""
     values = task.values
     X, y = _pool(values)
@@ -107,7 +107,7 @@ def solve(task: Task) -> tuple[Values, Values]:
     return numbers, {}
 
 
-def mix(task: Task) -> tuple[Values, Values]:
+def mix(task: Task) -> Found:
     """Return how the chains of one instance mixed: self and cross overlap with errors, R-hat, what was missed."""
     problem = problem_of(task)
     samples = drawn(task, problem)
@@ -124,7 +124,7 @@ def mix(task: Task) -> tuple[Values, Values]:
     return numbers, {}
 
 
-def overlaps(task: Task) -> tuple[Values, Values]:
+def overlaps(task: Task) -> Found:
     """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
     problem = problem_of(task)
     samples = drawn(task, problem)

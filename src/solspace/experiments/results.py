@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.tasks import Task
+from solspace.numerics.arrays import Reals
 from solspace.store import Result, Store
 from solspace.system.files import replacing
 from solspace.system.plain import Values
@@ -63,7 +64,7 @@ class Results:
         `low` and `high` bound the one-sigma interval; for a fraction (`solved_fraction`) it is Wilson's, which does not
         shrink to nothing where all or none are solved, with instances as trials.
         """
-        groups: dict[tuple[Any, ...], list[float]] = {}
+        groups: dict[tuple[object, ...], list[float]] = {}
         for result in self.rows():
             row = result.flat()
             if row.get(value) is not None:
@@ -120,7 +121,7 @@ def wilson(mean: float, trials: int) -> tuple[float, float]:
     return max(0.0, centre - width), min(1.0, centre + width)
 
 
-def _statistics(value: str, found: Any) -> Values:
+def _statistics(value: str, found: Reals) -> Values:
     mean = float(found.mean())
     error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
     low, high = wilson(mean, len(found)) if value.endswith("fraction") else (mean - error, mean + error)

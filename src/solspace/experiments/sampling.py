@@ -7,13 +7,13 @@ compared on the same problems. The sampler's own randomness depends on the whole
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
-from solspace.experiments.tasks import Task
+from solspace.experiments.tasks import Found, Task
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
@@ -31,7 +31,7 @@ def problem_of(task: Task) -> Perceptron:
     return Perceptron.random(values["n"], values["alpha"], target, values["patterns"], rng=seed)
 
 
-def sample(task: Task) -> tuple[Values, Values]:
+def sample(task: Task) -> Found:
     """Return the numbers and the arrays of one instance's samples."""
     problem = problem_of(task)
     return observed(task, problem, drawn(task, problem))
@@ -47,7 +47,7 @@ def drawn(task: Task, problem: Perceptron) -> Samples:
         return sampler.draw(problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"])
 
 
-def observed(task: Task, problem: Perceptron, samples: Samples) -> tuple[Values, Values]:
+def observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return the numbers of `samples` and the arrays that the task keeps."""
     keep = task.values["keep"]
     arrays = {name: _array(samples, name) for name in keep if name != "path"}
@@ -72,7 +72,7 @@ def summary(problem: Perceptron, samples: Samples) -> Values:
     return numbers
 
 
-def _array(samples: Samples, name: str) -> np.ndarray[Any, Any]:
+def _array(samples: Samples, name: str) -> Array:
     if name == "overlaps":
         return samples.overlaps()
     if name == "violations":

@@ -16,17 +16,23 @@ import json
 import socket
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solspace._version import __version__
 from solspace.store import Result
 from solspace.system.names import unknown
 from solspace.system.plain import Values, plain
 
+if TYPE_CHECKING:
+    from solspace.samplers.registry import Sampler
+
+
+Found = tuple[Values, Values]
+"""Numbers and arrays of a result."""
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
     "windows": ("solspace.experiments.predictions:windows", 1),
@@ -71,7 +77,7 @@ class Task:
         """128-bit seed of the task's own randomness."""
         return int(_digest(f"seed|{self.text}"), 16)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Without the cached key: a worker finds its own, which differs from the driver's when its code does.
         return Task, (dict(self.values),)
 
@@ -91,7 +97,7 @@ def results_version(values: Mapping[str, Any]) -> str:
     return f"{version}.{_sampler(values).version}" if "sampler" in values else str(version)
 
 
-def _sampler(values: Mapping[str, Any]) -> Any:
+def _sampler(values: Mapping[str, Any]) -> Sampler:
     from solspace.samplers.registry import find
 
     return find(values["sampler"])
@@ -104,7 +110,7 @@ def _kind(name: str) -> tuple[str, int]:
 
 
 @cache
-def _function(kind: str) -> Any:
+def _function(kind: str) -> Callable[[Task], Found]:
     module, name = _kind(kind)[0].split(":")
     return getattr(import_module(module), name)
 

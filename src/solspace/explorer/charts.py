@@ -5,7 +5,6 @@ A chart takes arrays that theory or a sampler made and shows them; a pointer on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,8 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from solspace.explorer.themes import paint
+from solspace.numerics.arrays import Reals
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.diagram import Diagram
@@ -40,7 +41,7 @@ _LINES = {"first": "a second maximum at t", "maxwell": "takes over at t", "last"
 _TEXTS = ("name", *(f"{line}_text" for line in _LINES))
 """Columns that hold words."""
 
-Data = Mapping[str, Any]
+Data = Values
 
 
 class Charts:
@@ -311,7 +312,7 @@ def _has_points(renderer: Any) -> bool:
     return bool(np.isfinite(np.asarray(values, dtype=float)).any())
 
 
-def _halfway(x: Any, way: int) -> Any:
+def _halfway(x: Reals, way: int) -> Reals:
     """Return the places half way from each of `x`, in rising order, to the next one (`way` 1) or the one before (-1).
 
     >>> _halfway(np.array([1.0, 2.0, 4.0]), 1), _halfway(np.array([1.0, 2.0, 4.0]), -1)

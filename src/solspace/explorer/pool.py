@@ -23,7 +23,7 @@ Answer = Callable[[str, Any], None]
 @dataclass
 class _Question:
     job: str
-    args: tuple[Any, ...]
+    args: tuple[object, ...]
     remember: bool = True
     askers: dict[Hashable, Answer] = field(default_factory=dict)
 

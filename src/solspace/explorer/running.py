@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import panel as pn
 from solspace.explorer.controls import Choice, Field
 from solspace.explorer.state import SAMPLERS, refusal
 from solspace.explorer.worker import Worker
+from solspace.numerics.arrays import Array
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ class Running:
     def __init__(self, page: Page, styles: str) -> None:
         self.page = page
         self.worker: Worker | None = None
-        self.patterns: Any = None
+        self.patterns: Array | None = None
         self._begun = 0.0
         s = page.settings
         options = {label: name for name, label in SAMPLERS.items()}
@@ -136,7 +138,9 @@ class Running:
             f"<div>{escape(update['words'])}{left}</div></div>"
         )
 
-    def _tell(self, sentence: str, rows: Any = (), files: Any = (), colour: str = "") -> None:
+    def _tell(
+        self, sentence: str, rows: Sequence[tuple[str, str, str]] = (), files: Iterable[str] = (), colour: str = ""
+    ) -> None:
         table = "".join(
             f'<tr><th scope="row">{escape(name)}</th><td>{escape(seen)}</td><td>{escape(theory)}</td></tr>'
             for name, seen, theory in rows

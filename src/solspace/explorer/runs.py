@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,8 @@ from solspace.info import LocalizationInfo
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron
+from solspace.samplers.annealing.chains import Chains
+from solspace.samplers.localization.loop import Record
 from solspace.samplers.registry import find
 from solspace.samples import Samples
 from solspace.system.plain import Values, plain
@@ -35,7 +36,7 @@ BEAT = 0.2
 
 
 @reporting
-def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], None]) -> Values:
+def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values | None], None]) -> Values:
     """Return what the page shows after a run on a random instance or on the user's `patterns` (m, n)."""
     s, target = settings, settings.target
     if patterns is None:
@@ -67,7 +68,7 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], N
 class Watch:
     """Turns what samplers tell into updates of the page, a few a second."""
 
-    def __init__(self, problem: Perceptron, settings: Settings, report: Callable[[Any], None]) -> None:
+    def __init__(self, problem: Perceptron, settings: Settings, report: Callable[[Values | None], None]) -> None:
         self.problem, self.settings, self.report = problem, settings, report
         self._last = -np.inf
         self._missed: list[tuple[int, float]] = []
@@ -86,7 +87,7 @@ class Watch:
         """Raise `Stopped` if the user asked for it."""
         self.report(None)
 
-    def localized(self, path: Any) -> None:
+    def localized(self, path: Record) -> None:
         """Tell of a step of localization."""
         self.stop_if_asked()
         if not self.due:
@@ -103,7 +104,7 @@ class Watch:
     def _decoded(self, means: Reals) -> Values:
         return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
 
-    def annealed(self, chains: Any) -> None:
+    def annealed(self, chains: Chains) -> None:
         """Tell of some sweeps of annealing."""
         stabilities = self.problem.stabilities(chains.weights)
         violated = self.problem.target.violated(stabilities).sum(axis=1)

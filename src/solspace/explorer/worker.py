@@ -183,7 +183,7 @@ def _receive(source: IO[bytes], inbox: queue.SimpleQueue[Any], stops: set[int]) 
     os._exit(0)
 
 
-def _do(number: int, job: str, args: tuple[object, ...], stops: set[int], sink: IO[bytes]) -> tuple[str, Any]:
+def _do(number: int, job: str, args: tuple[object, ...], stops: set[int], sink: IO[bytes]) -> tuple[str, object]:
     def report(value: object) -> None:
         if number in stops:
             raise Stopped

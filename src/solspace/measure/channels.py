@@ -10,7 +10,7 @@ the power moments, and rearranged so that no two large numbers are subtracted.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -299,7 +299,7 @@ def _density(x: Reals) -> Reals:
     return np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)
 
 
-def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals, Any]:
+def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals, Callable[[Reals, Reals, Reals], Channel]]:
     """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
     dtype = common_precision(omega, variance)
     omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))

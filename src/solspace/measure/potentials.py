@@ -239,7 +239,7 @@ def _log(s: Reals) -> Reals:
         return np.log(np.where(s > 0, s, 0.0))
 
 
-REGISTRY: dict[str, Callable[..., Any]] = {
+REGISTRY: dict[str, Callable[..., Potential]] = {
     cls.name: cls for cls in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic)
 }
 

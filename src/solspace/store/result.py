@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from solspace.numerics.arrays import Array
 from solspace.system.plain import Values
@@ -43,7 +42,7 @@ class Result:
         return row
 
 
-def _short(value: object) -> Any:
+def _short(value: object) -> object:
     if isinstance(value, dict) and "name" in value:
         given = ", ".join(f"{v:g}" for k, v in value.items() if k != "name")
         return f"{value['name']}({given})" if given else value["name"]

@@ -49,8 +49,8 @@ def _forgive(dispatcher: object) -> None:
             setattr(cache, name, _forgiving(getattr(cache, name), cache.flush))
 
 
-def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., Any]:
-    def call(*arguments: object) -> Any:
+def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
+    def call(*arguments: object) -> object:
         try:
             return method(*arguments)
         except OSError:

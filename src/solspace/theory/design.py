@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog, minimize_scalar
 
 from solspace.measure import Target
+from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
@@ -98,7 +98,7 @@ def design(
     family: object,
     margin: float = 0.0,
     *,
-    prior: Any = "binary",
+    prior: str | Prior = "binary",
     initial: Mapping[str, float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     temperature: float = 1.0,
