@@ -65,10 +65,9 @@ def targets(given: object) -> Iterator[Target]:
     """Yield the targets that a `Target`, a table of its parts or a list of these stand for."""
     for one in [Target()] if given is None else listed(given):
         if isinstance(one, Mapping):
-            allowed = ("prior", "potential", "temperature", "margin")
             for name in one:
-                if name not in allowed:
-                    raise unknown("part of the target", name, allowed)
+                if name not in Target.__slots__:
+                    raise unknown("part of the target", name, Target.__slots__)
             for values in itertools.product(*(listed(value) for value in one.values())):
                 yield _registered(Target(**dict(zip(one, values))))
         elif isinstance(one, Target):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import solspace as ss
+from solspace.explorer.tables import THRESHOLDS
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values
@@ -99,8 +100,7 @@ def window(p: Prediction) -> Values:
 def thresholds(target: str) -> Values:
     """Return the loads at which things change, None where there is none."""
     found = ss.thresholds(Target.from_json(target))
-    names = ("asl", "dynamical", "condensation", "dat", "zero_entropy", "capacity")
-    return {name: _plain(getattr(found, name)) for name in names}
+    return {name: _plain(getattr(found, name)) for name in THRESHOLDS}
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Reals:

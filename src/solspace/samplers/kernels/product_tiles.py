@@ -6,7 +6,7 @@ patterns are converted a few hundred at a time into a buffer that stays in the f
 once for all rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a
 column's result does not depend, in its last bit, on the batch it is in nor on the number of threads.
 
-Arrays of columns are C-contiguous with a width that `padded` gives; columns beyond the wanted ones are computed and
+Arrays of columns are C-contiguous with a width that `products.width` gives; columns beyond the wanted ones are computed and
 ignored.
 """
 
