@@ -162,7 +162,8 @@ class Samples:
                 stats["energy"] = energy.reshape(shape)
         groups = {"posterior": {"weights": weights}, "sample_stats": stats}
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "More chains")  # independent samples are chains of one draw, on purpose
+            # Independent samples are chains of one draw, on purpose; ArviZ 0 and 1 say it in words of their own.
+            warnings.filterwarnings("ignore", "More chains|Found chain dimension")
             # ArviZ 1 takes the groups as one mapping, ArviZ 0 each by its name.
             return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
 

@@ -101,11 +101,15 @@ def test_a_run_that_was_stopped_too_early_promises_nothing(tmp_path):
 
 
 def test_ctrl_c_in_a_verb_that_keeps_nothing_says_so(tmp_path):
-    began = time.monotonic()
-    said, code = interrupted(["phase", "--alphas", "0.1:0.8:4000"], tmp_path, lambda: time.monotonic() > began + 4)
+    place, sign = tmp_path / "here", tmp_path / "at work"
+    place.mkdir()
+    first = (
+        f"import solspace.theory.phases as p; p._column = lambda *_, f=p._column: open({str(sign)!r}, 'w') and f(*_); "
+    )
+    said, code = interrupted(["phase", "--alphas", "0.1:0.8:4000"], place, sign.exists, first)
     assert code == 130
     assert said.strip().endswith("solspace: stopped; nothing was written.")
-    assert not list(tmp_path.iterdir())
+    assert not list(place.iterdir())
 
 
 @pytest.mark.slow

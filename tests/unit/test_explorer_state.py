@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from solspace.explorer.code import program
 from solspace.explorer.state import ENSEMBLES, PRIORS, SAMPLERS, THEMES, Settings, parse, refusal
 
-POTENTIALS = ["log", "uniform", "band(0.8)", "tau(0.25)", "log_quadratic(1.7308, 1.246)", "hinge", "errors"]
+POTENTIALS = [
+    "log",
+    "uniform",
+    "band(0.8)",
+    "wall(-1, 2)",
+    "wall(lower=0.5)",
+    "tau(0.25)",
+    "log_quadratic(1.7308, 1.246)",
+    "hinge",
+    "errors",
+]
 any_settings = st.builds(
     Settings,
     prior=st.sampled_from(PRIORS),

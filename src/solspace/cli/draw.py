@@ -176,9 +176,18 @@ def _judged(
 
         sample_panels(drawn, figure, prediction, chains)
 
-    verdict = "\n".join([judged.verdict, *judged.notes])
+    verdict = _as_options("\n".join([judged.verdict, *judged.notes]))
     columns = ("", "samples", "theory" if chains is None else "chains")
     return Outcome(drawn, report, rows, columns, verdict, picture, (13, 4))
+
+
+def _as_options(words: str) -> str:
+    """Return advice with the arguments that it names as options of the command line.
+
+    >>> _as_options("run n_extra >= 4000, or try exchange=True.")
+    'run --extra >= 4000, or try --exchange.'
+    """
+    return words.replace("n_extra", "--extra").replace("exchange=True", "--exchange")
 
 
 def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:

@@ -22,7 +22,7 @@ from solspace.explorer.charts import Charts
 from solspace.explorer.controls import Choice, Field, Scale, scales
 from solspace.explorer.diagram import Diagram
 from solspace.explorer.running import Running
-from solspace.explorer.state import THEMES, Settings, offered, parameter_names, parse
+from solspace.explorer.state import THEMES, Settings, offered, parse, with_parameters
 from solspace.explorer.turns import Turns
 from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
@@ -151,9 +151,8 @@ class Page:
 
     def _parameter_typed(self, name: str, value: str) -> None:
         texts = [self.fields[f"parameter{k}"].text.value for k in range(2)]
-        potential = as_potential(self.settings.potential)
         try:
-            new = parse("potential", f"{potential.name}({', '.join(texts[: len(potential.parameters)])})")
+            new = with_parameters(self.settings.potential, texts)
         except ValueError as error:
             self.fields[name].refuse(str(error))
             return
@@ -163,11 +162,11 @@ class Page:
     def _show_parameters(self) -> None:
         potential = as_potential(self.settings.potential)
         for k in range(2):
-            field, names = self.fields[f"parameter{k}"], parameter_names(potential.name)
+            field, names = self.fields[f"parameter{k}"], list(potential.parameters)
             field.layout.visible = k < len(names)
             if k < len(names):
                 field.text.name = names[k]
-                field.show(float(potential.parameters[names[k]]))
+                field.show("" if (value := potential.parameters[names[k]]) is None else float(value))
         self.fields["temperature"].layout.visible = potential.name not in _FLAT
 
     # ---- what a change does

@@ -22,6 +22,8 @@ PRIORS = tuple(priors.REGISTRY)
 SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}
 """What the page offers: its name and what it is called there."""
 THEMES = ("auto", "light", "dark")
+BEGINNINGS = {"wall": "wall(-1, 2)"}
+"""What the page begins with where a potential has no parameters of its own to begin with."""
 MAX_ENTRIES = 10**8
 """Pattern entries (N times M) that one run on the page may have."""
 MAX_STABILITIES = 5 * 10**6
@@ -165,36 +167,40 @@ def _one_of(kind: str, allowed: Collection[str]) -> Callable[[str], str]:
 
 
 def _potential(text: str) -> str:
-    potential = as_potential(text)
+    potential = as_potential(BEGINNINGS.get(text, text))
     values = potential.parameters
     if None in values.values():
-        raise ValueError(f"the page takes potentials by numbers; {potential} has a parameter that is none.")
-    return f"{potential.name}({', '.join(f'{v:.10g}' for v in values.values())})" if values else potential.name
+        words = [f"{name}={value:.10g}" for name, value in values.items() if value is not None]
+    else:
+        words = [f"{value:.10g}" for value in values.values()]
+    return f"{potential.name}({', '.join(words)})" if words else potential.name
 
 
 def offered() -> list[str]:
-    """Return the potentials to choose from: those that need nothing to begin with.
+    """Return the potentials to choose from: those that need nothing to begin with, or have a beginning here.
 
-    >>> "log_band" in offered(), "wall" in offered()
-    (True, False)
+    >>> "log_band" in offered(), "wall" in offered(), "tau_wall" in offered()
+    (True, True, False)
     """
-    return [name for name in REGISTRY if _begins(name)]
+    return [name for name in REGISTRY if _begins(BEGINNINGS.get(name, name))]
 
 
-def _begins(name: str) -> bool:
+def _begins(text: str) -> bool:
     try:
-        return None not in as_potential(REGISTRY[name]).parameters.values()
+        return None not in as_potential(text).parameters.values()
     except (TypeError, ValueError):
         return False
 
 
-def parameter_names(potential: str) -> list[str]:
-    """Return the names of a potential's parameters.
+def with_parameters(potential: str, texts: list[str]) -> str:
+    """Return the potential of the same name whose parameters are read from `texts`; an empty one is left out.
 
-    >>> parameter_names("band")
-    ['width']
+    >>> with_parameters("band(1)", ["0.8"]), with_parameters("wall(-1, 2)", ["", "1.5"])
+    ('band(0.8)', 'wall(upper=1.5)')
     """
-    return list(as_potential(REGISTRY[potential]).parameters)
+    known = as_potential(potential)
+    words = [f"{name}={text}" for name, text in zip(known.parameters, texts) if text.strip()]
+    return parse("potential", f"{known.name}({', '.join(words)})")
 
 
 _PARSERS: dict[str, Callable[[str], float | str]] = {
