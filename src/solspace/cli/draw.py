@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from solspace.cli.app import say
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
@@ -203,7 +204,7 @@ def _about(problem: Perceptron, name: str, drawn: Samples) -> Values:
     return {"sampler": name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
 
 
-def with_error(values: object) -> str:
+def with_error(values: ArrayLike) -> str:
     """Return mean ± standard error of `values`."""
     values = np.asarray(values, dtype=float)
     if len(values) < 2:

@@ -5,7 +5,7 @@ A chart takes arrays that theory or a sampler made and shows them; a pointer on 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from bokeh.models import (
@@ -14,6 +14,7 @@ from bokeh.models import (
     ColumnDataSource,
     CustomJS,
     DataRange1d,
+    GlyphRenderer,
     HoverTool,
     LinearAxis,
     Range1d,
@@ -40,8 +41,6 @@ _LINES = {"first": "a second maximum at t", "maxwell": "takes over at t", "last"
 """What happens at the lines of the t–α diagram, in the order of time."""
 _TEXTS = ("name", *(f"{line}_text" for line in _LINES))
 """Columns that hold words."""
-
-Data = Values
 
 
 class Charts:
@@ -84,7 +83,7 @@ class Charts:
         return plot
 
     @staticmethod
-    def _read(plot: figure, renderer: object, mode: str = "vline", /, **columns: str) -> None:
+    def _read(plot: figure, renderer: GlyphRenderer, mode: str = "vline", /, **columns: str) -> None:
         """Have a pointer read `columns`, each given with its words, off `renderer`: above it, or on it for "mouse"."""
         tooltips = [(words, f"@{name}" if name in _TEXTS else f"@{name}{{%.4g}}") for name, words in columns.items()]
         formatters = {f"@{name}": "printf" for name in columns if name not in _TEXTS}
@@ -211,7 +210,7 @@ class Charts:
         plot.js_on_change("visible", show)
         return plot
 
-    def show_curves(self, curves: Data) -> None:
+    def show_curves(self, curves: Values) -> None:
         """Show what theory says at one (target, α, t)."""
         colour = REGIME[curves["regime"]]
         self.data["phi"].data = {"q": curves["q"], "phi": curves["phi"]}
@@ -265,7 +264,7 @@ class Charts:
         self.frontier.location = None
         self.unstable.visible = False
 
-    def show_run(self, update: Data) -> None:
+    def show_run(self, update: Values) -> None:
         """Show how a run stands: any of `RUN`."""
         for name in RUN:
             if name in update:
@@ -306,7 +305,7 @@ class Charts:
             paint(plot, name)
 
 
-def _has_points(renderer: Any) -> bool:
+def _has_points(renderer: GlyphRenderer) -> bool:
     column = next(name for name in ("y", "top", "x") if hasattr(renderer.glyph, name))
     values = renderer.data_source.data.get(getattr(renderer.glyph, column), ())
     return bool(np.isfinite(np.asarray(values, dtype=float)).any())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -134,7 +134,15 @@ class Field:
 class Choice:
     """One of a few names."""
 
-    def __init__(self, name: str, label: str, options: object, value: str, changed: Changed, styles: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        options: Sequence[str] | Mapping[str, str],
+        value: str,
+        changed: Changed,
+        styles: str,
+    ) -> None:
         self.name, self.changed = name, changed
         self._quiet = False
         self.layout = pn.widgets.Select(

@@ -5,7 +5,7 @@ What is asked for depends on the target alone, so pages that look at the same me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ class Diagram:
     """The lines t(α) known so far."""
 
     def __init__(
-        self, pool: Pool, asker: object, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
+        self, pool: Pool, asker: Hashable, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
     ) -> None:
         self.pool, self.asker, self.later, self.grown = pool, asker, later, grown
         self.target = ""
