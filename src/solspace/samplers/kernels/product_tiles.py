@@ -6,6 +6,10 @@ patterns are converted a few hundred at a time into a buffer that stays in the f
 once for all rows. Every sum runs over the depth in one fixed order, whatever the number of columns beside it: a
 column's result does not depend, in its last bit, on the batch it is in nor on the number of threads.
 
+Both products of an iteration, against those of BLAS with a copy of the ±1 patterns in single precision, four times their
+size (one core with AVX-512, medians of pairs): 1.4, 1.5 and 1.3 times faster for 16, 32 and 64 columns at N = 1001, α = 20, a
+load of the sphere; 1.1 to 1.3 times at N = 5001 and 10001, α = 0.3; as fast (0.9 to 1.1) at N = 2001.
+
 Arrays of columns are C-contiguous with a width that `products.width` gives; columns beyond the wanted ones are computed and
 ignored.
 """
