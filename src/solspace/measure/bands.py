@@ -1,4 +1,4 @@
-"""Walls for any interval of stabilities: the weight vanishes like a power of the distance where constraints end.
+"""Bands, and walls for any interval of stabilities: the weight vanishes like a power of the distance where constraints end.
 
 With t(s) the distance from the wall, or the product of the distances from both,
 
@@ -25,25 +25,18 @@ from solspace.system.checks import number
 
 
 @dataclass(frozen=True)
-class LogBand(Potential):
-    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the wall that makes the symmetric perceptron samplable.
-
-    >>> LogBand(1.0).log_weight([0.0, 1.5])
-    array([  0., -inf])
-    """
+class _Even:
+    """What bands about zero have in common, whatever the potential inside."""
 
     width: float = 1.0
-    quadratic: float = 0.0
-    name = "log_band"
-    tau = 0.0
 
     def __post_init__(self) -> None:
-        _check_width(self.width)
-        number()("quadratic", self.quadratic)
+        if not (self.width > 0 and np.isfinite(self.width)):
+            raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
 
     @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The two walls."""
+    def breakpoints(self) -> tuple[float, ...]:
+        """The two edges of the band."""
         return (-self.width, self.width)
 
     @property
@@ -51,14 +44,50 @@ class LogBand(Potential):
         """The middle of the band."""
         return 0.0
 
+    def violated(self, s: ArrayLike) -> Bools:
+        """Return True outside the band."""
+        return np.abs(s) > self.width
+
+
+@dataclass(frozen=True)
+class Band(_Even, Potential):  # type: ignore[override]
+    """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
+
+    >>> Band(1.0).violated([-2.0, 0.5])
+    array([ True, False])
+    """
+
+    name = "band"
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        """Return 0 inside the band, -inf outside."""
+        return np.where(self.violated(s), -np.inf, 0.0)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the difference of two Gaussian tails, without cancellation."""
+        return channels.band_channel(omega, variance, self.width)
+
+
+@dataclass(frozen=True)
+class LogBand(_Even, Potential):  # type: ignore[override]
+    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the wall that makes the symmetric perceptron samplable.
+
+    >>> LogBand(1.0).log_weight([0.0, 1.5])
+    array([  0., -inf])
+    """
+
+    quadratic: float = 0.0
+    name = "log_band"
+    tau = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number()("quadratic", self.quadratic)
+
     def log_weight(self, s: ArrayLike) -> Reals:
         """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
         s = np.asarray(s)
         return _log(self.width - s) + _log(self.width + s) - self.quadratic * s**2
-
-    def violated(self, s: ArrayLike) -> Bools:
-        """Return True outside the band."""
-        return np.abs(s) > self.width
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the channel by Gauss rules that take the powers into their weight (theory notes 11)."""
@@ -224,8 +253,3 @@ def _log(s: Reals) -> Reals:
 def _shifted(omega: ArrayLike, by: float | None) -> Reals:
     field = np.asarray(omega)
     return field - field.dtype.type(by) if field.dtype == np.float32 else field - by
-
-
-def _check_width(width: float) -> None:
-    if not (width > 0 and np.isfinite(width)):
-        raise ValueError(f"width of the band must be positive and finite; got {width!r}.")

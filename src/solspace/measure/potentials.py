@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.bands import LogBand, TauWall, Wall, wall
+from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
 from solspace.measure.channels import Channel
 from solspace.measure.potential import Own, Potential
-from solspace.numerics.arrays import Bools, Reals
+from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
 
 __all__ = [
@@ -165,44 +165,6 @@ class Tau(Potential):
     def softened(self, tau: float) -> Potential:
         """Return another member of the family; the log potential at τ = 0."""
         return Tau(tau) if tau > 0 else Log()
-
-
-@dataclass(frozen=True)
-class Band(Potential):
-    """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
-
-    >>> Band(1.0).violated([-2.0, 0.5])
-    array([ True, False])
-    """
-
-    width: float = 1.0
-    name = "band"
-
-    def __post_init__(self) -> None:
-        if not (self.width > 0 and np.isfinite(self.width)):
-            raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
-
-    @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The two edges of the band."""
-        return (-self.width, self.width)
-
-    @property
-    def centre(self) -> float:
-        """The middle of the band."""
-        return 0.0
-
-    def log_weight(self, s: ArrayLike) -> Reals:
-        """Return 0 inside the band, -inf outside."""
-        return np.where(self.violated(s), -np.inf, 0.0)
-
-    def violated(self, s: ArrayLike) -> Bools:
-        """Return True outside the band."""
-        return np.abs(s) > self.width
-
-    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the difference of two Gaussian tails, without cancellation."""
-        return channels.band_channel(omega, variance, self.width)
 
 
 @dataclass(frozen=True)
