@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import channels
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Potential
+from solspace.measure.potential import Potential, positive_log
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import number
 
@@ -87,7 +87,7 @@ class LogBand(_Even, Potential):  # type: ignore[override]
     def log_weight(self, s: ArrayLike) -> Reals:
         """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
         s = np.asarray(s)
-        return _log(self.width - s) + _log(self.width + s) - self.quadratic * s**2
+        return positive_log(self.width - s) + positive_log(self.width + s) - self.quadratic * s**2
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the channel by Gauss rules that take the powers into their weight (theory notes 11)."""
@@ -139,8 +139,8 @@ class _Between:
         return below if self.upper is None else below | (s > self.upper)
 
     def _log_distances(self, s: Reals) -> Reals:
-        below = np.zeros(s.shape) if self.lower is None else _log(s - self.lower)
-        return below if self.upper is None else below + _log(self.upper - s)
+        below = np.zeros(s.shape) if self.lower is None else positive_log(s - self.lower)
+        return below if self.upper is None else below + positive_log(self.upper - s)
 
     def _outside(self, s: Reals) -> Reals:
         # how far beyond the nearer wall, zero inside
@@ -243,11 +243,6 @@ def wall(lower: float | None = None, upper: float | None = None) -> Wall:
     wall(lower=0.5) wall(lower=-1, upper=2)
     """
     return Wall(lower, upper)
-
-
-def _log(s: Reals) -> Reals:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.where(s > 0, s, 0.0))
 
 
 def _shifted(omega: ArrayLike, by: float | None) -> Reals:

@@ -129,3 +129,9 @@ class Own(Potential):
         if is_dataclass(self.model):
             return {f.name: getattr(self.model, f.name) for f in fields(self.model)}
         return {}
+
+
+def positive_log(s: Reals) -> Reals:
+    """Return log s, -inf where s <= 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(s > 0, s, 0.0))

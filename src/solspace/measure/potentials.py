@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import channels
 from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Own, Potential
+from solspace.measure.potential import Own, Potential, positive_log
 from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
 
@@ -77,7 +77,7 @@ class Log(Potential):
 
     def log_weight(self, s: ArrayLike) -> Reals:
         """Return log s for s > 0, -inf elsewhere."""
-        return _log(np.asarray(s))
+        return positive_log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the closed form by parabolic cylinder functions (theory notes 1.1)."""
@@ -152,8 +152,8 @@ class Tau(Potential):
         """Return (s^tau - 1)/tau on s > 0 without cancellation at small tau, (s - 1)/tau elsewhere."""
         s = np.asarray(s)
         if self.tau == 0:
-            return _log(s)
-        right = np.expm1(self.tau * _log(s)) / self.tau
+            return positive_log(s)
+        right = np.expm1(self.tau * positive_log(s)) / self.tau
         return np.where(s > 0, right, (s - 1) / self.tau)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
@@ -189,16 +189,11 @@ class LogQuadratic(Potential):
     def log_weight(self, s: ArrayLike) -> Reals:
         """Return log s + linear s - quadratic s^2 for s > 0, -inf elsewhere."""
         s = np.asarray(s)
-        return _log(s) + self.linear * s - self.quadratic * s**2
+        return positive_log(s) + self.linear * s - self.quadratic * s**2
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the closed form: the log potential's with shifted field and variance."""
         return channels.log_quadratic_channel(omega, variance, beta, self.linear, self.quadratic)
-
-
-def _log(s: Reals) -> Reals:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.where(s > 0, s, 0.0))
 
 
 REGISTRY: dict[str, Callable[..., Potential]] = {
