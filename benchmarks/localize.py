@@ -49,6 +49,16 @@ def table(quick: bool = False) -> Table:
     iterations = np.mean([samples.info["iterations"].sum() / k for _, samples in runs])
     solved = sum(int(problem.is_solution(samples.weights).sum()) for _, samples in runs)
     found.add("a sample", names["own"], own, "1.0", f"{iterations:.0f}", f"{solved}/{k * len(runs)}")
+    real = ss.Perceptron.random(n, 0.3, patterns="gaussian", rng=0)
+    ss.localize(real, 4, rng=0, progress=False)
+    runs = [
+        timed(lambda seed=seed: ss.localize(real, k, rng=seed, progress=False)) for seed in range(1 if quick else 3)
+    ]
+    other = Spread.of([spent / k for spent, _ in runs])
+    iterations = np.mean([samples.info.iterations.sum() / k for _, samples in runs])
+    solved = sum(int(samples.solved.sum()) for _, samples in runs)
+    ratio = f"{other.median / own.median:.1f}"
+    found.add("a sample, Gaussian patterns", names["own"], other, ratio, f"{iterations:.0f}", f"{solved}/{k * len(runs)}")
     spent, (weights, count) = timed(lambda: euler(Scalar(problem.patterns, k)))
     solved = int(problem.is_solution(weights.astype(np.int8)).sum())
     plain = Spread.of([spent / k])

@@ -79,7 +79,11 @@ PARTS: dict[str, list[Point]] = {
         for alpha in (0.8, 1.2, 1.5)
         for solver in ("solve", "HiGHS", "CP-SAT")
     ],
-    "small": _points([13, 15, 17], [0.83]),
+    "small": [
+        {"n": n, "alpha": 0.83, "solver": solver}
+        for n in (13, 15, 17)
+        for solver in ("enumeration", "solve, exact", "solve, reinforce", "solve, tau", "solve, ep")
+    ],
 }
 
 
@@ -115,8 +119,9 @@ def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str,
     begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if point["solver"] == "solve":
-            samples = ss.solve(problem, rng=instance, time_limit=limit, device=device, progress=False)
+        if point["solver"].startswith("solve"):
+            method = point["solver"].partition(", ")[2] or "auto"
+            samples = ss.solve(problem, rng=instance, method=method, time_limit=limit, device=device, progress=False)
             weights, info = samples.weights[0], samples.info
             told = {"method": info.method, "iterations": info.iterations, "restarts": info.restarts}
         else:
@@ -129,6 +134,10 @@ def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str,
 def _peer(problem: ss.Perceptron, name: str, seed: int, limit: float) -> Any:
     from benchmarks import solvers
 
+    if name == "enumeration":  # plainly, so that nothing is shared with `exact`
+        every = 2 * (np.arange(2**problem.n)[:, None] >> np.arange(problem.n) & 1) - 1
+        met = (every @ problem.patterns.T >= problem.target.margin * np.sqrt(problem.n)).all(axis=1)
+        return every[met.argmax()] if met.any() else None
     if name == "tau, N sweeps":
         half = problem.with_target(ss.Target(margin=problem.target.margin))
         return ss.anneal(half, 1, problem.n, mode="solve", rng=seed, n_threads=1, progress=False).weights[0]
