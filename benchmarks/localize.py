@@ -58,7 +58,9 @@ def table(quick: bool = False) -> Table:
     iterations = np.mean([samples.info.iterations.sum() / k for _, samples in runs])
     solved = sum(int(samples.solved.sum()) for _, samples in runs)
     ratio = f"{other.median / own.median:.1f}"
-    found.add("a sample, Gaussian patterns", names["own"], other, ratio, f"{iterations:.0f}", f"{solved}/{k * len(runs)}")
+    found.add(
+        "a sample, Gaussian patterns", names["own"], other, ratio, f"{iterations:.0f}", f"{solved}/{k * len(runs)}"
+    )
     spent, (weights, count) = timed(lambda: euler(Scalar(problem.patterns, k)))
     solved = int(problem.is_solution(weights.astype(np.int8)).sum())
     plain = Spread.of([spent / k])

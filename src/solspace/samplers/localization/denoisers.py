@@ -106,6 +106,9 @@ class MessagePassing(Denoiser):
         self.relaxation = Relaxation(messages, pace.damping, automatic)
         self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
         self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
+        # asked of the messages themselves, wherever they lie
+        self.widen, self.spread, self.overlaps = messages.widen, messages.spreads, messages.overlaps  # type: ignore[method-assign]
+        self.means, self.fields, self.stabilities = messages.means, messages.fields, messages.stabilities  # type: ignore[method-assign]
 
     @property
     def instability(self) -> Array:
@@ -125,30 +128,6 @@ class MessagePassing(Denoiser):
         """Iterate to convergence."""
         self.messages.time[...] = time
         return self.relaxation.run(self.tolerance * self.pace.sharpness(self.instability), self.limit, lanes)
-
-    def spread(self) -> Array:
-        """Return the variances of the weights."""
-        return self.messages.spreads()
-
-    def widen(self, values: Array) -> Array:
-        """Return `values` (k,) for all columns."""
-        return self.messages.widen(values)
-
-    def overlaps(self) -> Array:
-        """Return |m|²/n, (k,)."""
-        return self.messages.overlaps()
-
-    def means(self) -> Array:
-        """Return the means (k, n)."""
-        return self.messages.means()
-
-    def fields(self) -> Array:
-        """Return the fields (k, n)."""
-        return self.messages.fields()
-
-    def stabilities(self, weights: Array) -> Array | None:
-        """Return the stabilities (k, m) of `weights` (k, n) of ±1 where a device can tell."""
-        return self.messages.stabilities(weights) if isinstance(self.messages, gpu.GpuMessages) else None
 
     def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
         """Return the weights; for ±1 weights a device finds their signs."""

@@ -205,6 +205,10 @@ class Messages:
         """Return the fields (k, n) in double precision."""
         return self.field[:, : self.k].T.astype(float)
 
+    def stabilities(self, weights: Array) -> None:
+        """The problem computes them."""
+        return None
+
     def state(self) -> dict[str, Array]:
         """Return fields and messages by name, for a checkpoint."""
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self._state())}}
