@@ -52,6 +52,7 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "learning": _part("learning"),
     "anneal-scaling": _part("anneal", "scaling", sizes=(1001, 5001), rounds=1),
     "localize-scaling": _part("localize", "scaling"),
+    "laptop": _part("laptop"),
     "store": _part("store", count=1000, rows=20_000),
 }
 

@@ -1,17 +1,15 @@
 """Annealed Metropolis against NumPy, across sizes and cores, and beside other solvers.
 
-    python -m benchmarks.anneal [speed] [portable] [scaling] [cores] [success]
+    python -m benchmarks.anneal [speed] [scaling] [cores] [success]
 
 `speed` runs NumPy (contiguous columns; as one writes it, and tuned with in-place buffers) and `solspace.anneal` on the
 same problem in the same process, over a whole τ-schedule on one core, and prints nanoseconds per (proposal ×
-constraint) and their ratios. `portable` repeats it with
-Numba told to use nothing beyond AVX2. Other solvers are in `benchmarks.solvers`.
+constraint) and their ratios. Processors without AVX-512 are in `benchmarks.laptop`, other solvers in `benchmarks.solvers`.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -101,15 +99,6 @@ def nanoseconds(cost: Spread) -> str:
     return f"{1e9 * cost.median:.3g} ({1e9 * cost.low:.3g}–{1e9 * cost.high:.3g})"
 
 
-def portable():
-    print("Numba restricted to AVX2:")
-    features = (
-        "+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
-    )
-    environment = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
-    subprocess.run([sys.executable, "-m", "benchmarks.anneal", "speed"], env=environment, check=True)
-
-
 def scaling(sizes: tuple[int, ...] = (1001, 2001, 5001, 10001, 20001), rounds: int = 3) -> Table:
     """Return the cost of a sweep against N: it grows as N·M."""
     found = Table(
@@ -170,7 +159,7 @@ def success(instances=100):
 
 
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (speed, portable, scaling, cores, success)}
+    parts = {f.__name__: f for f in (speed, scaling, cores, success)}
     for name in sys.argv[1:] or parts:
         made = parts[name]()
         if isinstance(made, Table):

@@ -1,13 +1,18 @@
-"""Draw the pictures of *the idea* with the package itself: ``python docs/pictures.py`` (about a minute)."""
+"""Draw the pictures of the pages with the package itself: ``python docs/pictures.py`` (about a minute).
+
+With names, as in ``python docs/pictures.py classifier-calibration``, only those.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 
 import solspace as ss
-from solspace.plots import style
+from solspace.learn import BinaryPerceptronClassifier
+from solspace.plots import sample_panels, style
 from solspace.plots.samples import overlap_histogram, stability_histogram
 from solspace.plots.theory import free_entropy, overlap_path
 
@@ -101,10 +106,10 @@ def localization():
 def maxima():
     """φ_t(q) with one maximum and with two, and the paths that follow."""
     figure, axes = style.panels(3, width=3.1, height=3.1)
-    free_entropy(ss.predict(LOG, 0.5), [0.0, 1.0, 2.0, 3.0], axes[0])
+    free_entropy(ss.predict(LOG, 0.5), axes[0], [0.0, 1.0, 2.0, 3.0])
     axes[0].set_title("$U = -\\log s$: one maximum")
     two = ss.predict(UNIFORM, 0.5)
-    free_entropy(two, [0.0, 1.0, 2.0, 2.6], axes[1])
+    free_entropy(two, axes[1], [0.0, 1.0, 2.0, 2.6])
     axes[1].set_title("$U = 0$: a second at $q = 1$")
     overlap_path(two, axes[2], np.linspace(0, 3.4, 300))
     maxwell, spinodal = two.windows[0].maxwell, two.windows[0].high
@@ -143,9 +148,60 @@ def tau():
     return figure
 
 
+def calibration():
+    """How often committees are right that are so sure, at three temperatures, on labels of teachers with ±1 weights."""
+    figure, (left, right) = style.panels(2, width=4.4, height=3.6)
+    n, m, unseen, bins = 101, 40, 4000, np.linspace(0, 1, 11)
+    for heat, colour, marker in zip((0.5, 2.0, 10.0), style.SERIES, style.MARKERS):
+        votes, truth = [], []
+        for seed in range(12):
+            random = np.random.default_rng(seed)
+            inputs, teacher = random.standard_normal((m + unseen, n)), random.choice([-1, 1], n)
+            labels = np.sign(inputs @ teacher)
+            model = BinaryPerceptronClassifier(
+                temperature=heat, n_solutions=200, n_sweeps=1000, preprocess="raw", random_state=seed
+            )
+            votes.append(model.fit(inputs[:m], labels[:m]).predict_proba(inputs[m:])[:, 1])
+            truth.append(labels[m:] > 0)
+        said, right_ = np.concatenate(votes), np.concatenate(truth)
+        slot = np.clip(np.digitize(said, bins) - 1, 0, 9)
+        points = np.array([[said[slot == k].mean(), right_[slot == k].mean()] for k in range(10)])
+        accuracy = np.mean((said > 0.5) == right_)
+        left.plot(*points.T, color=colour, marker=marker, ms=5, label=f"T = {heat:g} ({accuracy:.1%} right)")
+        right.hist(said, bins=list(bins), density=True, histtype="step", color=colour, lw=1.5)
+    left.plot([0, 1], [0, 1], color=style.GREY, lw=1, ls="--", label="what it says is true")
+    left.set(xlabel="votes for class +1", ylabel="share of class +1", title="calibration", aspect="equal")
+    left.legend()
+    right.set(xlabel="votes for class +1", ylabel="density", title="how sure the committees are")
+    figure.suptitle(
+        f"teachers with {n} weights of ±1, {m} training samples, committees of 200, 12 instances", fontsize=10
+    )
+    return figure
+
+
+def samples():
+    """What `samples.plot("all", prediction=...)` draws."""
+    problem = ss.Perceptron.random(501, 0.3, LOG, rng=0)
+    found = ss.localize(problem, n_samples=16, rng=1)
+    with style.style(style.TEXT):
+        figure, axes = style.panels(3, width=style.DOUBLE / 3, height=0.3 * style.DOUBLE)
+        sample_panels(found, axes, ss.predict(LOG, 0.3))
+    return figure
+
+
+PICTURES = {
+    "idea-solution-space": solution_space,
+    "idea-fair": fair,
+    "idea-localization": localization,
+    "idea-maxima": maxima,
+    "idea-tau": tau,
+    "classifier-calibration": calibration,
+    "plot-samples": samples,
+}
+
 if __name__ == "__main__":
-    for draw in (solution_space, fair, localization, maxima, tau):
+    for name in sys.argv[1:] or PICTURES:
         with style.style():
-            figure = draw()
-        for file in style.save(figure, FOLDER / f"idea-{draw.__name__.replace('_', '-')}", formats=("png",)):
+            figure = PICTURES[name]()
+        for file in style.save(figure, FOLDER / name, formats=("png",)):
             print(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file, flush=True)

@@ -16,8 +16,12 @@ START = """# Command line
 
 `solspace --help` lists the verbs, `solspace VERB --help` teaches each. Every verb takes `--json`, which prints the result
 as JSON on standard output and nothing else. Bad input, and an option that cannot apply, is one sentence on
-standard error and exit code 2; what fails later is one and exit code 1, and `solspace --debug VERB` shows where. Ctrl-C
-exits with 130 and says what is kept and how to go on.
+standard error and exit code 2; what fails later is one and exit code 1, and `solspace --debug VERB` shows where; 1 is also the
+code of samples none of which is a solution. Ctrl-C exits with 130 and says what is kept and how to go on.
+
+`solspace --install-completion` teaches bash, zsh, fish or PowerShell to complete verbs and options, and behind them the names
+of samplers, potentials, priors, figures and image sets: `solspace reproduce sph<Tab>`. `--show-completion` prints what it
+would install.
 
 """
 

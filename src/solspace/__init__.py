@@ -21,7 +21,7 @@ from solspace._version import __version__
 os.environ.setdefault("NUMBA_CACHE_DIR", "")
 
 if TYPE_CHECKING:
-    from solspace import data
+    from solspace import data, plots
     from solspace.diagnostics import diagnose
     from solspace.experiments.runner import sweep
     from solspace.experiments.spec import Spec
@@ -60,6 +60,7 @@ _HOME = {
 }
 _MODULES = {
     "data": "solspace.data",
+    "plots": "solspace.plots",
     "potentials": "solspace.measure.potentials",
     "priors": "solspace.measure.priors",
 }
@@ -79,6 +80,7 @@ __all__ = [
     "ep",
     "localize",
     "phase_diagram",
+    "plots",
     "potentials",
     "predict",
     "priors",

@@ -7,7 +7,7 @@ Shapes: k samples, n weights, m constraints. Every record can also be read by ke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,8 @@ class Info(Mapping[str, Any]):
     kind: ClassVar[str] = "plain"
     PATH: ClassVar[tuple[str, ...]] = ()
     """Arrays that tell the way to the samples; a sweep keeps them where it is asked for `path`."""
+    EACH: ClassVar[Mapping[str, int]] = {}
+    """Entries with a value for each sample, and the axis of the samples in them."""
 
     sampler: str = ""
     """Name of the sampler, as in `solspace sample --sampler`."""
@@ -48,6 +50,19 @@ class Info(Mapping[str, Any]):
         """Return the numbers that a sweep keeps of every run."""
         return {}
 
+    def take(self, rows: Array) -> Info:
+        """Return the record of some of the samples, by their numbers `rows` (j,).
+
+        What is said of the run (seed, wall time) stays that of the run. Of `extra` only numbers and words stay: nobody knows
+        whether an array there has an entry for each sample.
+
+        >>> Info(sampler="mine", extra={"colour": "blue", "heights": [1, 2, 3]}).take(np.array([0, 2]))["colour"]
+        'blue'
+        """
+        own = {name: _taken(getattr(self, name), rows, axis) for name, axis in self.EACH.items()}
+        words = {name: value for name, value in self.extra.items() if np.isscalar(value)}
+        return replace(self, **own, extra=words)
+
     def to_dict(self) -> Values:
         """Return all that is known by name, what is not (None) left out."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
@@ -59,7 +74,8 @@ class Info(Mapping[str, Any]):
         if kind is None:
             kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
             values = {_RENAMED.get(name, name): value for name, value in values.items()}
-        found = next((own for own in (LocalizationInfo, AnnealingInfo, SolvingInfo) if own.kind == kind), Info)
+        kinds = (LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)
+        found = next((own for own in kinds if own.kind == kind), Info)
         known = {f.name for f in fields(found) if f.name != "extra"}
         own = {name: value for name, value in values.items() if name in known}
         return found(**own, extra={name: value for name, value in values.items() if name not in known})
@@ -78,6 +94,12 @@ _RENAMED = {"path": "kernel"}
 """Names of version 0.1."""
 
 
+def _taken(values: Any, rows: Array, axis: int) -> Any:
+    if values is None:
+        return None
+    return [values[row] for row in rows] if isinstance(values, list) else np.take(values, rows, axis)
+
+
 @dataclass(kw_only=True, eq=False)
 class LocalizationInfo(Info):
     """A stochastic localization: what was chosen, and what happened at every step to every sample.
@@ -87,6 +109,9 @@ class LocalizationInfo(Info):
 
     kind: ClassVar[str] = "localization"
     PATH: ClassVar[tuple[str, ...]] = ("t", "overlap", "iterations", "converged", "instability")
+    EACH: ClassVar[Mapping[str, int]] = dict.fromkeys(PATH, 1) | dict.fromkeys(
+        ("left", "damping", "careful", "status"), 0
+    )
 
     denoiser: str = "amp"
     """"amp", "ep" or "function", and"""
@@ -141,8 +166,8 @@ class AnnealingInfo(Info):
     """"sample" or "solve"."""
     kernel: str
     """"integer" for ±1 patterns, "fixed point" for others."""
-    key: int
-    """What the chains' random numbers are made from."""
+    key: int | None = None
+    """What the chains' random numbers are made from; None where they are those of several runs."""
     n_chains: int
     n_draws: int
     """Draws of each chain."""
@@ -178,16 +203,78 @@ class AnnealingInfo(Info):
 
     def at_draws(self) -> dict[str, Array]:
         """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; the last ones in mode "solve"."""
+        places = self._sweeps()
+        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
+
+    def _sweeps(self) -> Array:
+        """Return the sweeps (chains, draws) that ended in draws."""
         if self.mode == "solve":
             done = np.isfinite(self.energy).sum(axis=1) - 1
-            places = np.maximum(done, 0)[:, None]
-        else:
-            places = np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
-        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
+            return np.maximum(done, 0)[:, None]
+        return np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+
+    def take(self, rows: Array) -> Info:
+        """Return the record of some of the samples: of whole chains, or the same draws of several, as if no other had been.
+
+        Anything else (draws picked one by one) cannot tell what chains tell: its record is a `DrawsInfo`.
+        """
+        chain, draw = np.asarray(self.chain)[rows], np.asarray(self.draw)[rows]
+        grid = _grid(chain, draw)
+        if grid is None:
+            places = {"sweep": self._sweeps(), **self.at_draws()}
+            picked = {name: values[chain, draw] for name, values in places.items()}
+            about = {name: getattr(self, name) for name in ("sampler", "seed", "device", "wall_time")}
+            return DrawsInfo(**about, mode=self.mode, chain=chain, **picked, extra=Info.take(self, rows).extra)
+        chains, draws = grid
+        own = {name: getattr(self, name) for name in ("acceptance", "energy", "solved_at", "round_trips")}
+        return replace(
+            self, **{name: _taken(values, chains, 0) for name, values in own.items()},
+            n_chains=len(chains), n_draws=len(draws),
+            chain=np.repeat(np.arange(len(chains)), len(draws)), draw=np.tile(np.arange(len(draws)), len(chains)),
+            draw_sweep=np.asarray(self.draw_sweep)[draws] if self.mode == "sample" else self.draw_sweep,
+            extra=Info.take(self, rows).extra,
+        )  # fmt: skip
 
     def numbers(self) -> dict[str, float]:
         """Return the mean acceptance."""
         return {"acceptance": float(np.nanmean(self.acceptance))}
+
+
+def _grid(chain: Array, draw: Array) -> tuple[Array, Array] | None:
+    """Return chains and draws whose every combination is there, chain by chain and in the order of time; None otherwise."""
+    chains = chain[np.sort(np.unique(chain, return_index=True)[1])]
+    if len(chain) == 0 or len(chain) % len(chains):
+        return None
+    chain, draw = chain.reshape(len(chains), -1), draw.reshape(len(chains), -1)
+    whole = (chain == chain[:, :1]).all() and (draw == draw[0]).all() and (np.diff(draw[0]) > 0).all()
+    return (chains, draw[0]) if whole else None
+
+
+@dataclass(kw_only=True, eq=False)
+class DrawsInfo(Info):
+    """Single draws, picked from annealed chains or put together from several runs: which of them belong to one chain.
+
+    What whole chains tell (R-hat, autocorrelation times, whether they have mixed) cannot be told of them.
+    """
+
+    kind: ClassVar[str] = "draws"
+    EACH: ClassVar[Mapping[str, int]] = dict.fromkeys(("chain", "sweep", "energy", "acceptance"), 0)
+
+    mode: str = "sample"
+    """"sample", or "solve" where some are solutions that follow no law."""
+    chain: Array
+    """(k,) chain that each is a draw of; a sample that is independent of all others is a chain of its own."""
+    sweep: Array | None = None
+    """(k,) sweep that ended in the draw; None, as below, where some come from no chain."""
+    energy: Array | None = None
+    """(k,) ΣU."""
+    acceptance: Array | None = None
+    """(k,) share of the flips that were made in that sweep."""
+
+    @property
+    def chains(self) -> Array:
+        """(k,) which chain each sample is a draw of."""
+        return self.chain
 
 
 @dataclass(kw_only=True, eq=False)
@@ -195,6 +282,7 @@ class SolvingInfo(Info):
     """A search for solutions: what was tried, what it took, and how near it came where it found none."""
 
     kind: ClassVar[str] = "solving"
+    EACH: ClassVar[Mapping[str, int]] = {"unmet": 0}
     LAWLESS: ClassVar[str] = "these solutions follow no known law; for fair ones use localize or anneal"
 
     method: str

@@ -2,7 +2,8 @@
 
 Training is sampling: the classifier draws weights that classify the training set without error from the measure that
 τ-annealing, localization or temperature annealing end in. One solution drawn so already generalises; several of them,
-drawn independently, form a committee whose votes are probabilities.
+drawn independently, form a committee whose votes are probabilities: of labels that weights of the measure gave, they are
+the true ones.
 
 >>> from sklearn.datasets import load_digits
 >>> X, y = load_digits(n_class=2, return_X_y=True)
@@ -27,13 +28,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from solspace.data.preprocess import PREPROCESSING, Preprocessing
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
-from solspace.problem import Perceptron
+from solspace.problem import BLOCK, Perceptron
 from solspace.samplers.registry import SAMPLERS
 from solspace.samples import Samples
 from solspace.system.checks import optional, whole
 from solspace.system.names import unknown
 
 METHODS = ("sample", "solve")
+LARGE = 1e6
+"""A stability that every classifier must be allowed to reach."""
 CURES = {"sample": "more sweeps, or method='solve', may help", "solve": "a longer time_limit may help"}
 """What to try where a fit falls short."""
 
@@ -49,8 +52,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     n_sweeps
         Sweeps of annealing; as many as there are features, at least 100, unless given. Not used by `"asl"`.
     temperature
-        That of the log potential for `"tau"` and `"asl"` (0.5 unless given); where annealing starts for
-        `"temperature"` (1 unless given).
+        That of the potential for `"tau"` and `"asl"` (0.5 unless given): the higher, the less solutions keep away from the
+        training samples. Where annealing starts for `"temperature"` (1 unless given).
     n_solutions
         Size of the committee.
     preprocess
@@ -68,23 +71,34 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         `temperature` are not used.
     time_limit
         Seconds that `"solve"` may take; None: until all has been tried.
+    margin
+        κ, the stability that every training sample must reach, with rows rescaled to norm √n; 0: that none is wrong.
+    potential
+        Of the measure: `"log"` unless given, or any other that `ss.Target` takes and that allows large stabilities, as
+        `"uniform"` for `"asl"`; for `"temperature"`, `"hinge"` unless given, or `"errors"`.
 
     Attributes
     ----------
     weights_
         (n_solutions, n_features_in_) of ±1.
+    coef_, intercept_
+        (1, n_features_in_) and (1,): the plane between the classes in the features as they are given, by the mean of the
+        solutions. `X @ coef_.T + intercept_` has the sign of `decision_function` for a single solution, and is equal to it
+        with `preprocess="raw"`. There are none with `"binarised"` features, on which no plane lies.
     solved_
-        Whether every solution classifies the training set without error.
+        Whether every solution classifies the training set without error, and with the `margin`.
     n_violations_
-        Training samples that the worst solution gets wrong; `violations_` (n_solutions,) has them all.
+        Training samples that the worst solution gets wrong, or short of the margin; `violations_` (n_solutions,) has them all.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    There is no intercept: centre the data, or add a constant feature. More than two classes go through scikit-learn's
-    `OneVsRestClassifier` or `OneVsOneClassifier`. `predict_proba` is the fraction of the committee's votes; a
-    committee of one is always sure of itself, so take `n_solutions` > 1 for probabilities that mean something.
+    No intercept is learned: the plane goes through the mean of the training set, or with `"raw"` rows through the origin;
+    add a constant feature there. More than two classes go through scikit-learn's `OneVsRestClassifier` or
+    `OneVsOneClassifier`. `predict_proba` is the fraction of the committee's votes; a committee of one is always sure of
+    itself, so take `n_solutions` > 1 for probabilities that mean something. Sparse matrices are taken, and made dense: some
+    rows at a time where they are only to be classified.
     """
 
     def __init__(
@@ -99,6 +113,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         device: str = "cpu",
         method: str = "sample",
         time_limit: float | None = None,
+        margin: float = 0.0,
+        potential: Any = None,
     ) -> None:
         self.sampler = sampler
         self.n_sweeps = n_sweeps
@@ -110,10 +126,13 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
         self.method = method
         self.time_limit = time_limit
+        self.margin = margin
+        self.potential = potential
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
         return tags
 
     def fit(self, X: Any, y: Any) -> BinaryPerceptronClassifier:
@@ -122,7 +141,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         When none are found the best effort is kept and a `ConvergenceWarning` says by how much it falls short.
         """
         self._check()
-        X, y = validate_data(self, X, y)
+        target = self._target()
+        X, y = validate_data(self, X, y, accept_sparse="csr")
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
@@ -130,15 +150,35 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y must hold two classes; got one class: {self.classes_[0]!r}.")
+        X = _dense(X)
         self.preprocessing_ = Preprocessing.learn(self.preprocess, X)
-        rows = self.preprocessing_(X)
-        self.weights_ = self._draw(rows, 2 * codes - 1)
-        self.violations_ = ((self._fields(rows) > 0) != codes[:, None]).sum(axis=0)
+        rows, signs = self.preprocessing_(X), 2 * codes - 1
+        self.weights_ = self._draw(rows, signs, target)
+        fields = self._fields(rows)
+        wrong = (fields > 0) != codes[:, None] if target.margin == 0 else target.violated(fields * signs[:, None])
+        self.violations_ = wrong.sum(axis=0)
         self.n_violations_ = int(self.violations_.max())
         self.solved_ = self.n_violations_ == 0
         if not self.solved_:
             self._complain(len(rows))
         return self
+
+    @property
+    def coef_(self) -> Array:
+        """(1, n_features_in_) the normal of the plane between the classes, by the mean of the solutions."""
+        check_is_fitted(self)
+        if self.preprocess == "binarised":
+            raise AttributeError(
+                "coef_ is there for preprocess 'centred' and 'raw': no plane lies on binarised features."
+            )
+        return self.weights_.mean(axis=0, keepdims=True) / np.sqrt(self.n_features_in_)
+
+    @property
+    def intercept_(self) -> Array:
+        """(1,) where the plane lies: it goes through the mean of the training set, or through the origin."""
+        normal = self.coef_
+        mean = self.preprocessing_.mean
+        return np.zeros(1) if mean is None else -(normal @ mean)
 
     def decision_function(self, X: Any) -> Array:
         """Return (k,) the side and the confidence for X (k, n), positive for `classes_[1]`.
@@ -171,14 +211,24 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         whole(1)("n_solutions", self.n_solutions)
         optional(whole(1))("n_sweeps", self.n_sweeps)
 
-    def _draw(self, rows: Array, signs: Array) -> Array:
+    def _target(self) -> Target:
+        cooled = self.sampler == "temperature"
+        potential = ("hinge" if cooled else "log") if self.potential is None else self.potential
+        heat = 0.5 if self.temperature is None or cooled else self.temperature
+        target = Target(potential=potential, temperature=heat, margin=self.margin)
+        if target.potential.violated(np.array([LARGE])).any():
+            raise ValueError(f"potential must allow large stabilities, for a classifier; got {target.potential}.")
+        if cooled and self.method == "sample" and target.potential.name not in ("hinge", "errors"):
+            raise ValueError(f"sampler 'temperature' anneals 'hinge' or 'errors'; got potential {target.potential}.")
+        return target
+
+    def _draw(self, rows: Array, signs: Array, target: Target) -> Array:
         random = check_random_state(self.random_state)
         rng = np.random.SeedSequence([int(word) for word in random.randint(0, 2**31 - 1, size=4)])
         constraints = rows.any(axis=1)  # a row of zeros says nothing about the weights
         if not constraints.any():
             return np.random.default_rng(rng).choice(np.array([-1, 1], np.int8), (self.n_solutions, rows.shape[1]))
-        heat = 0.5 if self.temperature is None or self.sampler == "temperature" else self.temperature
-        problem = Perceptron(rows[constraints], signs[constraints], target=Target(temperature=heat))
+        problem = Perceptron(rows[constraints], signs[constraints], target=target)
         if self.method == "solve":
             samples = self._solve(problem, rng)
         else:
@@ -220,8 +270,9 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     def _complain(self, m: int) -> None:
         failed = int((self.violations_ > 0).sum())
         what = "the solution gets" if self.n_solutions == 1 else f"{failed} of {self.n_solutions} solutions get up to"
+        short = "wrong" if self.margin == 0 else f"short of the margin {self.margin:g}"
         warnings.warn(
-            f"{what} {self.n_violations_} of {m} training samples wrong: {CURES[self.method]}; "
+            f"{what} {self.n_violations_} of {m} training samples {short}: {CURES[self.method]}; "
             "else the data cannot be separated by ±1 weights without more features.",
             ConvergenceWarning,
             stacklevel=3,
@@ -229,7 +280,12 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
     def _fields_of(self, X: Any) -> Array:
         check_is_fitted(self)
-        return self._fields(self.preprocessing_(validate_data(self, X, reset=False)))
+        X = validate_data(self, X, reset=False, accept_sparse="csr")
+        if not hasattr(X, "toarray"):
+            return self._fields(self.preprocessing_(X))
+        some = max(1, BLOCK // X.shape[1])
+        parts = [self._fields(self.preprocessing_(_dense(X[i : i + some]))) for i in range(0, X.shape[0], some)]
+        return np.concatenate(parts)
 
     def _fields(self, rows: Array) -> Array:
         """Return the stabilities (k, n_solutions) of rows (k, n)."""
@@ -242,3 +298,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             return fields[:, 0]
         votes = np.where(fields > 0, 1.0, -1.0).mean(axis=1)
         return votes + np.tanh(fields.mean(axis=1)) / (2 * size)
+
+
+def _dense(X: Any) -> Array:
+    return np.asarray(X.toarray()) if hasattr(X, "toarray") else X

@@ -7,9 +7,11 @@ itself. The patterns belong to the problem: nothing done later to the array they
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
+from solspace.system import html
 from solspace.system.names import unknown
 
 if TYPE_CHECKING:
@@ -178,6 +181,22 @@ class Perceptron:
         """True when every pattern entry is ±1 (kept as int8)."""
         return self.patterns.dtype == np.int8
 
+    @cached_property
+    def digest(self) -> str:
+        """128-bit name of the patterns, by which samples of one problem are told from those of another.
+
+        It looks at a few entries of each pattern (of some patterns, where there are thousands), so that it costs no time
+        beside a sampler: patterns that differ in a few entries alone may share it.
+
+        >>> Perceptron([[1, -1]], [1]).digest == Perceptron([[-1.0, 1.0]], [-1]).digest
+        True
+        """
+        rows = -(-self.m // 4096)
+        seen = self.patterns[::rows, :: max(1, self.n * self.m // rows // 2**14)]
+        total = hashlib.sha256(str((self.patterns.shape, self.patterns.dtype.str)).encode())
+        total.update(np.ascontiguousarray(seen).view(np.uint8).data)
+        return total.hexdigest()[:32]
+
     def with_target(self, target: Target) -> Perceptron:
         """Return the same patterns under another target; the patterns are shared."""
         problem = type(self).__new__(type(self))
@@ -267,6 +286,17 @@ class Perceptron:
 
     def __repr__(self) -> str:
         return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
+
+    def _repr_html_(self) -> str:
+        made = "given" if self.ensemble is None else f"random, {self.ensemble}"
+        rows = [
+            ("weights n", f"{self.n:,}"),
+            ("constraints m", f"{self.m:,}"),
+            ("load α = m/n", f"{self.alpha:.4g}"),
+            ("patterns", f"{made} ({self.patterns.dtype})"),
+            ("target", str(self.target)),
+        ]
+        return html.table("Perceptron", rows)
 
 
 def constraints(alpha: float, n: int) -> int:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from solspace.info import AnnealingInfo, Info
+from solspace.joining import joined
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.system import html
 from solspace.system.arrays import Damaged, read_npz
+from solspace.system.checks import instance, shown
+from solspace.system.extras import install
 from solspace.system.files import replacing
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
 
 FORMAT = 2
 
@@ -30,13 +37,31 @@ class Samples:
     Samples(k=4, n=7, m=3, solved 4/4, exact)
     >>> samples.overlaps().shape
     (6,)
+
+    They are indexed like an array along the samples, and what comes out are `Samples` again, of one for an integer: all that
+    can be done with many can be done with some. The weights alone are `samples.weights[i]`.
+
+    >>> samples[-1], samples[1:3], samples[samples.solved].n
+    (Samples(k=1, n=7, m=3, solved 1/1, exact), Samples(k=2, n=7, m=3, solved 2/2, exact), 7)
+    >>> [len(one) for one in samples]
+    [1, 1, 1, 1]
+    >>> samples[:2] + samples[2:]
+    Samples(k=4, n=7, m=3, solved 4/4, exact)
     """
 
     def __init__(
-        self, weights: Array, stabilities: Array, solved: Array, target: Target, info: Mapping[str, Any] | None = None
+        self,
+        weights: Array,
+        stabilities: Array,
+        solved: Array,
+        target: Target,
+        info: Mapping[str, Any] | None = None,
+        digest: str | None = None,
     ) -> None:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
         self.target = target
+        self.digest = digest
+        """`Perceptron.digest` of the problem, None where it is not known."""
         self.info = info if isinstance(info, Info) else Info.from_dict(info or {}, "plain")
 
     @classmethod
@@ -53,10 +78,75 @@ class Samples:
         """
         stabilities = problem.stabilities(weights) if stabilities is None else stabilities
         met = ~problem.target.violated(stabilities).any(axis=1)
-        return cls(weights, stabilities, met & problem.target.prior.contains(weights), problem.target, info)
+        solved = met & problem.target.prior.contains(weights)
+        return cls(weights, stabilities, solved, problem.target, info, problem.digest)
 
     def __len__(self) -> int:
         return len(self.weights)
+
+    def __getitem__(self, which: Any) -> Samples:
+        """Return some of the samples: by an integer, a slice, a mask (k,) of bools or an array of integers.
+
+        Of `info`, what is known of each sample goes with it; what is said of the run stays. Whole chains, or the same draws
+        of several, keep the record of chains; draws picked one by one get a `DrawsInfo`.
+        """
+        rows = _rows(which, len(self))
+        same = np.array_equal(rows, np.arange(len(self)))
+        info = self.info if same else self.info.take(rows)
+        return Samples(self.weights[rows], self.stabilities[rows], self.solved[rows], self.target, info, self.digest)
+
+    def __iter__(self) -> Iterator[Samples]:
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.weights, dtype=dtype) if copy else np.asarray(self.weights, dtype=dtype)
+
+    def __add__(self, other: Samples) -> Samples:
+        if not isinstance(other, Samples):
+            return NotImplemented
+        return Samples.concatenate([self, other])
+
+    def differs(self, other: Samples) -> str:
+        """Return in words what shows that `other` are samples of another problem or target; else ''.
+
+        >>> import solspace as ss
+        >>> first, other = (ss.solve(ss.Perceptron.random(n=9, alpha=0.3, rng=seed), rng=0) for seed in (0, 1))
+        >>> first.differs(other)
+        'their patterns are others'
+        """
+        if (self.n, self.m) != (other.n, other.m):
+            return f"one has n = {self.n}, m = {self.m}, the other n = {other.n}, m = {other.m}"
+        if self.target != other.target:
+            return f"one is under {self.target}, the other under {other.target}"
+        known = self.digest is not None and other.digest is not None
+        return "their patterns are others" if known and self.digest != other.digest else ""
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Samples]) -> Samples:
+        """Return the samples of several runs on one problem, under one target, one behind another.
+
+        Runs of one sampler with the same settings keep their record: chains are then judged together, as chains of one run
+        would be. Samples of other problems are refused.
+
+        >>> import solspace as ss
+        >>> problem = ss.Perceptron.random(n=101, alpha=0.3, rng=0)
+        >>> runs = [ss.anneal(problem, n_chains=2, n_sweeps=20, rng=seed) for seed in range(3)]
+        >>> ss.Samples.concatenate(runs).info.n_chains
+        6
+        """
+        given = [instance(Samples)("an entry of parts", part) for part in parts]
+        if not given:
+            raise ValueError("parts must hold at least one Samples; got none.")
+        for other in given[1:]:
+            if why := given[0].differs(other):
+                raise ValueError(f"samples of one problem and target can be put together, but {why}.")
+        arrays = (
+            np.concatenate([getattr(one, name) for one in given]) for name in ("weights", "stabilities", "solved")
+        )
+        weights, stabilities, solved = arrays
+        info = joined([one.info for one in given], [len(one) for one in given]) if len(given) > 1 else given[0].info
+        digest = next((one.digest for one in given if one.digest is not None), None)
+        return cls(weights, stabilities, solved, given[0].target, info, digest)
 
     @property
     def n(self) -> int:
@@ -74,6 +164,42 @@ class Samples:
         gram = weights @ weights.T / self.n
         return gram[np.triu_indices(len(weights), 1)]
 
+    def plot(
+        self,
+        kind: str = "stabilities",
+        ax: Any = None,
+        prediction: Prediction | None = None,
+        reference: Samples | None = None,
+        **style: Any,
+    ) -> Any:
+        """Draw the samples and return the axes.
+
+        Parameters
+        ----------
+        kind
+            `"stabilities"`: the histogram of all. `"overlaps"`: of all pairs, of chains at their last draws. `"path"`:
+            |m|²/n along a localization. `"energy"`: that of annealed chains, sweep by sweep, and their acceptance. `"all"`:
+            those there are, side by side; then an array of axes comes back.
+        ax
+            Matplotlib axes; a new figure of a column's width (86 mm) unless given, two columns (178 mm) for all.
+        prediction
+            What theory says of such random patterns is drawn beside: P(s), r, q(t).
+        reference
+            Other samples of the problem, whose overlaps are drawn as an outline.
+        style
+            Properties of the histogram or the lines, as Matplotlib takes them.
+
+        >>> from matplotlib import pyplot
+        >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
+        >>> ax = Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3)
+        >>> ax.get_xlabel()
+        'overlap of two samples'
+        >>> pyplot.close(ax.figure)
+        """
+        from solspace.plots.methods import plot_samples
+
+        return plot_samples(self, kind, ax, prediction, reference, **style)
+
     def __repr__(self) -> str:
         name = self.info.sampler
         return (
@@ -82,12 +208,27 @@ class Samples:
             + ")"
         )
 
+    def _repr_html_(self) -> str:
+        chains = self.info.chains
+        count = f"{len(self):,}" if chains is None else f"{len(self):,} draws of {len(np.unique(chains)):,} chains"
+        wall = self.info.wall_time
+        rows = [
+            ("samples", count),
+            ("solved", f"{int(self.solved.sum()):,} of {len(self):,}"),
+            ("weights n, constraints m", f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})"),
+            *([("sampler", self.info.sampler)] if self.info.sampler else []),
+            *([] if wall is None else [("seconds", f"{wall:.3g}")]),
+            ("target", str(self.target)),
+        ]
+        return html.table("Samples", rows)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one compressed `.npz` file, whole or not at all."""
         told = self.info.to_dict()
         arrays = {f"info/{name}": value for name, value in told.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in told.items() if not isinstance(value, np.ndarray)}
-        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind}
+        about = {} if self.digest is None else {"patterns": self.digest}
+        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind, **about}
         with replacing(path) as file:
             np.savez_compressed(
                 file,
@@ -123,11 +264,19 @@ class Samples:
             raise ValueError("its weights are not finite")
         target = Target.from_dict(meta["target"])
         info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
-        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")))
+        digest = meta.get("patterns")
+        if digest is not None and not isinstance(digest, str):
+            raise ValueError("the name of its patterns is no text")
+        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")), digest)
 
     def by_chain(self) -> Array:
         """Return the weights (chains, draws, n) as chains drew them; samples that are independent are chains of one draw."""
-        chains = len(self) if self.info.chains is None else len(np.unique(self.info.chains))
+        labels = np.arange(len(self)) if self.info.chains is None else np.asarray(self.info.chains)
+        chains = len(np.unique(labels))
+        if chains and (len(labels) % chains or (np.ptp(labels.reshape(chains, -1), axis=1) > 0).any()):
+            raise ValueError(
+                "the draws of these chains are not equally many, chain by chain: take whole chains, or the same draws of each."
+            )
         return self.weights.reshape(chains, -1, self.n)
 
     def chain_overlaps(self) -> Array:
@@ -150,7 +299,7 @@ class Samples:
         try:
             import arviz
         except ImportError:
-            raise ImportError("to_arviz needs ArviZ: pip install 'solspace[arviz]'.") from None
+            raise ImportError(f"to_arviz needs ArviZ: {install('arviz')}.") from None
         weights = self.by_chain()
         shape = weights.shape[:2]
         stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}
@@ -170,6 +319,25 @@ class Samples:
     def energies(self) -> Array:
         """Return ΣU of each sample, (k,); infinite where a hard constraint is violated."""
         return -scaled_log_weight(self.target.potential, self.stabilities - self.target.margin, 1.0).sum(axis=1)
+
+
+def _rows(which: Any, k: int) -> Array:
+    """Return the numbers of the samples that an index means."""
+    if isinstance(which, (slice, int, np.integer)) and not isinstance(which, bool):
+        rows = np.arange(k)[which] if isinstance(which, slice) or -k <= which < k else None
+        if rows is None:
+            raise IndexError(f"there is no sample {which}: samples are numbered from 0 to {k - 1}, or from -{k} to -1.")
+        return np.atleast_1d(rows)
+    index = np.asarray(which) if isinstance(which, (list, np.ndarray)) else np.empty(0, object)
+    if index.dtype == bool and index.shape == (k,):
+        return np.flatnonzero(index)
+    if isinstance(which, list) and not which:
+        return np.empty(0, int)
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise IndexError(f"samples are picked by an integer, a slice, a mask ({k},) or integers; got {shown(which)}.")
+    if ((index < -k) | (index >= k)).any():
+        raise IndexError(f"there are {k} samples; got the numbers {shown(index.tolist())}.")
+    return np.arange(k)[index]
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import typer
 from terminal import application, invoke
 
-RANDOM, OWN, IMAGES = [], ["--patterns", "X.npy"], ["--data", "digits"]
+RANDOM, OWN, IMAGES, FILE = [], ["--patterns", "X.npy"], ["--data", "digits"], ["--data", "table.csv", "--label", "y"]
 TAU, SA, EXACT = (["--sampler", name] for name in ("tau", "sa", "exact"))
 UNIFORM, BAND = ["--potential", "uniform"], ["--potential", "band(1.5)"]
 MARGINS = ["--margins=-1:0:3"]
@@ -45,12 +45,16 @@ REFUSED = {
     ("sample", "--resume"): [EXACT],
     ("sample", "--device gpu"): [EXACT],
     ("sample", "--data digits"): [OWN],
+    ("sample", "--data table.csv"): [OWN],
+    ("sample", "--label y"): [RANDOM, OWN, IMAGES, ["--data", "table.csv", "--labels", "y.npy"]],
+    ("sample", "--index a"): [RANDOM, OWN, IMAGES, ["--data", "both.npz"]],
+    ("sample", "--scale norm"): [RANDOM, IMAGES, [*OWN, "--preprocess", "raw"], [*FILE, "--preprocess", "centred"]],
     ("sample", "--labels y.npy"): [RANDOM, IMAGES],
     ("sample", "--classes 3,8"): [RANDOM, OWN],
     ("sample", "--features 9"): [RANDOM],
     ("sample", "--preprocess raw"): [RANDOM],
-    ("sample", "--n 11"): [OWN, IMAGES],
-    ("sample", "--ensemble gaussian"): [OWN, IMAGES],
+    ("sample", "--n 11"): [OWN, IMAGES, FILE],
+    ("sample", "--ensemble gaussian"): [OWN, IMAGES, FILE],
     ("sample", "--potential hinge"): [TAU],
     ("sample", "--potential tau(0.2)"): [TAU, SA],
     ("sample", "--potential log"): [SA],
@@ -62,12 +66,16 @@ REFUSED = {
     ("solve", "--out here"): [COUNT],
     ("solve", "--device gpu"): [["--method", "exact"]],
     ("solve", "--data digits"): [OWN],
+    ("solve", "--data table.csv"): [OWN],
+    ("solve", "--label y"): [RANDOM, OWN, IMAGES, ["--data", "table.csv", "--labels", "y.npy"]],
+    ("solve", "--index a"): [RANDOM, OWN, IMAGES, ["--data", "both.npz"]],
+    ("solve", "--scale norm"): [RANDOM, IMAGES, [*OWN, "--preprocess", "raw"], [*FILE, "--preprocess", "centred"]],
     ("solve", "--labels y.npy"): [RANDOM, IMAGES],
     ("solve", "--classes 3,8"): [RANDOM, OWN],
     ("solve", "--features 9"): [RANDOM],
     ("solve", "--preprocess raw"): [RANDOM],
-    ("solve", "--n 11"): [OWN, IMAGES],
-    ("solve", "--ensemble gaussian"): [OWN, IMAGES],
+    ("solve", "--n 11"): [OWN, IMAGES, FILE],
+    ("solve", "--ensemble gaussian"): [OWN, IMAGES, FILE],
     ("predict", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--alphas 0.1:0.2:2"): [MARGINS, WIDTHS],
@@ -77,6 +85,7 @@ REFUSED = {
     ("phase", "--margin 0.1"): [MARGINS],
     ("reproduce", "edge"): [["--list"]],
     ("reproduce", "--size paper"): [[], ["--list"]],
+    ("reproduce", "--set margin=0.2"): [[], ["--list"], ["all"]],
     ("reproduce", "--dry-run"): [[], ["--list"]],
     ("reproduce", "--store f.db"): [[], ["--list"]],
     ("reproduce", "--out figures"): [[], ["--list"]],
@@ -106,6 +115,8 @@ FIRST = {"sweep": ["exact.toml"]}
 def folder(tmp_path, monkeypatch):
     np.save(tmp_path / "X.npy", np.ones((3, 9)))
     np.save(tmp_path / "y.npy", np.ones(3))
+    np.savez(tmp_path / "both.npz", X=np.ones((3, 9)), y=np.ones(3))
+    (tmp_path / "table.csv").write_text("a,b,y\n1,2,0\n3,4,1\n")
     (tmp_path / "exact.toml").write_text('n = 7\nalpha = 0.3\nsampler = "exact"\n')
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -141,7 +152,7 @@ def test_an_option_that_cannot_apply_is_one_sentence(folder, verb, option, setti
     assert done.stderr.startswith("solspace: ")
     assert option[0].removeprefix("edge") in done.stderr
     assert not done.stdout
-    assert sorted(path.name for path in folder.iterdir()) == ["X.npy", "exact.toml", "y.npy"]
+    assert sorted(path.name for path in folder.iterdir()) == ["X.npy", "both.npz", "exact.toml", "table.csv", "y.npy"]
 
 
 def test_defaults_break_no_rule_and_written_defaults_do(folder):

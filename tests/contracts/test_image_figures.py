@@ -10,7 +10,8 @@ import pytest
 from benchmarks import mixing as benchmark
 from solspace.experiments import figures
 from solspace.experiments.figures import mixing
-from solspace.experiments.figures.images import pixels, projected, steps
+from solspace.experiments.figures.images import pixels, projected
+from solspace.experiments.figures.loads import steps
 from solspace.experiments.images import ImageSpec, problem_of
 from solspace.experiments.results import Results
 from solspace.experiments.runner import run_tasks

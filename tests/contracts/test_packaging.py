@@ -1,6 +1,8 @@
 """What users install: all that the package needs, nothing that it does not, and metadata that resolves."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -43,7 +45,7 @@ def test_no_pictures_and_no_data_are_shipped(wheel):
 def test_the_sdist_holds_what_its_tests_need():
     there = files(SdistBuilder)
     for path in ("src/solspace/py.typed", "tests/conftest.py", "conftest.py", "benchmarks/__main__.py", "docs/theory.md",
-                 "examples/mnist.py", "mkdocs.yml", "README.md", "LICENSE"):  # fmt: skip
+                 "examples/mnist.py", "mkdocs.yml", "README.md", "LICENSE", ".github/workflows/release.yml"):  # fmt: skip
         assert path in there, path
     assert not [
         path for path in there if path.startswith(("site/", ".venv/", "docs/gallery/")) and path.endswith("png")
@@ -56,7 +58,7 @@ def test_the_metadata_is_valid_and_says_the_version():
     assert metadata.version == ss.__version__
     assert "Typing :: Typed" in metadata.core.classifiers
     pythons = [c.rsplit(" ", 1)[1] for c in metadata.core.classifiers if re.search(r":: 3\.\d+$", c)]
-    assert pythons == ["3.11", "3.12", "3.13"]
+    assert pythons == ["3.11", "3.12", "3.13", "3.14"]
 
 
 def test_extras_that_pages_and_messages_name_are_there():
@@ -67,5 +69,35 @@ def test_extras_that_pages_and_messages_name_are_there():
             named |= {
                 extra for group in re.findall(r"(?:solspace|'\.)\[([a-z0-9,]+)\]", text) for extra in group.split(",")
             }
+            named |= set(re.findall(r"\binstall\(['\"]([a-z0-9]+)['\"]\)", text))
     assert {"gpu", "cluster", "bench"} <= named
     assert named <= set(PROJECT["optional-dependencies"])
+
+
+def test_every_file_that_names_the_version_names_this_one():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
+    date = re.fullmatch(rf"{re.escape(ss.__version__)} \((\d{{4}}-\d\d-\d\d)\)", sections[1])
+    assert sections[0] == "Unreleased"
+    assert date is not None, sections[1]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {ss.__version__}\ndate-released: {date[1]}\n" in citation
+
+
+def test_the_text_of_a_release_is_the_changelogs_section_of_its_version():
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    (program,) = re.findall(r"awk -v version=\S+ '([^']+)' CHANGELOG.md", workflow)
+    if shutil.which("awk") is None:
+        pytest.skip("there is no awk")
+    command = ["awk", "-v", f"version={ss.__version__}", program, str(ROOT / "CHANGELOG.md")]
+    notes = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "--data table.csv --label column" in notes
+    assert "## " not in notes
+
+
+def test_workflows_cover_the_pythons_and_systems_that_are_promised():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert "os: [ubuntu-latest, macos-latest, windows-latest]" in workflow
+    pythons = [c.rsplit(" ", 1)[1] for c in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", c)]
+    assert f"python: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in pythons)}]" in workflow
+    assert "pip-audit" in workflow

@@ -18,6 +18,7 @@ import pytest
 import typer
 from matplotlib.figure import Figure
 from mutations import bounded
+from scipy import sparse
 from terminal import application, invoke
 
 import solspace as ss
@@ -54,6 +55,9 @@ FILES = [
     "none.npy",
     "folder",
     "two.npz",
+    "table.csv",
+    "table.tsv",
+    "sparse.npz",
     "spec.toml",
     "bad.toml",
 ]
@@ -71,8 +75,11 @@ DRAWERS: dict[str, list[str]] = {
     "--ensemble": ["binary", "gaussian"],
     "--patterns": FILES,
     "--labels": FILES,
-    "--data": ["digits", "diggits"],
-    "--classes": ["3,8", "3 8", "1,1", "x"],
+    "--data": ["digits", "diggits", *FILES, "table.csv", "both.npz"],
+    "--label": ["animal", "animal", "a", "0", "-1", "99"],
+    "--index": ["a", "0", "none"],
+    "--scale": ["none", "centre", "norm", "half"],
+    "--classes": ["3,8", "3 8", "1,1", "x", "cat,dog"],
     "--features": ["3", "9"],
     "--preprocess": ["centred", "raw", "binarised"],
     "--prior": ["binary", "spherical"],
@@ -116,6 +123,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez("both.npz", X=X, y=y)
     np.savez("two.npz", a=X, b=y)
     np.savetxt("X.csv", X, delimiter=",")
+    table = "a,b,c,animal\n" + "".join(f"{k},{-k},{k * k},{'cat' if k % 2 else 'dog'}\n" for k in range(1, 5))
+    Path("table.csv").write_text(table)
+    Path("table.tsv").write_text(table.replace(",", "\t"))
+    sparse.save_npz("sparse.npz", sparse.csr_array(X))
     Path("words.csv").write_text("species\ncat\ndog\ndog\ncat\n")
     Path("bad.npy").write_bytes(Path("X.npy").read_bytes()[:50])
     Path("spec.toml").write_text('n = 7\nalpha = 0.2\nsampler = ["exact", "tau"]\ninstances = 2\n')

@@ -21,10 +21,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import bounded, check_sentence, mutated
+from scipy import sparse
 
 import solspace as ss
 from solspace.data.formats import idx_header, read_cifar, read_cifar_archive, read_idx
-from solspace.system.arrays import read_arrays
+from solspace.system.arrays import read_arrays, read_labelled
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(6, 9)), RANDOM.choice([-1, 1], 6)
@@ -67,6 +68,15 @@ def cifar(path: Path) -> dict[str, Any]:
     return dict(zip(("images", "labels"), read_cifar([path])))
 
 
+def table(path: Path) -> dict[str, Any]:
+    return dict(zip("Xy", read_labelled(path, "animal")))
+
+
+def frame() -> pandas.DataFrame:
+    return pandas.DataFrame(X, columns=list("abcdefghi")).assign(animal=np.where(Y > 0, "dog", "cat"), truth=Y > 0)
+
+
+SPARSE = sparse.csr_array(np.where(np.abs(X) > 1, X, 0.0))
 TEXT = "a,b,c\n" + "\n".join(",".join(f"{value:.17g}" for value in row) for row in X)
 KINDS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], dict[str, Any]], bool]] = {
     "npy": ("f.npy", lambda: written(lambda file: np.save(file, X)), read_arrays, False),
@@ -74,6 +84,11 @@ KINDS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], dict[str, Any]
     "npz packed": ("f.npz", lambda: written(lambda file: np.savez_compressed(file, X=X, y=Y)), read_arrays, True),
     "csv": ("f.csv", TEXT.encode, read_arrays, False),
     "tsv": ("f.tsv", TEXT.replace(",", "\t").encode, read_arrays, False),
+    "sparse": ("f.npz", lambda: written(lambda file: sparse.save_npz(file, SPARSE)), read_arrays, True),
+    "sparse coo": ("f.npz", lambda: written(lambda file: sparse.save_npz(file, SPARSE.tocoo(), False)), read_arrays, True),
+    "labelled": ("f.csv", lambda: frame().to_csv().encode(), table, False),
+    "labelled tsv": ("f.tsv", lambda: frame().to_csv(sep="\t", index=False).encode(), table, False),
+    "labelled parquet": ("f.parquet", lambda: frame().to_parquet(), table, False),
     "words": ("f.csv", lambda: b"species\n" + b"cat\ndog\n" * 20, read_arrays, False),
     "samples": ("f.npz", samples, load_samples, True),
     "idx": ("f", lambda: idx_header(PICTURES.shape) + PICTURES.tobytes(), lambda p: {"": read_idx(p)}, False),
@@ -122,6 +137,29 @@ def test_damaged_parquet(budget: Callable[[int, int], int], tally: Counter[str])
         try:
             with bounded():
                 read_arrays(mutated(content, np.random.default_rng(number), TEXT.encode()) or b"PAR1")
+            tally["read"] += 1
+        except ValueError as error:
+            check_sentence(error, number)
+            tally["refused"] += 1
+
+
+def test_sparse_matrices_of_nonsense(budget: Callable[[int, int], int], tally: Counter[str]) -> None:
+    for number in range(budget(150, 5000)):
+        random = np.random.default_rng(number)
+        size = int(random.integers(0, 6))
+        huge = [0, 1, -1, 3, 7, 1 << 31, 1 << 40, (1 << 63) - 1]
+        parts: dict[str, Any] = {
+            "format": np.array(random.choice([b"csr", b"csc", b"coo", b"bsr", b"dia", b"dok", b""])),
+            "shape": random.choice([1, 3, 7] * 5 + huge, int(random.choice([2, 2, 2, 3]))),
+            "data": random.normal(size=[(size,), (size, 1, 1), (1, size)][int(random.integers(3))]),
+        }
+        for name in ("indices", "indptr", "row", "col", "offsets"):
+            parts[name] = random.choice([0, 1, 2, 3] * 8 + huge, int(random.integers(0, 6))).astype(
+                random.choice(["int32", "int64", "uint8", "float64"])
+            )
+        try:
+            with bounded(), np.errstate(all="ignore"):
+                read_arrays(written(lambda file, parts=parts: np.savez(file, **parts)))
             tally["read"] += 1
         except ValueError as error:
             check_sentence(error, number)

@@ -1,6 +1,7 @@
 """The benchmarks measure and tell what they say: their tables, their solvers, their command."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import solspace as ss
-from benchmarks import solvers
+from benchmarks import laptop, solvers
 from benchmarks.timing import Spread, Table, Times
 from solspace.cli import bench
 from solspace.cli.app import make_app
@@ -84,3 +85,29 @@ def test_a_part_of_the_solving_benchmark_goes_on_where_its_file_ends(tmp_path):
     again = subprocess.run([*run, "--instances", "2"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert len((tmp_path / "rows").read_text().splitlines()) == 6
     assert "#0" not in again
+
+
+def test_kinds_of_processors_are_compared_with_this_one(monkeypatch):
+    monkeypatch.setattr(laptop, "kinds", lambda: list(laptop.KINDS))
+    slower = iter([1, 2, 3, 4] * 3)
+    monkeypatch.setattr(
+        laptop, "_apart", lambda told: laptop.Measured(dict.fromkeys(laptop.WORK, 1e-9 * next(slower)), "same")
+    )
+    rows = laptop.table().rows
+    assert len(rows) == len(laptop.WORK)
+    assert rows[0][2:] == ("1 ns", "2 ns = 2 times", "3 ns = 3 times", "4 ns = 4 times")
+    digests = iter("abcd")
+    monkeypatch.setattr(laptop, "_apart", lambda told: laptop.Measured(dict.fromkeys(laptop.WORK, 1.0), next(digests)))
+    with pytest.raises(RuntimeError, match="not the same"):
+        laptop.table(quick=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", laptop.kinds()[1:])
+def test_a_kind_of_processor_is_what_the_kernels_see(kind):
+    asked = "from solspace.samplers.kernels.machine_vectors import FEATURES, WIDE; print(WIDE, *sorted(FEATURES))"
+    told = {**os.environ, **laptop.KINDS[kind]}
+    seen = subprocess.run([sys.executable, "-c", asked], env=told, capture_output=True, text=True, check=True).stdout
+    assert seen.startswith("False")
+    assert ("+avx2" in seen) == (kind == "AVX2")
+    assert ("+fma" in seen) == (kind != "plain x86-64")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_matrix, csc_matrix, csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import solspace as ss
+from solspace import learn
 from solspace.learn import BinaryPerceptronClassifier
 
 Classifier = BinaryPerceptronClassifier
@@ -178,6 +180,83 @@ def test_degenerate_data_is_survived() -> None:
         assert Classifier(random_state=0).fit(X, y).score(X, y) > 0.6
     with pytest.raises(ValueError, match="one class"):
         Classifier().fit(X, np.ones(40))
+
+
+def test_the_plane_is_what_decides(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = digits
+    raw = Classifier(preprocess="raw", random_state=0).fit(X[:30] - 5, y[:30])
+    assert raw.coef_.shape == (1, 64)
+    np.testing.assert_allclose((X - 5) @ raw.coef_[0] + raw.intercept_, raw.decision_function(X - 5))
+    centred = Classifier(random_state=0).fit(X[:30], y[:30])
+    plane = X @ centred.coef_[0] + centred.intercept_
+    np.testing.assert_array_equal(plane > 0, centred.predict(X) == 8)
+    assert centred.coef_ @ X[:30].mean(axis=0) + centred.intercept_ == pytest.approx(0)
+    many = Classifier(n_solutions=5, random_state=0).fit(X[:30], y[:30])
+    np.testing.assert_allclose(many.coef_[0], many.weights_.mean(axis=0) / 8)
+    signs = Classifier(preprocess="binarised", random_state=0).fit(X[:30], y[:30])
+    with pytest.raises(AttributeError, match="no plane lies on binarised features"):
+        _ = signs.coef_
+    assert not hasattr(signs, "intercept_")
+    assert not hasattr(Classifier(), "coef_")
+
+
+@pytest.mark.parametrize("kind", [csr_array, csc_matrix, coo_matrix])
+def test_sparse_rows_are_classified_like_dense_ones(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = teacher(41, 15, seed=3)
+    X[np.random.default_rng(0).random(X.shape) < 0.7] = 0
+    dense, sparse = (Classifier(n_solutions=2, random_state=0).fit(rows, y) for rows in (X, kind(X)))
+    np.testing.assert_array_equal(dense.weights_, sparse.weights_)
+    monkeypatch.setattr(learn, "BLOCK", 100)  # some rows at a time
+    np.testing.assert_allclose(sparse.decision_function(kind(X)), dense.decision_function(X))
+    np.testing.assert_array_equal(sparse.predict_proba(kind(X)), dense.predict_proba(X))
+    assert OneVsRestClassifier(Classifier(random_state=0)).fit(kind(X), y).predict(kind(X)).tolist() == y.tolist()
+
+
+def test_a_margin_is_kept_and_a_margin_that_cannot_be_is_said() -> None:
+    X, y = teacher(101, 20, seed=1)
+    model = Classifier(margin=0.4, preprocess="raw", n_solutions=3, random_state=0).fit(X, y)
+    assert model.solved_
+    assert (y[:, None] * (X @ model.weights_.T) / np.sqrt(101)).min() >= 0.4
+    with pytest.warns(ConvergenceWarning, match="training samples short of the margin 3"):
+        far = Classifier(margin=3.0, preprocess="raw", random_state=0).fit(X, y)
+    assert far.n_violations_ == (y * far.decision_function(X) < 3).sum() > 0
+
+
+def test_the_potential_and_its_temperature_shape_what_is_drawn() -> None:
+    X, y = teacher(101, 30, seed=1)
+    least = {}
+    for heat in (0.1, 10.0):
+        model = Classifier(temperature=heat, preprocess="raw", n_solutions=8, random_state=0).fit(X, y)
+        least[heat] = np.mean((y[:, None] * (X @ model.weights_.T)).min(axis=0))
+    assert least[0.1] > 2 * least[10.0]  # the colder, the further from the training samples
+    assert Classifier("asl", potential="uniform", preprocess="raw", random_state=0).fit(X[:10], y[:10]).solved_
+    assert Classifier("temperature", potential="errors", preprocess="raw", random_state=0).fit(X, y).solved_
+    for options, words in (
+        ({"potential": "band(1)"}, "potential must allow large stabilities"),
+        ({"potential": "uniform"}, "schedule 'tau' ends in the log potential"),
+        ({"sampler": "temperature", "potential": "log"}, "anneals 'hinge' or 'errors'; got potential log"),
+        ({"potential": "lgo"}, "did you mean 'log'"),
+        ({"margin": np.nan}, "margin must be a number; got NaN"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Classifier(**options).fit(X, y)
+
+
+def test_the_closer_to_the_uniform_measure_the_truer_are_the_votes() -> None:
+    """Labels come from weights like those sampled: a share of votes is then how often it is right; a cold committee is too sure.
+
+    Over 40 seeds the share that is right less the share of votes, where this is over .8, is -.18 at T = .5 and -.05 at T = 8,
+    each with a spread of .05.
+    """
+    off: dict[float, list[float]] = {0.5: [], 8.0: []}
+    for heat, found in off.items():
+        for seed in range(3):
+            X, y = teacher(61, 20 + 1500, seed)
+            model = Classifier(temperature=heat, n_solutions=50, n_sweeps=200, preprocess="raw", random_state=seed)
+            votes = model.fit(X[:20], y[:20]).predict_proba(X[20:])[:, 1]
+            sure = np.abs(votes - 0.5) > 0.3
+            found.append(np.mean((votes > 0.5)[sure] == (y[20:] > 0)[sure]) - np.maximum(votes, 1 - votes)[sure].mean())
+    assert np.mean(off[0.5]) < -0.1 < np.mean(off[8.0]) < 0.1
 
 
 def test_solving_makes_no_training_error_at_high_loads() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from solspace.cli.app import JSON, fail, show_json, verb
+from solspace.cli.completion import completing, image_sets
 from solspace.cli.rules import Rule
 from solspace.measure import Target
 from solspace.numerics.streams import RNG
@@ -43,7 +44,10 @@ def show(context: typer.Context, folder: Folder = None, as_json: JSON = False) -
 
 
 def prepare(
-    names: Annotated[list[str] | None, typer.Argument(help="mnist, fashion, cifar10; all unless given.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="mnist, fashion, cifar10; all unless given.", autocompletion=completing(image_sets)),
+    ] = None,
     folder: Annotated[Path | None, typer.Option(help="Put the files here instead of the download folder.")] = None,
     split: Annotated[str, typer.Option(help="train or test.")] = "train",
     as_json: JSON = False,

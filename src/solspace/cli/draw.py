@@ -173,9 +173,9 @@ def _judged(
         report["prediction"] = prediction.to_dict()
 
     def picture(figure: Figure) -> None:
-        from solspace.plots.samples import sample_panels
+        from solspace.plots.samples import sample_kinds, sample_panels
 
-        sample_panels(drawn, figure, prediction, chains)
+        sample_panels(drawn, figure.subplots(1, len(sample_kinds(drawn))), prediction, chains)
 
     verdict = _as_options("\n".join([judged.verdict, *judged.notes]))
     columns = ("", "samples", "theory" if chains is None else "chains")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from solspace.cli.app import say, verb
+from solspace.system.extras import install
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +31,7 @@ def explore(
         import bokeh  # noqa: F401
         import panel  # noqa: F401
     except ImportError:
-        raise ImportError("the explorer needs Panel and Bokeh: pip install 'solspace[explorer]'.") from None
+        raise ImportError(f"the explorer needs Panel and Bokeh: {install('explorer')}.") from None
     from solspace.explorer.gate import LOOPBACK
     from solspace.explorer.server import serve
 

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from solspace.cli.app import JSON, say, show_json, verb
+from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
@@ -40,9 +41,12 @@ def register(app: typer.Typer) -> None:
 
 
 def phase(
-    prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
+    prior: Annotated[str, typer.Option(help="binary or spherical.", autocompletion=completing(priors))] = "binary",
     potential: Annotated[
-        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+        str,
+        typer.Option(
+            help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", autocompletion=completing(potentials)
+        ),
     ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ, for the t–α diagram.")] = 0.0,
@@ -105,12 +109,7 @@ def _diagram(
     def draw(ax: Axes) -> None:
         from solspace.plots import diagrams
 
-        rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
-        windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
-        cusp = (limits.asl, limits.cusp_time) if limits.asl is not None and limits.cusp_time is not None else None
-        diagrams.regimes(list(zip(diagram.alphas, windows)), ax, float(diagram.times[-1]), cusp=cusp)
-        diagrams.mark_loads(ax, {name: getattr(limits, name) for name in diagrams.LINES}, 0.35)
-        ax.set_title(str(target))
+        diagrams.phase_diagram(diagram, ax, limits)
 
     return diagram, table, draw
 
@@ -133,14 +132,7 @@ def _map(target: Target, **along: Any) -> tuple[SamplingMap, Values, Callable[[A
     def draw(ax: Axes) -> None:
         from solspace.plots import diagrams
 
-        diagrams.alpha_kappa(found.places, lines, ax, axis=found.axis)
-        asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
-        if far.max(initial=0.0) > 30 and len(asl):
-            ax.set_xscale("log")
-            ax.set_xlim(0.8 * float(asl.min()), None)
-        ax.legend()
-        name = target.potential.name if found.axis == "width" else str(target.potential)
-        ax.set_title(f"{target.prior} weights, {name} potential")
+        diagrams.sampling_map(found, ax)
 
     return found, {found.axis: found.places, **lines}, draw
 

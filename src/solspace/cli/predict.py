@@ -5,19 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from solspace.cli.app import JSON, say, show_json, show_table, verb
+from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE
 from solspace.measure import Target
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
     from solspace.theory.thresholds import Thresholds
-
-
-TIMES = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
 def register(app: typer.Typer) -> None:
@@ -27,9 +24,12 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     alpha: Annotated[float, typer.Option(help="Load: constraints per weight.")] = 0.3,
-    prior: Annotated[str, typer.Option(help="binary or spherical.")] = "binary",
+    prior: Annotated[str, typer.Option(help="binary or spherical.", autocompletion=completing(priors))] = "binary",
     potential: Annotated[
-        str, typer.Option(help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+        str,
+        typer.Option(
+            help="uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", autocompletion=completing(potentials)
+        ),
     ] = "log",
     temperature: Annotated[float, typer.Option(help="T, from 1e-4 on; inf is the uniform measure.")] = 0.5,
     margin: Annotated[float, typer.Option(help="κ: what a stability must reach.")] = 0.0,
@@ -51,8 +51,7 @@ def predict(
         from solspace.theory.thresholds import thresholds
 
         limits = thresholds(prediction.target)
-    chosen = _times(times, prediction)
-    _draw(prediction, chosen, out)
+    _draw(prediction, _times(times), out)
     if as_json:
         show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
         return
@@ -97,39 +96,22 @@ def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _times(text: str | None, prediction: Prediction) -> list[float]:
-    if text is not None:
-        try:
-            return sorted(float(word) for word in text.split(","))
-        except ValueError:
-            raise ValueError(f"--times must be numbers separated by commas, as in 0,0.5,2; got {text!r}.") from None
-    inside = [float(t) for window in prediction.windows for t in window if np.isfinite(t) and t > 0]
-    if inside:
-        low, high = min(inside), max(inside)
-        return [
-            0.0,
-            low,
-            *(float(t) for window in prediction.windows[:1] for t in window[1:2] if t > 0),
-            high,
-            1.3 * high,
-        ]
-    return list(TIMES)
+def _times(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return sorted(float(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError(f"--times must be numbers separated by commas, as in 0,0.5,2; got {text!r}.") from None
 
 
-def _draw(prediction: Prediction, times: list[float], out: Path) -> None:
-    from solspace.plots import theory
+def _draw(prediction: Prediction, times: list[float] | None, out: Path) -> None:
     from solspace.plots.style import panels, style
+    from solspace.plots.theory import prediction_panels
     from solspace.system.files import replacing
 
     with style():
         figure, axes = panels(4, width=4.0)
-        theory.free_entropy(prediction, sorted(set(times)), axes[0])
-        theory.localization_curve(prediction, axes[1])
-        theory.overlap_path(prediction, axes[2])
-        theory.stability_density(prediction, axes[3])
-        flags = "" if prediction.stable else ", RS unstable"
-        flags += "" if prediction.populated else ", entropy < 0"
-        flags += "" if prediction.satisfiable else ", past capacity"
-        figure.suptitle(f"{prediction.target}, α = {prediction.alpha:g}{flags}")
+        prediction_panels(prediction, axes, times)
         with replacing(out) as file:
             figure.savefig(file, format=out.suffix.lstrip(".") or "png")

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
+from solspace.cli.completion import completing
+from solspace.cli.completion import figures as figure_names
 from solspace.cli.rules import Rule
 from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, places, takes_device
 from solspace.system.names import unknown
 from solspace.system.plain import Values
 
+if TYPE_CHECKING:
+    from solspace.experiments.figures import Figure
+
 RULES = (
     Rule("figure", lambda o: not o.listed, "cannot stand beside --list, which lists all"),
     Rule(
-        "size dry_run store out retry executor scheduler workers device",
+        "size dry_run store out retry executor scheduler workers device parameters",
         lambda o: o.figure is not None,
         "needs a figure: give an ID or all",
     ),
+    Rule("parameters", lambda o: o.figure != "all", "goes with one figure, not with all"),
     Rule("device", lambda o: not o.dry_run, "cannot stand beside --dry-run, which times tasks on the processor"),
     *RUNNING,
 )
@@ -32,9 +39,16 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    figure: Annotated[str | None, typer.Argument(help="A figure's ID, or all.", metavar="ID|all")] = None,
+    figure: Annotated[
+        str | None,
+        typer.Argument(help="A figure's ID, or all.", metavar="ID|all", autocompletion=completing(figure_names)),
+    ] = None,
     size: Annotated[str, typer.Option(help="quick (minutes on two cores) or paper.")] = "quick",
     listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Another value of a parameter, as in temperature=0.7; may stand several times."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would cost.")] = False,
     store: Annotated[Path, typer.Option(help="The SQLite file of results.")] = Path("figures.db"),
     out: Annotated[Path, typer.Option(help="Folder for PNG, PDF, SVG and CSV.")] = Path("figures"),
@@ -45,35 +59,63 @@ def reproduce(
     device: Device = None,
     as_json: JSON = False,
 ) -> None:
-    """Make a figure of the paper, or all of them; the same command again goes on where it stopped."""
+    """Make a figure of the paper, or all of them; the same command again goes on where it stopped.
+
+    `--list` names the parameters of each figure. With others its loads lie where it shows the same, the titles and the names
+    of its files say them, and its results are kept beside the paper's:
+    `solspace reproduce binary-t-alpha --set temperature=0.7 --set margin=0.2`.
+    """
     from solspace.experiments import figures
 
     if listed or figure is None:
         _list(as_json)
         return
-    names = tuple(figures.FIGURES) if figure == "all" else (figures.find(figure).name,)
+    chosen = tuple(map(figures.find, figures.FIGURES)) if figure == "all" else (figures.find(figure),)
+    values = _values(parameters or [])
+    chosen = tuple(one.with_parameters(values) for one in chosen)
     if size not in figures.SIZES:
         raise unknown("size", size, figures.SIZES)
     if dry_run:
         count = places(executor, scheduler, workers)
-        _estimate(names, size, store, retry, count, as_json)
+        _estimate(chosen, size, store, retry, count, as_json)
         if not as_json:
             print(f"Results would go to {store}, pictures to {out}.")
         return
     if device is not None:
-        takes_device([spec for name in names for spec in figures.find(name).specs(size)], figure)
+        takes_device([spec for one in chosen for spec in one.specs(size)], figure)
     try:
-        _make(names, size, as_json, store=store, out=out, retry=retry, executor=executor, scheduler=scheduler,
-              n_workers=workers, device=device)  # fmt: skip
+        _make([one.name for one in chosen], size, as_json, store=store, out=out, retry=retry, executor=executor,
+              scheduler=scheduler, n_workers=workers, device=device, parameters=values)  # fmt: skip
     except KeyboardInterrupt:
         fail(f"stopped; what was computed so far is in {store}. The same command goes on.", code=130)
+
+
+def _values(words: list[str]) -> dict[str, float]:
+    """Return the parameters that `--set` names."""
+    values: dict[str, float] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {word!r}.") from None
+        if name in values:
+            raise ValueError(f"--set gives {name} twice.")
+        values[name] = value
+    return values
 
 
 def _list(as_json: bool) -> None:
     from solspace.experiments import figures
 
     rows: list[Values] = [
-        {"id": one.name, "place": one.place, "shows": one.title, **{s: one.count(s) for s in figures.SIZES}}
+        {
+            "id": one.name,
+            "place": one.place,
+            "shows": one.title,
+            **{s: one.count(s) for s in figures.SIZES},
+            "parameters": one.parameters,
+        }
         for one in map(figures.find, figures.FIGURES)
     ]
     if as_json:
@@ -83,10 +125,14 @@ def _list(as_json: bool) -> None:
         width = max(len(row["id"]) for row in rows)
         print(f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows")
         for row in rows:
-            print(f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}")
+            given = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
+            print(
+                f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}"
+                + (f" (parameters: {given})" if given else "")
+            )
 
 
-def _make(names: tuple[str, ...], size: str, as_json: bool, **options: object) -> None:
+def _make(names: Sequence[str], size: str, as_json: bool, **options: Any) -> None:
     from solspace.experiments.estimate import spoken
 
     made: list[Values] = []
@@ -120,8 +166,8 @@ def _one(name: str, size: str, options: Values) -> Values:
     return {"id": name, "files": files, "computed": done.outcome.computed, "failed": done.outcome.failed}
 
 
-def _estimate(names: tuple[str, ...], size: str, store: Path, retry: bool, count: int | None, as_json: bool) -> None:
-    rows = [_costs(name, size, store, retry) for name in names]
+def _estimate(chosen: Sequence[Figure], size: str, store: Path, retry: bool, count: int | None, as_json: bool) -> None:
+    rows = [_costs(one, size, store, retry) for one in chosen]
     total = sum(row["core_seconds"] or 0.0 for row in rows)
     seconds = total / count if count else None
     if as_json:
@@ -159,13 +205,11 @@ def _estimate(names: tuple[str, ...], size: str, store: Path, retry: bool, count
             print(f"{row['id']}: {row['problem']}")
 
 
-def _costs(name: str, size: str, store: Path, retry: bool) -> Values:
+def _costs(figure: Figure, size: str, store: Path, retry: bool) -> Values:
     """Return what is still to be computed for a figure, and what that costs or why nobody knows."""
-    from solspace.experiments import figures
     from solspace.experiments.estimate import CannotEstimate, estimate, finished
 
-    figure = figures.find(name)
-    about: Values = {"id": name, "core_seconds": None, "timed": 0, "done": 0}
+    about: Values = {"id": figure.name, "core_seconds": None, "timed": 0, "done": 0}
     if missing := figure.missing(size):
         sets = " ".join(missing)
         about["problem"] = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."

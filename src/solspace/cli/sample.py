@@ -7,20 +7,23 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from solspace.cli import inputs
 from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
+from solspace.cli.completion import choices, potentials, priors, samplers
 from solspace.cli.draw import Outcome, Settings, draw
-from solspace.cli.inputs import Stated
+from solspace.cli.inputs import Stated, option
 from solspace.cli.rules import TEMPERATURE, Rule
+from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samplers.registry import SAMPLERS, Sampler, find
+from solspace.samples import Samples
 from solspace.system.files import replacing
 from solspace.system.plain import Values, plain
 
@@ -76,60 +79,63 @@ def register(app: typer.Typer) -> None:
     app.command("sample")(verb(sample, *RULES))
 
 
-def _option(panel: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
-
-
 def sample(
-    sampler: Annotated[str, _option("Sampler", "How: asl, tau, temperature (or sa) or exact (see above).")] = "asl",
-    samples: Annotated[int, _option("Sampler", "How many samples (chains for tau and temperature).")] = 16,
-    seed: Annotated[int, _option("Sampler", "Same seed, same result; asl on real-valued patterns up to rounding.")] = 0,
-    method: Annotated[str, _option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.")] = "auto",
-    damping: Annotated[str, _option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
-    precision: Annotated[str, _option("Sampler", "asl: float32 or float64.")] = "float32",
+    sampler: Annotated[
+        str, option("Sampler", "How: asl, tau, temperature (or sa) or exact (see above).", offer=samplers)
+    ] = "asl",
+    samples: Annotated[int, option("Sampler", "How many samples (chains for tau and temperature).")] = 16,
+    seed: Annotated[int, option("Sampler", "Same seed, same result; asl on real-valued patterns up to rounding.")] = 0,
+    method: Annotated[
+        str,
+        option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.", offer=choices("asl", "method")),
+    ] = "auto",
+    damping: Annotated[str, option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
+    precision: Annotated[
+        str, option("Sampler", "asl: float32 or float64.", offer=choices("asl", "precision"))
+    ] = "float32",
     sweeps: Annotated[
-        int | None, _option("Sampler", "tau, temperature: sweeps of the schedule; n unless given.")
+        int | None, option("Sampler", "tau, temperature: sweeps of the schedule; n unless given.")
     ] = None,
     solve: Annotated[
-        bool, _option("Sampler", "tau, temperature: stop at the first solution: not fair.", "--solve")
+        bool, option("Sampler", "tau, temperature: stop at the first solution: not fair.", "--solve")
     ] = False,
     extra: Annotated[
-        int, _option("Sampler", "tau, temperature: sweeps at the end, from which chains tell whether they are fair.")
+        int, option("Sampler", "tau, temperature: sweeps at the end, from which chains tell whether they are fair.")
     ] = 0,
     exchange: Annotated[
         bool,
-        _option("Sampler", "tau: exchange replicas with earlier stages in them: slow, for high loads.", "--exchange"),
+        option("Sampler", "tau: exchange replicas with earlier stages in them: slow, for high loads.", "--exchange"),
     ] = False,
-    device: Annotated[str, _option("Sampler", "cpu, gpu, or auto.")] = "cpu",
-    n: Annotated[int | None, _option("Random instance", "Number of weights.")] = None,
+    device: Annotated[str, option("Sampler", "cpu, gpu, or auto.", offer=choices("asl", "device"))] = "cpu",
+    n: Annotated[int | None, option("Random instance", "Number of weights.")] = None,
     alpha: Annotated[
         float | None,
-        _option("Random instance", "Load: constraints per weight; 0.3 (images: 0.4, your patterns: all) unless given."),
+        option("Random instance", "Load: constraints per weight; 0.3 (images: 0.4, your patterns: all) unless given."),
     ] = None,
-    ensemble: Annotated[str, _option("Random instance", "Entries of the patterns: binary or gaussian.")] = "binary",
-    patterns: Annotated[Path | None, _option("Your data", "Patterns (m, n): .npy .npz .csv .tsv .parquet")] = None,
-    labels: Annotated[
-        Path | None, _option("Your data", "Labels (m,) of two classes; y of the .npz unless given.")
-    ] = None,
-    data: Annotated[str | None, _option("Your data", "An image set: mnist, fashion, cifar10 or digits.")] = None,
-    classes: Annotated[str | None, _option("Your data", "Two classes of it, as in 3,8.")] = None,
-    features: Annotated[int | None, _option("Your data", "How many random linear features to take of them.")] = None,
-    preprocess: Annotated[
-        str | None, _option("Your data", "centred, raw or binarised; images are centred unless given.")
-    ] = None,
-    prior: Annotated[str, _option("Target", "binary or spherical.")] = "binary",
+    ensemble: inputs.Ensemble = "binary",
+    patterns: inputs.Patterns = None,
+    labels: inputs.Labels = None,
+    data: inputs.Data = None,
+    label: inputs.Label = None,
+    index: inputs.Index = None,
+    classes: inputs.Classes = None,
+    features: inputs.Features = None,
+    preprocess: inputs.Preprocess = None,
+    scale: inputs.Scale = None,
+    prior: Annotated[str, option("Target", "binary or spherical.", offer=priors)] = "binary",
     potential: Annotated[
-        str, _option("Target", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...")
+        str, option("Target", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", offer=potentials)
     ] = "log",
-    temperature: Annotated[float, _option("Target", "T; inf is the uniform measure.")] = 0.5,
-    margin: Annotated[float, _option("Target", "κ: what a stability must reach.")] = 0.0,
-    out: Annotated[Path, _option("Output", "Folder for samples.npz, report.json, samples.png.")] = Path("."),
-    resume: Annotated[bool, _option("Output", "Go on from where the same command was stopped.", "--resume")] = False,
+    temperature: Annotated[float, option("Target", "T; inf is the uniform measure.")] = 0.5,
+    margin: Annotated[float, option("Target", "κ: what a stability must reach.")] = 0.0,
+    out: Annotated[Path, option("Output", "Folder for samples.npz, report.json, samples.png.")] = Path("."),
+    resume: Annotated[bool, option("Output", "Go on from where the same command was stopped.", "--resume")] = False,
     as_json: JSON = False,
 ) -> None:
     """Draw fair samples of a perceptron's solution space: a table, `samples.npz`, `report.json` and a picture.
 
-    With no options: a random instance with ±1 weights under the log potential at T = 0.5, load 0.3, by ASL.
+    With no options: a random instance with ±1 weights under the log potential at T = 0.5, load 0.3, by ASL. The exit code is
+    1 where solutions are sought and no sample is one.
 
     SAMPLERS
     """
@@ -138,10 +144,11 @@ def sample(
     make_room(out, FILES)
     target, rng = Target(prior, potential, temperature, margin), generator(seed, 0)
     size = chosen.size if n is None else n
-    stated = Stated(size, 0.3, alpha, ensemble, patterns, labels, data, classes, features, preprocess)
-    problem, taken = stated.problem(target, rng)
-    if taken and not as_json:
-        say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
+    stated = Stated(
+        size, 0.3, alpha, ensemble, patterns, labels, data, label, index, classes, features, preprocess, scale
+    )
+    posed = stated.posed(target, rng)
+    problem, told = posed.problem, posed.tell(quiet=as_json)
     options: Values = {
         "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
         "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
@@ -149,14 +156,31 @@ def sample(
     }  # fmt: skip
     checkpoint = out / f"{chosen.name}.checkpoint.npz"
     settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)
-    outcome = _finished(problem, chosen, settings, out, {"labels": taken} if taken else {})
+    outcome = _finished(problem, chosen, settings, out, told)
     if as_json:
         show_json(outcome.report)
-        return
-    show_table(str(problem), outcome.rows, outcome.columns)
-    if outcome.verdict:
-        print(outcome.verdict)
-    say(f"wrote samples.npz, report.json and samples.png to {out}")
+    else:
+        show_table(str(problem), outcome.rows, outcome.columns)
+        if outcome.verdict:
+            print(outcome.verdict)
+        say(f"wrote samples.npz, report.json and samples.png to {out}")
+    if _in_vain(outcome.samples):
+        fail(_shortfall(outcome.samples, out), code=1)
+
+
+def _in_vain(samples: Samples) -> bool:
+    """Return whether solutions were asked for and none is among the samples: a soft potential asks for none."""
+    seeks = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
+    return seeks and not samples.solved.any()
+
+
+def _shortfall(samples: Samples, out: Path) -> str:
+    unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
+    number = f"none of the {len(samples)} samples meets" if len(samples) > 1 else "the sample does not meet"
+    return (
+        f"{number} all constraints: at best {unmet} of {samples.m} are unmet. They are kept in {out / FILES[0]}; try a lower "
+        "load, more sweeps of --sampler tau, or solspace solve, which goes further."
+    )
 
 
 def _share(text: str) -> float:

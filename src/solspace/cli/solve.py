@@ -6,13 +6,14 @@ import json
 import math
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from solspace.cli import inputs
 from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
-from solspace.cli.inputs import Stated
+from solspace.cli.completion import choices, potentials
+from solspace.cli.inputs import Stated, option
 from solspace.cli.rules import Rule
 from solspace.info import SolvingInfo
 from solspace.measure import Target
@@ -40,40 +41,42 @@ def register(app: typer.Typer) -> None:
     app.command("solve")(verb(solve, *RULES))
 
 
-def _option(panel: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
-
-
 def solve(
-    solutions: Annotated[int, _option("Search", "How many, different from each other.")] = 1,
-    method: Annotated[str, _option("Search", "reinforce, tau, ep, exact (n up to 20), or auto.")] = "auto",
-    time_limit: Annotated[float | None, _option("Search", "Seconds after which to be content with the best.")] = None,
-    seed: Annotated[int, _option("Search", "Another seed, other solutions.")] = 0,
-    device: Annotated[str, _option("Search", "cpu, gpu, or auto.")] = "cpu",
+    solutions: Annotated[int, option("Search", "How many, different from each other.")] = 1,
+    method: Annotated[
+        str, option("Search", "reinforce, tau, ep, exact (n up to 20), or auto.", offer=choices("solve", "method"))
+    ] = "auto",
+    time_limit: Annotated[float | None, option("Search", "Seconds after which to be content with the best.")] = None,
+    seed: Annotated[int, option("Search", "Another seed, other solutions.")] = 0,
+    device: Annotated[str, option("Search", "cpu, gpu, or auto.", offer=choices("solve", "device"))] = "cpu",
     count: Annotated[
-        bool, _option("Search", "Say how many solutions there are instead of looking for one.", "--count")
+        bool, option("Search", "Say how many solutions there are instead of looking for one.", "--count")
     ] = False,
-    n: Annotated[int, _option("Random instance", "Number of weights.")] = 1001,
+    n: Annotated[int, option("Random instance", "Number of weights.")] = 1001,
     alpha: Annotated[
         float | None,
-        _option("Random instance", "Load: constraints per weight; 0.7 (images: 0.4, your patterns: all) unless given."),
+        option("Random instance", "Load: constraints per weight; 0.7 (images: 0.4, your patterns: all) unless given."),
     ] = None,
-    ensemble: Annotated[str, _option("Random instance", "Entries of the patterns: binary or gaussian.")] = "binary",
-    patterns: Annotated[Path | None, _option("Your data", "Patterns (m, n): .npy .npz .csv .tsv .parquet")] = None,
-    labels: Annotated[
-        Path | None, _option("Your data", "Labels (m,) of two classes; y of the .npz unless given.")
-    ] = None,
-    data: Annotated[str | None, _option("Your data", "An image set: mnist, fashion, cifar10 or digits.")] = None,
-    classes: Annotated[str | None, _option("Your data", "Two classes of it, as in 3,8.")] = None,
-    features: Annotated[int | None, _option("Your data", "How many random linear features to take of them.")] = None,
-    preprocess: Annotated[
-        str | None, _option("Your data", "centred, raw or binarised; images are centred unless given.")
-    ] = None,
+    ensemble: inputs.Ensemble = "binary",
+    patterns: inputs.Patterns = None,
+    labels: inputs.Labels = None,
+    data: inputs.Data = None,
+    label: inputs.Label = None,
+    index: inputs.Index = None,
+    classes: inputs.Classes = None,
+    features: inputs.Features = None,
+    preprocess: inputs.Preprocess = None,
+    scale: inputs.Scale = None,
     potential: Annotated[
-        str, _option("Constraints", "uniform: stabilities of at least the margin; band(width): |s| up to a width.")
+        str,
+        option(
+            "Constraints",
+            "uniform: stabilities of at least the margin; band(width): |s| up to a width.",
+            offer=potentials,
+        ),
     ] = "uniform",
-    margin: Annotated[float, _option("Constraints", "κ: what a stability must reach.")] = 0.0,
-    out: Annotated[Path, _option("Output", "Folder for solutions.npz and report.json.")] = Path("."),
+    margin: Annotated[float, option("Constraints", "κ: what a stability must reach.")] = 0.0,
+    out: Annotated[Path, option("Output", "Folder for solutions.npz and report.json.")] = Path("."),
     as_json: JSON = False,
 ) -> None:
     """Find ±1 weights that meet every constraint: a table, `solutions.npz` and `report.json`.
@@ -85,16 +88,15 @@ def solve(
     resolve(device)
     if not count:
         make_room(out, FILES)
-    stated = Stated(n, 0.7, alpha, ensemble, patterns, labels, data, classes, features, preprocess)
-    problem, taken = stated.problem(Target(potential=potential, margin=margin), generator(seed, 0))
-    if taken and not as_json:
-        say(f"labels: {taken['-1']} is taken for -1, {taken['+1']} for +1")
+    stated = Stated(n, 0.7, alpha, ensemble, patterns, labels, data, label, index, classes, features, preprocess, scale)
+    posed = stated.posed(Target(potential=potential, margin=margin), generator(seed, 0))
+    problem, told = posed.problem, posed.tell(quiet=as_json)
     if count:
-        _count(problem, device, as_json)
+        _count(problem, device, as_json, told)
         return
     options = {"method": method, "time_limit": time_limit, "device": device}
     samples, stopped = _searched(problem, solutions, seed, options, quiet=as_json)
-    report = {**_report(problem, samples), **({"labels": taken} if taken else {})}
+    report = {**_report(problem, samples), **told}
     _write(out, samples, report)
     if as_json:
         show_json(report)
@@ -196,12 +198,12 @@ def _theory(problem: Perceptron) -> str:
     )
 
 
-def _count(problem: Perceptron, device: str, as_json: bool) -> None:
+def _count(problem: Perceptron, device: str, as_json: bool, told: Values) -> None:
     from solspace.samplers.solving.counting import count
 
     found = count(problem, device)
     if as_json:
-        show_json({"n": problem.n, "m": problem.m, **vars(found)})
+        show_json({"n": problem.n, "m": problem.m, **vars(found), **told})
         return
     if math.isinf(found.log_number):
         print("there is no solution (every weight was looked at, or constraints contradict each other).")

@@ -12,6 +12,7 @@ from typing import Any
 
 from solspace.data.catalogue import DataSet, Download, data_set
 from solspace.data.search import SPLITS, VARIABLE, download_folder
+from solspace.system.extras import install
 from solspace.system.names import unknown
 from solspace.system.progress import progress
 
@@ -47,8 +48,8 @@ def _retrieve(data: DataSet, split: str, item: Download, place: Path) -> Path:
         import pooch
     except ImportError:
         raise FileNotFoundError(
-            f"{data.name} is not on this machine and downloading it needs pooch (pip install 'solspace[data]'): "
-            f"install that, or {advice(data, split, place)}."
+            f"{data.name} is not on this machine and downloading it needs pooch: {install('data')}, "
+            f"or {advice(data, split, place)}."
         ) from None
     pooch.get_logger().setLevel("WARNING")
     problems = []

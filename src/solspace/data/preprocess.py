@@ -6,6 +6,8 @@ need no rule. *raw*: pixels/255 as they are, features literally F x; probably th
 of the centred pixel, +1 where it is zero.
 
 What is learned, the mean, is learned once from a pool or a training set and applied unchanged to everything after it.
+
+Tables of other numbers than pixels are scaled as a whole (`scale`): *none*, *centre* the features, or *norm* the rows.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from solspace.numerics.streams import RNG, generator
 from solspace.system.names import unknown
 
 PREPROCESSING = ("centred", "raw", "binarised")
+SCALES = ("none", "centre", "norm")
+OFF = 3.0
+"""Factor by which stabilities may differ from order one before it is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,7 @@ class Preprocessing:
             raise unknown("preprocess", name, PREPROCESSING)
         if name == "raw":
             return cls(name)
-        # Clipped, because the mean of equal numbers is not always that number: a dead pixel must stay dead.
-        mean = np.clip(images.mean(axis=0, dtype=np.float64), images.min(axis=0), images.max(axis=0))
-        return cls(name, mean)
+        return cls(name, means(images))
 
     def __call__(self, images: Array, features: Array | None = None) -> Array:
         """Return the patterns (k, n) of images (k, d): n = d, or the number of rows of `features` (n, d)."""
@@ -57,6 +60,37 @@ class Preprocessing:
         mean = self.mean / 255 if images.dtype == np.uint8 else self.mean
         pixels = pixels - mean.astype(pixels.dtype)
         return rescaled(pixels if features is None else _project(pixels, features))
+
+
+def means(rows: Array) -> Array:
+    """Return the mean (d,) of each column of rows (k, d)."""
+    # Clipped, because the mean of equal numbers is not always that number: a dead pixel must stay dead.
+    return np.clip(rows.mean(axis=0, dtype=np.float64), rows.min(axis=0), rows.max(axis=0))
+
+
+def scale(rows: Array, how: str) -> Array:
+    """Return rows (k, n) as they are, with every feature centred, or with every row rescaled to norm √n.
+
+    >>> scale(np.array([[3.0, 4.0], [5.0, 4.0]]), "centre")
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+    if how not in SCALES:
+        raise unknown("scale", how, SCALES)
+    numbers = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    if how == "centre":
+        return numbers - means(numbers).astype(numbers.dtype)
+    return rescaled(numbers) if how == "norm" else numbers
+
+
+def off_scale(rows: Array) -> float:
+    """Return how many times too large stabilities of random weights on rows (k, n) come out; 1 where that is no matter.
+
+    >>> off_scale(np.full((2, 3), 100.0)), off_scale(np.ones((2, 3)))
+    (100.0, 1.0)
+    """
+    size = float(np.sqrt(np.einsum("ij,ij->", rows, rows, dtype=np.float64) / rows.size))
+    return 1.0 if 1 / OFF <= size <= OFF else size
 
 
 def scaled(images: Array) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from solspace.diagnostics import agreement, chains, theory
 from solspace.diagnostics.overlaps import chain_means, chains_of, copies, cross_overlap
 from solspace.diagnostics.report import SIGMAS, Agreement, Distance, Estimate, Mixing, Report
-from solspace.info import AnnealingInfo, LocalizationInfo
+from solspace.info import AnnealingInfo, DrawsInfo, LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.samples import Samples
 from solspace.system.checks import instance, optional
@@ -43,6 +43,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
         Samples of the same problem by another sampler, best annealed chains with `n_extra` sweeps that have mixed: means,
         overlaps and energies are compared.
 
+    Notes
+    -----
     Without both, chains with draws after their schedule judge themselves (*mixed: fair within x*, *not mixed: ...* or
     *cannot tell: ...*), and localized samples are held against their own marginals at t = 0.
 
@@ -61,6 +63,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     instance(Samples)("samples", samples)
     optional(instance(Prediction))("prediction", prediction)
     optional(instance(Samples))("reference", reference)
+    if len(samples) == 0:
+        raise ValueError("samples must hold at least one sample; got none.")
     if reference is not None:
         _comparable(samples, prediction, reference)
     judged = samples.solved | (not samples.target.potential.hard)
@@ -82,11 +86,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
 def _comparable(samples: Samples, prediction: Prediction | None, reference: Samples) -> None:
     if prediction is not None:
         raise ValueError("prediction and reference both judge the samples: give one of them.")
-    if (samples.n, samples.m) != (reference.n, reference.m) or samples.target != reference.target:
-        raise ValueError(
-            f"reference must be samples of the same problem and target; got {reference!r} under {reference.target}, beside "
-            f"{samples!r} under {samples.target}."
-        )
+    if why := samples.differs(reference):
+        raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
 
 
 def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> Values:
@@ -104,6 +105,8 @@ def _verdict(samples: Samples, found: Values, prediction: Prediction | None, ref
     info, k = samples.info, found["n_samples"]
     if isinstance(info, AnnealingInfo) and info.mode == "solve":
         return None, "solutions, not samples: each chain stopped at its first solution.", None
+    if isinstance(info, DrawsInfo) and info.mode == "solve":
+        return None, "solutions, not samples: some of them were found by a search that follows no law.", None
     alone = found["mixing"] is not None and prediction is None and reference is None
     failed = "" if alone else _failed(samples, found)
     if failed:

@@ -41,7 +41,7 @@ _LATE = 20
 
 
 def mixing(samples: Samples) -> Mixing | None:
-    """Return what the draws of annealed chains tell; None where there are too few of them.
+    """Return what the draws of annealed chains tell; None where there are too few of them, or they are not evenly spaced.
 
     >>> import solspace as ss
     >>> problem = ss.Perceptron.random(n=101, alpha=0.2, rng=0)
@@ -52,7 +52,7 @@ def mixing(samples: Samples) -> Mixing | None:
     info = samples.info
     if not isinstance(info, AnnealingInfo) or info.mode != "sample":
         return None
-    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS:
+    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS or not _even(info):
         return None
     weights, sweeps = _thinned(samples)
     decay, self_overlap, cross_overlap, memory = _memory(weights)
@@ -71,6 +71,11 @@ def mixing(samples: Samples) -> Mixing | None:
         rhat={name: split_rhat(one) for name, one in series.items()},
         effective={name: effective_size(one) for name, one in series.items()}, time=times,
     )  # fmt: skip
+
+
+def _even(info: AnnealingInfo) -> bool:
+    """Return whether draws are equally far apart in time, as a run makes them; some of them need not be."""
+    return len(set(np.diff(info.draw_sweep).tolist())) <= 1
 
 
 def _thinned(samples: Samples) -> tuple[Array, Array]:
@@ -112,6 +117,12 @@ def judge(samples: Samples, found: Mixing | None) -> tuple[bool | None, str, flo
     """Return whether chains have mixed, in words, and within what their overlaps are then fair."""
     info = samples.info
     assert isinstance(info, AnnealingInfo)
+    if found is None and not _even(info):
+        return (
+            None,
+            "cannot tell: these draws are not equally far apart in time; take all of them, or every other.",
+            None,
+        )
     if found is None:
         least = max(1000, 100 * ENOUGH_DRAWS)
         words = f"{info.n_chains} chains of {info.n_draws} draws are too few to judge themselves"
@@ -134,18 +145,27 @@ def _sigmas(found: Mixing) -> float:
     return float(stdtrit(found.n_chains - 1, ndtr(SIGMAS)))
 
 
+def forgotten(found: Mixing) -> float:
+    """Return the memory beyond which chains have not mixed."""
+    return max(REMEMBERED, _sigmas(found) * found.memory.error)
+
+
+def highest_rhat(found: Mixing) -> float:
+    """Return the R-hat beyond which chains of such a length have not mixed."""
+    return RHAT + 2 / max(found.n_draws // 2, 1)
+
+
 def _stuck(found: Mixing) -> str:
     """Return what shows that chains have not mixed, in words; nothing where nothing does."""
     signs = []
     if found.missed > MISSED:
         signs.append(f"{found.missed:.0%} of the later draws still miss constraints")
     memory = found.memory
-    if memory.value > max(REMEMBERED, _sigmas(found) * memory.error):
+    if memory.value > forgotten(found):
         pair = f"{found.self_overlap.value:.3f}, two chains {found.cross_overlap.value:.3f}"
         signs.append(f"after {found.lag} sweeps a chain's overlap with itself is {pair}")
-    limit = RHAT + 2 / max(found.n_draws // 2, 1)
     worst = max(found.rhat, key=lambda name: found.rhat[name])
-    if found.rhat[worst] > limit:
+    if found.rhat[worst] > highest_rhat(found):
         signs.append(f"chains differ in {worst} (R-hat {found.rhat[worst]:.2f})")
     return ", and ".join(signs)
 

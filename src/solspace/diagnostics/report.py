@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from solspace.system import html
 from solspace.system.plain import Values
 
 SIGMAS = 3.0
@@ -17,6 +18,13 @@ class Distance:
 
     value: float
     noise: float
+    limit: float = 2.0
+    """Times the noise beyond which it is called a bias."""
+
+    @property
+    def biased(self) -> bool:
+        """Whether the distance is more than chance."""
+        return self.value > self.limit * self.noise
 
     def __str__(self) -> str:
         return f"{self.value:.4f} (noise {self.noise:.4f})"
@@ -135,6 +143,24 @@ class Report:
         rows += [] if self.agreement is None else _agreement_rows(self.agreement)
         return rows
 
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw what the verdict is made of, each in the unit of its own chance: beyond 3 it is called a bias.
+
+        Parameters
+        ----------
+        ax
+            Matplotlib axes; a new figure of a column's width unless given.
+        style
+            Properties of the points, as `Axes.plot` takes them.
+
+        Returns
+        -------
+        Axes
+        """
+        from solspace.plots.methods import plot_report
+
+        return plot_report(self, ax, **style)
+
     def to_dict(self) -> Values:
         """Return the report as plain values."""
         return _plain(self)
@@ -144,6 +170,12 @@ class Report:
         wide, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
         lines = [f"{name:<{wide}}  {value:>{middle}}  {theory}".rstrip() for name, value, theory in rows]
         return "\n".join([*lines, self.verdict, *self.notes])
+
+    def _repr_html_(self) -> str:
+        against = "reference" if self.agreement is not None else "theory"
+        return html.table(
+            "Report", self.rows(), ("", "samples", against), self.verdict, html.tone_of(self.fair), self.notes
+        )
 
 
 def _row(name: str, estimate: Estimate) -> tuple[str, str, str]:

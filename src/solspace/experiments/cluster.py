@@ -26,6 +26,7 @@ from typing import Any
 from solspace.experiments.executors import lost, run_on_one_thread
 from solspace.experiments.tasks import Task
 from solspace.store import Result
+from solspace.system.extras import install
 
 _MOST = 100
 """Most tasks in a batch."""
@@ -171,7 +172,7 @@ def _client(n_workers: int, scheduler: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError("executor 'dask' needs dask.distributed: pip install 'solspace[cluster]'.") from None
+        raise ImportError(f"executor 'dask' needs dask.distributed: {install('cluster')}.") from None
     with _local(n_workers) if scheduler is None else nullcontext((scheduler, None)) as (address, security):
         try:
             client = Client(address, timeout="30s", set_as_default=False, security=security)

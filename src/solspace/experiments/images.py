@@ -61,6 +61,9 @@ class ImageSpec:
     options: tuple[tuple[str, Any], ...] = ()
     n_samples: int = 1
     kind: str = "images"
+    temperature: float = 0.5
+    """That of the log potential."""
+    margin: float = 0.0
 
     def points(self) -> Iterator[Values]:
         """Yield the points of the grid, as a task's values without the instance."""
@@ -68,6 +71,8 @@ class ImageSpec:
         grid = itertools.product(self.preprocess, self.features, self.n_sweeps, self.alphas, self.methods)
         for preprocess, features, sweeps, alpha, method in grid:
             sampler, target = METHODS[method]
+            heat = {"temperature": self.temperature} if target.potential.name == "log" else {}
+            target = target.replace(**heat, margin=self.margin)
             n = known.pixels if features is None else features
             options = {**({} if sweeps is None else {"n_sweeps": sized(sweeps, n)}), **dict(self.options)}
             yield {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ def reproduce(
     out: str | os.PathLike[str] = "figures",
     executor: str = "processes",
     *,
+    parameters: Mapping[str, float] | None = None,
     scheduler: str | None = None,
     n_workers: int | None = None,
     device: str | None = None,
@@ -50,6 +51,9 @@ def reproduce(
         `"quick"` for minutes on two cores, `"paper"` for the paper's parameters.
     store, out
         The file of results, and the folder of pictures.
+    parameters
+        Other values of what `figures.find(name).parameters` names, as in `{"temperature": 0.7}`. Loads then lie where the
+        figure shows the same; results are kept beside the paper's, and files have the values in their names.
     executor, scheduler, n_workers, retry, show_progress
         As in `sweep`.
     device
@@ -59,7 +63,7 @@ def reproduce(
     """
     if size not in figures.SIZES:
         raise unknown("size", size, figures.SIZES)
-    figure = figures.find(name)
+    figure = figures.find(name).with_parameters(parameters or {})
     outcome = run_tasks(
         lambda: figure.tasks(size, device), store, executor, total=figure.count(size), label=name, scheduler=scheduler,
         n_workers=n_workers, retry=retry, show_progress=show_progress,
@@ -67,11 +71,21 @@ def reproduce(
     results = Results(lambda: figure.tasks(size, device), store)
     from solspace.plots import style
 
-    picture = figure.draw(results, size)
-    path = Path(out) / (name if size == "paper" else f"{name}-{size}")
+    try:
+        picture = figure.draw(results, size)
+    except Exception as error:
+        failed = results.failed
+        if not failed:
+            raise
+        first = failed[0].error.partition("\n")[0].partition(": ")[2]
+        raise ValueError(
+            f"{name} cannot be drawn: {len(failed)} of its tasks failed, the first with: {first}"
+        ) from error
+    path = Path(out) / figure.stem(size)
+    table = path.with_name(f"{path.name}.csv")
     files = style.save(picture.drawing, path, formats)
-    write_table(picture.table, path.with_suffix(".csv"))
-    return Reproduced(name, (*files, path.with_suffix(".csv")), outcome)
+    write_table(picture.table, table)
+    return Reproduced(name, (*files, table), outcome)
 
 
 def write_table(rows: Sequence[dict[str, Any]], path: Path) -> None:

@@ -15,7 +15,9 @@ import numpy as np
 from solspace.experiments.tasks import Task
 from solspace.numerics.arrays import Reals
 from solspace.store import Result, Store
+from solspace.system.extras import install
 from solspace.system.files import replacing
+from solspace.system.names import unknown
 from solspace.system.plain import Values
 
 
@@ -70,6 +72,36 @@ class Results:
             if row.get(value) is not None:
                 groups.setdefault(tuple(row.get(name) for name in by), []).append(row[value])
         return [dict(zip(by, point)) | _statistics(value, np.array(found)) for point, found in groups.items()]
+
+    def plot(self, value: str = "solved_fraction", x: str | None = None, ax: Any = None, **style: Any) -> Any:
+        """Draw the mean of a number with its error against what differs in the sweep, and return the axes.
+
+        Parameters
+        ----------
+        value
+            A number of the results, as in `mean`.
+        x
+            What it is drawn against: the load, else what differs first, unless given. There is a line for each combination
+            of what differs besides.
+        ax
+            Matplotlib axes; a new figure of a column's width (86 mm) unless given.
+        style
+            Properties of the points and lines, as `Axes.errorbar` takes them.
+        """
+        from solspace.plots.methods import plot_sweep
+
+        names = self.varying()
+        x = x if x is not None else "alpha" if "alpha" in names or not names else names[0]
+        series = [name for name in names if name != x]
+        row = next(iter(self), None)
+        if row is None:
+            raise ValueError("there is nothing to draw: no task of the sweep is done.")
+        known = row.flat()
+        numbers = [name for name, one in row.values.items() if isinstance(one, (int, float))]
+        for name, word, allowed in (("value", value, numbers), ("x", x, [*known])):
+            if word not in known:
+                raise unknown(name, word, allowed)
+        return plot_sweep(self.mean(value, [x, *series]), value, x, series, ax, **style)
 
     def varying(self) -> list[str]:
         """Return the names of what differs between the tasks, but for the instance: what averages must tell apart."""
@@ -133,7 +165,7 @@ def frame(rows: Iterable[Result]) -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError("this needs pandas: pip install 'solspace[pandas]'.") from None
+        raise ImportError(f"this needs pandas: {install('pandas')}.") from None
     return pandas.DataFrame([row.flat() for row in rows])
 
 
@@ -158,4 +190,4 @@ def to_parquet(rows: Iterable[Result], path: str | os.PathLike[str]) -> None:
         with replacing(path) as file:
             table.to_parquet(file)
     except ImportError:
-        raise ImportError("Parquet needs pyarrow: pip install 'solspace[pandas]'.") from None
+        raise ImportError(f"Parquet needs pyarrow: {install('pandas')}.") from None

@@ -17,6 +17,7 @@ from solspace.measure.channels import Channel
 from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Bools, Reals
+from solspace.system import html
 from solspace.system.names import unknown
 from solspace.system.plain import Values
 
@@ -158,10 +159,23 @@ class Target:
         names = f"prior={str(self.prior)!r}, potential={str(self.potential)!r}"
         return f"Target({names}, temperature={self.temperature:g}, margin={self.margin:g})"
 
+    @property
+    def _flat(self) -> bool:
+        return isinstance(self.potential, (potentials.Uniform, potentials.Band))  # the temperature changes nothing
+
     def __str__(self) -> str:
-        flat = isinstance(self.potential, (potentials.Uniform, potentials.Band))
-        heat = "" if flat else f", T = {self.temperature:g}"
+        heat = "" if self._flat else f", T = {self.temperature:g}"
         return f"{self.prior} weights, {self.potential} potential{heat}, margin {self.margin:g}"
+
+    def _repr_html_(self) -> str:
+        heat = [] if self._flat else [("temperature T", f"{self.temperature:g}")]
+        rows = [
+            ("weights", str(self.prior)),
+            ("potential U", str(self.potential)),
+            *heat,
+            ("margin κ", f"{self.margin:g}"),
+        ]
+        return html.table("Target", rows)
 
 
 def _set(target: Target, name: str, value: object) -> None:

@@ -1,9 +1,9 @@
-"""Pictures of theory from stored numbers: φ_t(q), the t–α diagram by its exact lines, the α–κ map."""
+"""Pictures of theory from numbers: φ_t(q), the t–α diagram by its exact lines, maps of thresholds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -11,7 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, REGIMES
+from solspace.plots.style import GREY, RED, REGIMES, SERIES, merged
+
+if TYPE_CHECKING:
+    from solspace.theory.phases import PhaseDiagram, SamplingMap
+    from solspace.theory.thresholds import Thresholds
 
 MEANING = {
     "green": "one maximum",
@@ -19,18 +23,18 @@ MEANING = {
     "red": "a second maximum, higher",
 }
 LINES: dict[str, tuple[str, str, Any]] = {
-    "asl": ("ASL", "#1a1a1a", "-"),
-    "dat": ("dAT", "#7a5195", "--"),
-    "dynamical": ("dynamical 1RSB", "#1b4f8f", "-."),
-    "condensation": ("static 1RSB", "#2a9d8f", ":"),
-    "zero_entropy": ("zero entropy", "#b5838d", (0, (1, 1))),
-    "capacity": ("SAT/UNSAT", "#8c564b", "-"),
+    "asl": ("ASL", SERIES[6], "-"),
+    "dat": ("dAT", SERIES[4], "--"),
+    "dynamical": ("dynamical 1RSB", SERIES[0], "-."),
+    "condensation": ("static 1RSB", SERIES[2], ":"),
+    "zero_entropy": ("zero entropy", SERIES[1], (0, (1, 1))),
+    "capacity": ("SAT/UNSAT", SERIES[3], "-"),
 }
 """Label, colour and dash of the lines of thresholds."""
 
 
-def free_entropy(
-    q: Reals, phi: Reals, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r"
+def entropy_curves(
+    q: Reals, phi: Reals, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r", **style: Any
 ) -> Axes:
     """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
 
@@ -38,12 +42,17 @@ def free_entropy(
     maximum.
     """
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
+    seen = [0.0]
     for k, time in enumerate(times):
         zero = row["at_overlap"][k] if base == "r" else row["maxima"][k][-1][1]
-        ax.plot(q, phi[k] - zero, color=colours[k], lw=1.4, label=f"t = {time:.3g}")
+        ax.plot(q, phi[k] - zero, **merged(style, color=colours[k], lw=1.4, label=f"t = {time:.3g}"))
         for top, height in row["maxima"][k]:
             ax.plot(top, height - zero, "o", ms=5.5, mfc=REGIMES[row["regimes"][k]], mec="0.2", mew=0.6, zorder=3)
+        last = max(top for top, _ in row["maxima"][k])  # beyond, φ falls
+        seen += (phi[k] - zero)[q <= max(last, q[1])].tolist()
+    reach = max(max(seen) - min(seen), 1e-6)
     ax.set(xlabel="overlap $q$", ylabel=rf"$\phi_t(q) - \phi_t({base})$")
+    ax.set_ylim(min(seen) - 0.35 * reach, max(seen) + 0.15 * reach)
     ax.legend()
     return ax
 
@@ -54,11 +63,12 @@ def regimes(
     top: float,
     legend: Any = "upper left",
     cusp: tuple[float, float] | None = None,
+    **style: Any,
 ) -> Axes:
     """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
 
     Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen; with `cusp`,
-    the (alpha, t) at which a second maximum is born, they begin in that point.
+    the (alpha, t) at which a second maximum is born, they begin in that point. `legend` is its place, "below" the axes too.
     """
     ax.set_facecolor(REGIMES["green"])
     most = max((len(windows) for _, windows in columns), default=0)
@@ -66,16 +76,70 @@ def regimes(
         having = [(alpha, windows[k]) for alpha, windows in columns if len(windows) > k]
         if k == 0 and cusp is not None and columns[0][0] <= cusp[0] < having[0][0]:
             having.insert(0, (cusp[0], (cusp[1],) * 3))
+        if len(having) == 1:  # as wide as its column
+            having = [(edge, having[0][1]) for edge in _edges([alpha for alpha, _ in columns], having[0][0])]
         alphas = np.array([alpha for alpha, _ in having])
         low, maxwell, high = (_line(alphas, [window[i] for _, window in having], -top) for i in range(3))
         ax.fill_between(alphas, low, maxwell, color=REGIMES["yellow"], lw=0)
         ax.fill_between(alphas, maxwell, high, color=REGIMES["red"], lw=0)
         for line, dash in ((low, ":"), (maxwell, "--"), (high, "-")):
-            ax.plot(alphas, line, color="0.15", lw=0.8, ls=dash)
+            ax.plot(alphas, line, **merged(style, color="0.15", lw=0.8, ls=dash))
     ax.grid(False)
-    ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top), xlim=(columns[0][0], columns[-1][0]))
+    first, last = columns[0][0], columns[-1][0]
+    ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top))
+    ax.set_xlim(*((first, last) if first < last else (0.9 * first, 1.1 * first)))
     patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
-    ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
+    figure = ax.get_figure()
+    if legend == "below" and figure is not None:
+        figure.legend(handles=patches, loc="outside lower center", ncols=2)
+    else:
+        ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
+    return ax
+
+
+def phase_diagram(
+    diagram: PhaseDiagram, ax: Axes, thresholds: Thresholds | None = None, legend: str = "upper left", **style: Any
+) -> Axes:
+    """Draw regimes over loads and times between their exact lines; loads at which the constraints have no solution are grey.
+
+    With the `thresholds` of the target, these are marked, and areas begin in the point at which a second maximum is born.
+    `legend` is its place, "below" the axes too.
+    """
+    rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
+    windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
+    cusp = None
+    if thresholds is not None and thresholds.asl is not None and thresholds.cusp_time is not None:
+        cusp = thresholds.asl, thresholds.cusp_time
+    order = np.argsort(diagram.alphas)
+    columns = [(float(diagram.alphas[k]), windows[k]) for k in order]
+    regimes(columns, ax, float(diagram.times.max()) or 1.0, legend, cusp, **style)
+    none = (diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable
+    for load in diagram.alphas[none]:
+        ax.axvspan(*_edges(diagram.alphas[order].tolist(), load), color="0.75", lw=0, zorder=3)
+    if thresholds is not None:
+        loads = {name: getattr(thresholds, name) for name in LINES}
+        mark_loads(ax, loads, 0.97 if legend == "below" else 0.35)
+    ax.set_title(str(diagram.target))
+    return ax
+
+
+def _edges(loads: Sequence[float], load: float) -> tuple[float, float]:
+    """Return between which loads a column of a diagram reaches: half way to its neighbours."""
+    at = loads.index(load)
+    return (loads[max(at - 1, 0)] + load) / 2, (loads[min(at + 1, len(loads) - 1)] + load) / 2
+
+
+def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
+    """Draw all thresholds over margins, or widths of a band; what ASL samples is green."""
+    lines = {name: getattr(found, name) for name in found.LINES}
+    alpha_kappa(found.places, lines, ax, axis=found.axis, **style)
+    asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
+    if far.max(initial=0.0) > 30 and len(asl):
+        ax.set_xscale("log")
+        ax.set_xlim(0.8 * float(asl.min()), None)
+    ax.legend()
+    name = found.target.potential.name if found.axis == "width" else str(found.target.potential)
+    ax.set_title(f"{found.target.prior} weights, {name} potential")
     return ax
 
 
@@ -93,7 +157,10 @@ def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
 
 
 def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
-    """Mark the thresholds that lie inside the axes by vertical lines with their names and values."""
+    """Mark the thresholds that lie inside the axes by vertical lines with their names and values.
+
+    Names begin at `height`, a share of the axes', or end there where it is in the upper half.
+    """
     left, right = ax.get_xlim()
     inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
     groups: list[list[tuple[float, str]]] = []
@@ -104,16 +171,22 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Ax
         else:
             groups.append([(load, name)])
     for group in groups:
-        words = ", ".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
-        ax.text(
-            group[0][0], height, f" {words}", rotation=90, va="bottom", ha="right", fontsize=7.5,
-            transform=ax.get_xaxis_transform(),
+        words = "\n".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
+        text = ax.text(
+            group[0][0], height, words, rotation=90, va="bottom" if height < 0.5 else "top", ha="right", fontsize="small",
+            multialignment="left", clip_on=True, transform=ax.get_xaxis_transform(),
         )  # fmt: skip
+        text.set_in_layout(False)  # names that are longer than the axes are high must not move them
     return ax
 
 
 def alpha_kappa(
-    margins: Reals, lines: Mapping[str, Reals], ax: Axes, names: Sequence[str] = tuple(LINES), axis: str = "margin"
+    margins: Reals,
+    lines: Mapping[str, Reals],
+    ax: Axes,
+    names: Sequence[str] = tuple(LINES),
+    axis: str = "margin",
+    **style: Any,
 ) -> Axes:
     """Draw thresholds (k,) against the margin κ, or the width K of a band (`axis`), the region below the ASL line in green;
     NaN where there is none.
@@ -123,8 +196,21 @@ def alpha_kappa(
         if name not in lines or _same(lines, name):
             continue
         label, colour, dash = LINES[name]
-        ax.plot(lines[name], margins, color=colour, ls=dash, lw=1.5, label=label)
+        ax.plot(lines[name], margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
     ax.set(xlabel=r"load $\alpha$", ylabel={"margin": r"margin $\kappa$", "width": "width $K$ of the band"}[axis])
+    return ax
+
+
+def temperature_lines(
+    temperatures: Reals, lines: Mapping[str, Reals], ax: Axes, label: str = "ASL", colour: str = RED
+) -> Axes:
+    """Draw ASL's threshold against the temperature and, where `lines` has them, zero entropy (dashed) and capacity (dotted)."""
+    ax.plot(temperatures, lines["asl"], color=colour, marker="o", ms=3, label=label)
+    if "zero_entropy" in lines:
+        ax.plot(temperatures, lines["zero_entropy"], color=colour, lw=1, ls="--")
+    if "capacity" in lines:
+        ax.axhline(lines["capacity"][0], color=colour, lw=1, ls=":")
+    ax.set(xlabel="temperature $T$", ylabel=r"load $\alpha$")
     return ax
 
 

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.numerics.bins import bins, spacing
-from solspace.plots.style import BLUE, GREY, RED
+from solspace.plots.style import BLUE, GREY, RED, merged, thick
 from solspace.samples import Samples
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from solspace.theory.prediction import Prediction
 
 VISIBLE = 1e-6
 """Least probability that is drawn."""
 
 
-def stability_histogram(samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None) -> Axes:
+def stability_histogram(
+    samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None, **style: Any
+) -> Axes:
     """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
-    ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
+    look = merged(style, Patch, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
+    ax.hist(values, **{"bins": list(edges), "density": True, **look})
     if density is not None:
         grid = np.linspace(edges[0], edges[-1], 400)
-        ax.plot(grid, density(grid), color=RED, lw=2, label="theory")
+        ax.plot(grid, density(grid), color=RED, lw=thick(), label="theory")
     ax.axvline(samples.target.margin, color=GREY, lw=1, ls="--", label=f"margin {samples.target.margin:g}")
     ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
     ax.legend(frameon=False)
@@ -62,7 +64,9 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Ax
     return ax
 
 
-def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None) -> Axes:
+def overlap_histogram(
+    samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None, **style: Any
+) -> Axes:
     """Draw the overlaps of all pairs of samples (of chains: at their last draws) and, where known, theory's r.
 
     `chains` are other samples of the same problem, drawn as an outline.
@@ -71,16 +75,18 @@ def overlap_histogram(samples: Samples, ax: Axes, overlap: float | None = None, 
     if len(seen):
         low, high = min([*seen, *other]), max([*seen, *other])
         bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
-        ax.hist(seen, bins=list(bins), density=True, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
-        ax.axvline(float(seen.mean()), color=BLUE, lw=2, label=f"mean {seen.mean():.3f}")
+        look = merged(style, Patch, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
+        ax.hist(seen, **{"bins": list(bins), "density": True, **look})
+        ax.axvline(float(seen.mean()), color=look["color"], lw=thick(), label=f"mean {seen.mean():.3f}")
         if len(other):
-            ax.hist(other, bins=list(bins), density=True, histtype="step", color=RED, lw=2, label="chains")
-            ax.axvline(float(other.mean()), color=RED, lw=2, ls="--", label=f"mean {other.mean():.3f}")
+            ax.hist(other, bins=list(bins), density=True, histtype="step", color=RED, lw=thick(), label="chains")
+            ax.axvline(float(other.mean()), color=RED, lw=thick(), ls="--", label=f"mean {other.mean():.3f}")
     if overlap is not None:
-        ax.axvline(overlap, color=RED, lw=2, label=f"theory r = {overlap:.3f}")
+        ax.axvline(overlap, color=RED, lw=thick(), label=f"theory r = {overlap:.3f}")
     ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
     if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
-        ax.legend(frameon=False)
+        ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
+        ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
     return ax
 
 
@@ -103,18 +109,22 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
 
 def _pairs(samples: Samples) -> Reals:
     """Return the overlaps of all pairs of samples, of chains at their last draws."""
-    last = samples.by_chain()[:, -1].astype(float)
+    chains = np.arange(len(samples)) if samples.info.chains is None else np.asarray(samples.info.chains)
+    rows = len(chains) - 1 - np.unique(chains[::-1], return_index=True)[1]
+    last = samples.weights[rows].astype(float)
     return np.asarray((last @ last.T / samples.n)[np.triu_indices(len(last), 1)])
 
 
-def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None) -> Axes:
+def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> Axes:
     """Draw the path of |m|²/n along a localization and, where known, its prediction q(t)."""
     t, q = samples.info["t"], samples.info["overlap"]
-    ax.plot(t, q, color=BLUE, alpha=0.35, lw=1)
-    ax.plot([], [], color=BLUE, alpha=0.6, lw=1, label=r"$|m|^2/n$, each sample")
+    look = merged(style, color=BLUE, alpha=0.35, lw=1)
+    label = look.pop("label", r"$|m|^2/n$, each sample")
+    ax.plot(t, q, **look)
+    ax.plot([], [], **look, label=label)
     if prediction is not None:
         grid = np.linspace(0, float(np.nanmax(t)), 200)
-        ax.plot(grid, prediction.overlap_at(grid), color=RED, lw=2, label="theory $q(t)$")
+        ax.plot(grid, prediction.overlap_at(grid), color=RED, lw=thick(), label="theory $q(t)$")
     if np.nanmax(t) > 100:
         ax.set_xscale("symlog", linthresh=0.1)
     ax.set(xlabel="time $t$", ylabel="overlap", title="path of the overlap", ylim=(None, 1.02))
@@ -122,34 +132,60 @@ def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None
     return ax
 
 
-def energy_run(samples: Samples, ax: Axes) -> Axes:
+def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
     """Draw the energy per constraint and the acceptance of annealed chains, sweep by sweep."""
     sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
-    ax.plot(sweeps, samples.info["energy"].T / samples.m, color=BLUE, alpha=0.35, lw=1)
+    look = merged(style, color=BLUE, alpha=0.35, lw=1)
+    label = look.pop("label", "energy")
+    ax.plot(sweeps, samples.info["energy"].T / samples.m, **look)
     ax.set(xlabel="sweep", ylabel="energy per constraint", title="annealing")
     other = ax.twinx()
     other.plot(sweeps, samples.info["acceptance"].T, color=GREY, alpha=0.25, lw=1)
     other.set(ylabel="acceptance", ylim=(0, 1))
-    ax.plot([], [], color=BLUE, label="energy")
+    other.grid(False)
+    ax.plot([], [], color=look["color"], label=label)
     ax.plot([], [], color=GREY, label="acceptance")
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, loc="center right")
     return ax
 
 
+def sample_kinds(samples: Samples) -> list[str]:
+    """Return the names of the pictures that there are of `samples`: what their run was decides on the last.
+
+    >>> import solspace as ss
+    >>> sample_kinds(ss.anneal(ss.Perceptron.random(n=51, alpha=0.2, rng=0), n_chains=2, n_sweeps=20, rng=0))
+    ['stabilities', 'overlaps', 'energy']
+    """
+    run = {LocalizationInfo: ["path"], AnnealingInfo: ["energy"]}
+    return ["stabilities", "overlaps", *run.get(type(samples.info), [])]
+
+
+def sample_panel(
+    samples: Samples,
+    ax: Axes,
+    kind: str,
+    prediction: Prediction | None = None,
+    chains: Samples | None = None,
+    **style: Any,
+) -> Axes:
+    """Draw one of the pictures that `sample_kinds` names, with theory or chains where there are any."""
+    if kind == "stabilities":
+        return stability_histogram(samples, ax, None if prediction is None else prediction.stability_density, **style)
+    if kind == "overlaps":
+        return overlap_histogram(samples, ax, None if prediction is None else prediction.overlap, chains, **style)
+    return overlap_run(samples, ax, prediction, **style) if kind == "path" else energy_run(samples, ax, **style)
+
+
 def sample_panels(
-    samples: Samples, figure: Figure, prediction: Prediction | None = None, chains: Samples | None = None
+    samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, chains: Samples | None = None
 ) -> Any:
-    """Draw stabilities, overlaps and the course of the run beside each other, with theory or chains where there are any."""
-    left, middle, right = figure.subplots(1, 3)
-    stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
-    overlap_histogram(samples, middle, None if prediction is None else prediction.overlap, chains)
-    if isinstance(samples.info, LocalizationInfo):
-        overlap_run(samples, right, prediction)
-    elif isinstance(samples.info, AnnealingInfo):
-        energy_run(samples, right)
+    """Draw stabilities, overlaps and the course of the run on `axes` (as many as `sample_kinds`), and say above what it is of."""
+    for ax, kind in zip(axes, sample_kinds(samples)):
+        sample_panel(samples, ax, kind, prediction, chains)
+    figure = axes[0].get_figure()
+    assert figure is not None
     figure.suptitle(
-        f"{samples.info.get('sampler', 'samples')}: {samples.target}, n = {samples.n}, "
-        f"α = {samples.m / samples.n:.3g}, "
+        f"{samples.info.sampler or 'samples'}: {samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}, "
         f"{int(samples.solved.sum())} of {len(samples)} solved"
     )
-    return figure
+    return axes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,24 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES
+from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES, merged
 
 Points = Iterable[Mapping[str, Any]]
 
 
 def curves(
-    points: Points, ax: Axes, series: str = "n", x: str = "alpha", label: str = "N = {}", dashed: bool = False
+    points: Points,
+    ax: Axes,
+    series: str = "n",
+    x: str = "alpha",
+    label: str | Callable[[Any], str] = "N = {}",
+    dashed: bool = False,
+    **style: Any,
 ) -> Axes:
     """Draw mean against `x` with its interval, a line for each value of `series`.
 
-    `points` are those of `Results.mean`: mappings with `x`, `series`, `mean`, `low`, `high`.
+    `points` are those of `Results.mean`: mappings with `x`, `series`, `mean`, `low`, `high`; `label` makes the words of the
+    legend from the value of the series.
     """
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for point in points:
@@ -29,11 +36,12 @@ def curves(
         group.sort(key=lambda point: point[x])
         mean = np.array([point["mean"] for point in group])
         bars = [np.maximum(0, mean - [p["low"] for p in group]), np.maximum(0, [p["high"] for p in group] - mean)]
-        ax.errorbar(
-            [point[x] for point in group], mean, yerr=bars, color=SERIES[k % len(SERIES)], label=label.format(value),
-            marker=MARKERS[k % len(MARKERS)], ms=4, lw=1.3, elinewidth=0.9, capsize=1.5, ls="--" if dashed else "-",
-            mfc="w" if dashed else None,
+        look = merged(
+            style, color=SERIES[k % len(SERIES)], marker=MARKERS[k % len(MARKERS)], ms=4, lw=1.3, elinewidth=0.9, capsize=1.5,
+            ls="--" if dashed else "-", label=label(value) if callable(label) else label.format(value),
         )  # fmt: skip
+        look = ({"markerfacecolor": "w"} if dashed else {}) | look
+        ax.errorbar([point[x] for point in group], mean, yerr=bars, **look)
     return ax
 
 
@@ -45,6 +53,42 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
         loc="lower left"
     )  # free, since curves fall; to look for the best place takes Matplotlib seconds on a busy machine
     return ax
+
+
+AXES = {
+    "alpha": r"load $\alpha$", "n": "weights $N$", "temperature": "temperature $T$", "margin": r"margin $\kappa$",
+    "n_sweeps": "sweeps", "solved_fraction": "fraction solved", "overlap": "overlap of two samples",
+}  # fmt: skip
+"""What an axis says of the numbers of a sweep."""
+NAMES = {"n": "N = {}", "alpha": "α = {}", "temperature": "T = {}", "margin": "κ = {}", "n_sweeps": "{} sweeps"}
+"""What a legend says of them."""
+WORDS = ("sampler", "potential", "prior", "patterns", "method")
+"""Entries whose values need no name."""
+
+
+def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
+    """Draw the mean of `value` against `x`, a line for each combination of what else differs in a sweep (`series`)."""
+    points = list(points)
+    lines = sorted({tuple(point[name] for name in series) for point in points}, key=_order)
+    numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
+
+    def label(line: int) -> str:
+        named = zip(series, lines[line])
+        return ", ".join(
+            str(one) if name in WORDS else NAMES.get(name, f"{name} = {{}}").format(one) for name, one in named
+        )
+
+    curves(numbered, ax, "line", x, label, **style)
+    ax.set(xlabel=AXES.get(x, x), ylabel=AXES.get(value, value))
+    if value.endswith("fraction"):
+        ax.set_ylim(-0.03, 1.05)
+    if series:
+        ax.legend(loc="best" if len(points) < 200 else "lower left")
+    return ax
+
+
+def _order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+    return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
 
 
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:

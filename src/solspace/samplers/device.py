@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from solspace.system.extras import install
 from solspace.system.names import unknown
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def missing() -> str:
     True
     """
     if find_spec("cupy") is None:
-        return "needs CuPy: pip install 'solspace[gpu]' for CUDA 12, 'solspace[gpu13]' for CUDA 13."
+        return f"needs CuPy: {install('gpu')} for CUDA 12, gpu13 in place of gpu for CUDA 13."
     # as many launches side by side as the driver allows; read when a process first turns to the device
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     try:

@@ -1,7 +1,7 @@
 """A progress bar with the time left, for anything that lasts over two seconds; silent otherwise and where nobody looks.
 
 Rich is imported only when a bar is to be drawn. The bar is drawn on standard error, so that `--json` output stays
-clean.
+clean; in a notebook it is a line of text that changes (`notebook`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 import time
 from types import TracebackType
 from typing import Any, Self
+
+from solspace.system import notebook
 
 _PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
@@ -25,7 +27,7 @@ class progress:
     label
         What is being done, in a few words.
     enabled
-        True, False, or None: only when standard error is a terminal.
+        True, False, or None: only when standard error is a terminal, or in a notebook.
 
     >>> with progress(3, "counting", enabled=False) as bar:
     ...     for _ in range(3):
@@ -34,11 +36,11 @@ class progress:
 
     def __init__(self, total: float, label: str, enabled: bool | None = None) -> None:
         self.total, self.label = total, label
-        self.enabled = sys.stderr.isatty() if enabled is None else enabled
+        self._shell = notebook.shell() if enabled is not False else None
+        self.enabled = (sys.stderr.isatty() or self._shell is not None) if enabled is None else enabled
         self.done = 0.0
         self.note = ""
         self._bar: Any = None
-        self._task: Any = None
         self._start = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -54,9 +56,25 @@ class progress:
         if self._bar is None and time.monotonic() - self._start > _PATIENCE:
             self._open()
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, note=note)
+            self._bar.update(self.done, note)
 
     def _open(self) -> None:
+        if self._shell is not None:
+            self._bar = notebook.Line(self._shell, self.label, self.total, self._start)
+        else:
+            self._bar = _Terminal(self.label, self.total, self.done, self.note)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop(self.done)
+
+
+class _Terminal:
+    """Rich's bar, which goes when the work is done."""
+
+    def __init__(self, label: str, total: float, done: float, note: str) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -72,10 +90,10 @@ class progress:
             transient=True,
         )
         self._bar.start()
-        self._task = self._bar.add_task(self.label, total=self.total, completed=self.done, note=self.note)
+        self._task = self._bar.add_task(label, total=total, completed=int(done), note=note)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def update(self, done: float, note: str = "") -> None:
+        self._bar.update(self._task, completed=done, note=note)
+
+    def stop(self, done: float) -> None:
+        self._bar.stop()

@@ -120,7 +120,7 @@ def design(
     temperature
         T where it is not among the parameters.
     progress
-        Whether to show a progress bar; None: when standard error is a terminal.
+        Whether to show a progress bar; None: where somebody looks, in a terminal or a notebook.
 
     >>> best = design("log")
     >>> round(best.parameters["temperature"], 2), round(best.alpha_asl, 4)

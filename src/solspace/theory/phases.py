@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,6 +76,22 @@ class PhaseDiagram:
         codes = {name: code for code, name in enumerate(REGIMES)} | {"none": -1}
         return np.vectorize(codes.__getitem__, otypes=[np.int8])(self.regimes)
 
+    def plot(self, ax: Any = None, thresholds: Thresholds | None = None, **style: Any) -> Any:
+        """Draw the regimes between their exact lines, loads past capacity in grey, and return the axes.
+
+        Parameters
+        ----------
+        ax
+            Matplotlib axes; a new figure of a column's width unless given.
+        thresholds
+            Those of the target (`ss.thresholds`), to be marked.
+        style
+            Properties of the lines, as `Axes.plot` takes them.
+        """
+        from solspace.plots.methods import plot_diagram
+
+        return plot_diagram(self, ax, thresholds, **style)
+
     def to_dict(self) -> Values:
         """Return the diagram as plain values; None where there is no line."""
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
@@ -113,7 +129,7 @@ def phase_diagram(
     alphas, times
         Loads > 0 and times >= 0, one-dimensional. None: 51 times, from 0 to a little after the last high spinodal.
     progress
-        Whether to show a progress bar; None: when standard error is a terminal.
+        Whether to show a progress bar; None: where somebody looks, in a terminal or a notebook.
 
     >>> found = phase_diagram(Target(), [0.3, 0.66], [0.0, 0.2, 0.27], progress=False)
     >>> found.regimes.T.tolist()
@@ -230,6 +246,20 @@ class SamplingMap:
         if axis != self.axis:
             raise AttributeError(f"this map is one over {self.axis}s: it has no {axis}s.")
         return self.places
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw all thresholds, what ASL samples in green, and return the axes.
+
+        Parameters
+        ----------
+        ax
+            Matplotlib axes; a new figure of a column's width unless given.
+        style
+            Properties of the lines, as `Axes.plot` takes them.
+        """
+        from solspace.plots.methods import plot_map
+
+        return plot_map(self, ax, **style)
 
     def to_dict(self) -> Values:
         """Return the map as plain values; None where there is no threshold."""

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
+from solspace.system import html
 from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
@@ -187,6 +188,15 @@ class Prediction:
         """Times (low, maxwell, high) between which φ_t has two maxima, and at which they are equally high."""
         return self._landscape.windows
 
+    @property
+    def telling_times(self) -> list[float]:
+        """The times at which φ_t tells most: around those at which two maxima compete, else from 0 to 4."""
+        inside = [float(t) for window in self.windows for t in window if np.isfinite(t) and t > 0]
+        if not inside:
+            return [0.0, 0.5, 1.0, 2.0, 4.0]
+        maxwell = [float(window.maxwell) for window in self.windows[:1] if 0 < window.maxwell < np.inf]
+        return sorted({0.0, min(inside), *maxwell, max(inside), 1.3 * max(inside)})
+
     # -- how sure ---------------------------------------------------------------------------------------------------
 
     @property
@@ -262,6 +272,30 @@ class Prediction:
             return "green"
         return "yellow" if height[0] >= height[1:].max() else "red"
 
+    def plot(self, kind: str = "free entropy", ax: Any = None, **style: Any) -> Any:
+        """Draw the prediction and return the axes.
+
+        Parameters
+        ----------
+        kind
+            `"free entropy"`: φ_t(q) at several times (`times=` for others), its maxima coloured by regime.
+            `"localization"`: F(q), the time at which q is stationary. `"path"`: the overlap q(t). `"stabilities"`: P(s).
+            `"all"`: the four of them side by side; then an array of axes comes back.
+        ax
+            Matplotlib axes; a new figure of a column's width (86 mm) unless given, two columns (178 mm) for all.
+        style
+            Properties of the lines, as `Axes.plot` takes them.
+
+        >>> from matplotlib import pyplot
+        >>> ax = predict(Target(), alpha=0.5).plot("stabilities", color="k")
+        >>> ax.get_xlabel(), float((25.4 * ax.figure.get_figwidth()).round())
+        ('stability $s$', 86.0)
+        >>> pyplot.close(ax.figure)
+        """
+        from solspace.plots.methods import plot_prediction
+
+        return plot_prediction(self, kind, ax, **style)
+
     def to_dict(self) -> Values:
         """Return the prediction as plain values."""
         return {
@@ -290,6 +324,13 @@ class Prediction:
 
     def __repr__(self) -> str:
         return words.table(self)
+
+    def _repr_html_(self) -> str:
+        said = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
+        doubt = [] if self.status.ok else [words.doubt(self)]
+        return html.table(
+            words.heading(self), words.rows(self), verdict=said, tone=html.tone_of(self.samplable), notes=doubt
+        )
 
 
 def predict(target: Target, alpha: float) -> Prediction:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from solspace.measure import Target
+from solspace.system import html
 from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory.branch import PRECISE, Branch
@@ -76,23 +77,33 @@ class Thresholds:
         """Return the thresholds as plain values."""
         return {"target": self.target.to_dict()} | {k: v for k, v in asdict(self).items() if k != "target"}
 
-    def __repr__(self) -> str:
-        rows = [
-            (
-                "ASL",
-                self.asl,
-                {"edge": "(a maximum at q = 1 at every load)"}.get(self.asl_by or "", f"({self.asl_by})"),
-            ),
-            ("dAT", self.dat, "(RS unstable above)"),
-            ("dynamical", self.dynamical, "(d1RSB)"),
-            ("condensation", self.condensation, "(static 1RSB)"),
-            *([("zero entropy", self.zero_entropy, "(of this measure)")] if self.zero_entropy is not None else []),
-            ("capacity", self.capacity, "(of the constraints)"),
-            *([("capacity, RS", self.capacity_rs, "(Gardner)")] if self.capacity_rs is not None else []),
-            *([("capacity, 1RSB", self.capacity_1rsb, "")] if self.capacity_1rsb is not None else []),
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the table: what, the load, why or of what."""
+        stops = {"edge": "a maximum at q = 1 at every load"}.get(self.asl_by or "", str(self.asl_by))
+        always = [
+            ("ASL", self.asl, stops),
+            ("dAT", self.dat, "RS unstable above"),
+            ("dynamical", self.dynamical, "d1RSB"),
+            ("condensation", self.condensation, "static 1RSB"),
         ]
-        lines = [f"  {n:<15} {'none' if v is None else f'{v:.9g} {words}'}".rstrip() for n, v, words in rows]
+        ends = [
+            ("zero entropy", self.zero_entropy, "of this measure"),
+            ("capacity", self.capacity, "of the constraints"),
+            ("capacity, RS", self.capacity_rs, "Gardner"),
+            ("capacity, 1RSB", self.capacity_1rsb, ""),
+        ]
+        shown = [*always, *(row for row in ends if row[1] is not None or row[0] == "capacity")]
+        return [
+            (name, "none" if load is None else f"{load:.9g}", "" if load is None else why) for name, load, why in shown
+        ]
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<15} {load} {f'({why})' if why else ''}".rstrip() for name, load, why in self.rows()]
         return "\n".join([f"Thresholds (loads alpha) of {self.target}, replica symmetric:", *lines])
+
+    def _repr_html_(self) -> str:
+        columns = ("threshold", "load α", "")
+        return html.table(f"Thresholds of {self.target}, replica symmetric", self.rows(), columns)
 
 
 def thresholds(target: Target) -> Thresholds:

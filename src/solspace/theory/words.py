@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
 
-def table(p: Prediction) -> str:
-    """Return the numbers, one to a line, with words for the flags."""
-    rows = [
+def rows(p: Prediction) -> list[tuple[str, str]]:
+    """Return the numbers by name, with words for the flags."""
+    return [
         ("overlap r", f"{p.overlap:.9g}"),
         ("conjugate r̂", f"{p.conjugate:.9g}"),
         *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
@@ -21,10 +21,18 @@ def table(p: Prediction) -> str:
         ("capacity", "none" if p.capacity is None else f"{p.capacity:.7g}" + ("" if p.satisfiable else "  (passed)")),
         ("replicon", f"{p.replicon:.6g}" + ("  (stable)" if p.stable else "  (RS unstable)")),
         ("mean stability", f"{p.mean_stability:.6g}"),
-        ("localization", "green at all times: samplable" if p.samplable else "not samplable"),
     ]
-    head = f"Prediction for {p.target}, alpha = {p.alpha:g}"
-    return "\n".join([head, *(f"  {name:<20} {value}" for name, value in rows)])
+
+
+def table(p: Prediction) -> str:
+    """Return the numbers, one to a line, and whether localization samples."""
+    said = ("localization", "green at all times: samplable" if p.samplable else "not samplable")
+    return "\n".join([heading(p), *(f"  {name:<20} {value}" for name, value in (*rows(p), said))])
+
+
+def heading(p: Prediction) -> str:
+    """Return what is predicted, in a line."""
+    return f"Prediction for {p.target}, alpha = {p.alpha:g}"
 
 
 def paragraph(p: Prediction) -> str:

@@ -7,10 +7,11 @@ with a panel for each number of sweeps, as many sweeps as weights among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
+from solspace.experiments.figures.loads import rescaled, steps
 from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -25,47 +26,84 @@ SIZES = {"quick": [201, 501, 1001], "paper": [501, 1001, 2001, 5001, 10001]}
 SWEEPS = {"quick": [10, 100, "n"], "paper": [10, 100, 1000, "n"]}
 INSTANCES = {"quick": 40, "paper": 100}
 STEP = {"quick": 0.05, "paper": 0.025}
+COMPARED = 100
+"""Sweeps after which both schedules are compared."""
+PAPER = Target("binary", "log", temperature=0.5)
 
 
-def comparison(name: str, title: str, sweeps: int) -> Figure:
-    """Return the figure of both schedules side by side, after as many `sweeps`."""
+def _targets(temperature: float, margin: float) -> dict[str, Target]:
+    """Return what each schedule is asked for; that of the temperature ends at zero, whatever temperature is set."""
+    return {"tau": Target("binary", "log", temperature, margin), "temperature": Target("binary", "log", 0.5, margin)}
+
+
+def _loads(start: float, stop: float, size: str, target: Target) -> Any:
+    """Return loads from `start` to `stop`; at another margin, the same shares of the capacity."""
+    if target.margin == PAPER.margin:
+        return {"start": start, "stop": stop, "step": STEP[size]}
+    return list(rescaled(steps(start, stop, STEP[size]), target, PAPER))
+
+
+def comparison(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure of both schedules side by side."""
+    name, targets = "mcmc-comparison", _targets(temperature, margin)
 
     def specs(size: str) -> Sequence[Spec]:
-        samplers = [{"name": "temperature", "n_sweeps": sweeps}, {"name": "tau", "n_sweeps": sweeps}]
-        alphas = {"start": 0.05, "stop": 0.7, "step": STEP[size]}
-        return [Spec(name=name, n=SIZES[size], alpha=alphas, sampler=samplers, instances=INSTANCES[size])]
+        return [
+            Spec(name=name, n=SIZES[size], alpha=_loads(0.05, 0.7, size, target), target=target, instances=INSTANCES[size],
+                 sampler={"name": sampler, "n_sweeps": COMPARED})
+            for sampler, target in reversed(targets.items())
+        ]  # fmt: skip
 
     def draw(results: Results, size: str) -> Picture:
         panels = [
             (r"annealing $T$: 1 → 0 on $-s\,\Theta(-s)$", {"sampler": "temperature"}),
-            (r"annealing $\tau$: 1 → 0, log potential at T = 0.5", {"sampler": "tau"}),
+            (rf"annealing $\tau$: 1 → 0, log potential at T = {temperature:g}", {"sampler": "tau"}),
         ]
-        return picture(results, panels, f"{sweeps} sweeps of Metropolis on the binary perceptron, κ = 0")
+        return picture(
+            results, panels, f"{COMPARED} sweeps of Metropolis on the binary perceptron, κ = {signed(margin)}"
+        )
 
-    return Figure(name, title, "Fig. 3", draw, specs, theory)
+    words = f"success of τ- and temperature annealing after {COMPARED} sweeps"
+    return Figure(name, words, "Fig. 3", draw, specs, theory(targets["tau"]))
 
 
-def by_sweeps(sampler: str, title: str, start: float, stop: float, heading: str) -> Figure:
+def by_sweeps(sampler: str, target: Target, title: str, start: float, stop: float, heading: str) -> Figure:
     """Return the figure of one schedule, a panel for each number of sweeps, for loads from `start` to `stop`."""
     name = f"{sampler}-annealing"
 
     def specs(size: str) -> Sequence[Spec]:
-        alphas = {"start": start, "stop": stop, "step": STEP[size]}
         fixed = {"name": sampler, "n_sweeps": [count for count in SWEEPS[size] if count != "n"]}
         grow = {"name": sampler, "n_sweeps": "n"}
         few = [n for n in SIZES[size] if n <= 5001]  # beyond, N sweeps cost more than all the rest
-        return [
-            Spec(name=name, n=SIZES[size], alpha=alphas, sampler=fixed, instances=INSTANCES[size]),
-            Spec(name=name, n=few, alpha=alphas, sampler=grow, instances=INSTANCES[size]),
-        ]
+        common: dict[str, Any] = {
+            "name": name, "alpha": _loads(start, stop, size, target), "target": target, "instances": INSTANCES[size],
+        }  # fmt: skip
+        return [Spec(n=SIZES[size], sampler=fixed, **common), Spec(n=few, sampler=grow, **common)]
 
     def draw(results: Results, size: str) -> Picture:
         names = ["N" if count == "n" else count for count in SWEEPS[size]]
         return picture(results, [(f"{name} sweeps", {"sweeps": name}) for name in names], heading, sampler)
 
     if sampler == "tau":
-        return Figure(name, title, "appendix", draw, specs, theory)
+        return Figure(name, title, "appendix", draw, specs, theory(target))
     return Figure(name, title, "appendix", draw, specs)
+
+
+def tau(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure of τ-annealing."""
+    return by_sweeps(
+        "tau", _targets(temperature, margin)["tau"], "success of τ-annealing for several numbers of sweeps", 0.1, 0.7,
+        f"τ-annealing of the binary perceptron, log potential at T = {temperature:g}, κ = {signed(margin)}",
+    )  # fmt: skip
+
+
+def temperature(margin: float = 0.0) -> Figure:
+    """Return the figure of annealing the temperature."""
+    return by_sweeps(
+        "temperature", _targets(0.5, margin)["temperature"],
+        "success of temperature annealing for several numbers of sweeps", 0.05, 0.5,
+        rf"annealing $T$ from 1 to 0 on $U = -s\,\Theta(-s)$, binary perceptron, κ = {signed(margin)}",
+    )  # fmt: skip
 
 
 def points(results: Results) -> list[dict[str, Any]]:
@@ -74,9 +112,9 @@ def points(results: Results) -> list[dict[str, Any]]:
     return [{**point, "sweeps": "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]} for point in found]
 
 
-def theory(size: str) -> Sequence[Task]:
-    """Return the thresholds of the measure in which τ-annealing ends."""
-    return thresholds_of(Target("binary", "log", temperature=0.5))
+def theory(target: Target) -> Callable[[str], Sequence[Task]]:
+    """Return what gives the thresholds of the measure in which τ-annealing ends."""
+    return lambda size: thresholds_of(target)
 
 
 def picture(
@@ -108,22 +146,13 @@ def _mark(results: Results, ax: Axes) -> None:
     from solspace.plots import sweeps
 
     for row in results.rows(kind="thresholds"):
-        sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
-        ax.legend(loc="lower left")
+        if row.values["asl"]:
+            sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
+            ax.legend(loc="lower left")
 
 
 def _range(values: list[int]) -> str:
     return str(values[0]) if len(values) == 1 else f"{values[0]}–{values[-1]}"
 
 
-FIGURES = (
-    comparison("mcmc-comparison", "success of τ- and temperature annealing after 100 sweeps", sweeps=100),
-    by_sweeps(
-        "tau", "success of τ-annealing for several numbers of sweeps", 0.1, 0.7,
-        "τ-annealing of the binary perceptron, log potential at T = 0.5, κ = 0",
-    ),
-    by_sweeps(
-        "temperature", "success of temperature annealing for several numbers of sweeps", 0.05, 0.5,
-        r"annealing $T$ from 1 to 0 on $U = -s\,\Theta(-s)$, binary perceptron, κ = 0",
-    ),
-)  # fmt: skip
+FIGURES = (adjustable(comparison), adjustable(tau), adjustable(temperature))

@@ -6,52 +6,56 @@ Replica theory predicts α = 0.6514 as the load up to which ASL samples, for N �
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture, adjustable, signed
+from solspace.experiments.figures.loads import sampled, shares, steps
 from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
 
-TARGET = Target("binary", "log", temperature=0.5)
+PAPER = Target("binary", "log", temperature=0.5)
+STOPS = 0.651417
+"""Where ASL stops in the paper's figure."""
 
 
-def specs(size: str) -> Sequence[Spec]:
-    """Return one sweep; the paper has 250 simulations a point, each on an instance of its own."""
-    grid: dict[str, Any]
-    if size == "quick":
-        grid = {"n": [201, 501, 1001], "alpha": [0.4, 0.5, 0.55, 0.6, 0.65, 0.7], "instances": 12}
-    else:
-        grid = {"n": [501, 1001, 2001, 5001], "alpha": {"start": 0.3, "stop": 0.75, "step": 0.025}, "instances": 250}
-    return [Spec(name="asl-success", target=TARGET, sampler=LOCALIZE, **grid)]
+def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure; of another target, loads are the same shares of the one at which ASL stops."""
+    target = Target("binary", "log", temperature, margin)
+
+    def specs(size: str) -> Sequence[Spec]:
+        # the paper has 250 simulations a point, each on an instance of its own
+        loads, n, instances = {
+            "quick": ((0.4, 0.5, 0.55, 0.6, 0.65, 0.7), [201, 501, 1001], 12),
+            "paper": (steps(0.3, 0.75, 0.025), [501, 1001, 2001, 5001], 250),
+        }[size]
+        if target != PAPER:
+            loads = shares([load / STOPS for load in loads], sampled(target))
+        return [Spec(name="asl-success", target=target, sampler=LOCALIZE, n=n, alpha=list(loads), instances=instances)]
+
+    def theory(size: str) -> Sequence[Task]:
+        return thresholds_of(target)
+
+    def draw(results: Results, size: str) -> Picture:
+        from solspace.plots import style, sweeps
+
+        table = results.mean("solved_fraction", by=["n", "alpha"])
+        with style.style():
+            figure, ax = style.panels(1, width=6.0, height=4.2)
+            sweeps.success(table, ax)
+            for row in results.rows(kind="thresholds"):
+                sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
+            ax.legend(loc="lower left")
+            ax.set_title(rf"ASL, binary perceptron, $U = -\log s$, T = {temperature:g}, κ = {signed(margin)}")
+            instances = max(point["instances"] for point in table)
+            sweeps.note(
+                figure, f"{instances} instances a point, one sample each, ±1 patterns; bars: one-sigma Wilson intervals"
+            )
+        return Picture(figure, table)
+
+    words = "success of ASL against the load, and its threshold"
+    return Figure("asl-success", words, "appendix", draw, specs, theory)
 
 
-def theory(size: str) -> Sequence[Task]:
-    """Return the threshold."""
-    return thresholds_of(TARGET)
-
-
-def draw(results: Results, size: str) -> Picture:
-    """Return one panel."""
-    from solspace.plots import style, sweeps
-
-    table = results.mean("solved_fraction", by=["n", "alpha"])
-    with style.style():
-        figure, ax = style.panels(1, width=6.0, height=4.2)
-        sweeps.success(table, ax)
-        for row in results.rows(kind="thresholds"):
-            sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
-        ax.legend(loc="lower left")
-        ax.set_title("ASL, binary perceptron, $U = -\\log s$, T = 0.5, κ = 0")
-        instances = max(point["instances"] for point in table)
-        sweeps.note(
-            figure, f"{instances} instances a point, one sample each, ±1 patterns; bars: one-sigma Wilson intervals"
-        )
-    return Picture(figure, table)
-
-
-FIGURES = (
-    Figure("asl-success", "success of ASL against the load, and its threshold", "appendix", draw, specs, theory),
-)
+FIGURES = (adjustable(figure),)

@@ -12,54 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.predictions import edge_of
 from solspace.experiments.results import Results
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
 from solspace.store import Result
 
-ALPHA = 0.5
 FINITE = (Target(potential="uniform"), Target(temperature=2.0), Target(temperature=1.25))
 DIVERGING = (Target(temperature=0.8), Target(temperature=0.5), Target(temperature=1 / 3))
-
-
-def theory(size: str) -> Sequence[Task]:
-    """Return a task for each potential."""
-    return [edge_of(target, ALPHA) for target in (*FINITE, *DIVERGING)]
 
 
 def _law(row: Result) -> Any:
     """Return log ε + ½ log log 1/ε + α C ε^-γ, set to the curve at the smallest ε: the leading terms and a constant."""
     epsilon, slope = row.arrays["epsilon"], row.arrays["slope"]
     law = np.log(epsilon) + 0.5 * np.log(np.log(1 / np.minimum(epsilon, 0.5)))
+    alpha = row.task["alpha"]
     if row.values["divergence"]:
-        law += ALPHA * row.values["constant"] * epsilon ** -row.values["divergence"]
+        law += alpha * row.values["constant"] * epsilon ** -row.values["divergence"]
     elif row.values["logarithmic"]:
-        law += ALPHA * row.values["constant"] * np.log(1 / epsilon)
+        law += alpha * row.values["constant"] * np.log(1 / epsilon)
     return np.where(epsilon < 1e-2, law + slope[0] - law[0], np.nan)
-
-
-def draw(results: Results, size: str) -> Picture:
-    """Return both panels."""
-    from solspace.plots import diagrams, style, sweeps
-
-    rows = list(results.rows(arrays=True, kind="edge"))
-    with style.style():
-        figure, axes = style.panels(2)
-        for ax, targets, title in zip(axes, (FINITE, DIVERGING), ("a maximum at $q = 1$", "no maximum at $q = 1$")):
-            for colour, target in zip(style.SERIES, targets):
-                (row,) = (one for one in rows if one.task["target"] == target.to_dict())
-                name = "$U = 0$" if target.potential.name == "uniform" else rf"$-\log s$, T = {target.temperature:.3g}"
-                diagrams.edge(row.arrays["epsilon"], row.arrays["slope"], ax, name, colour, _law(row))
-            ax.set_title(title)
-            ax.legend()
-        axes[0].set_ylim(-8, 40)
-        figure.suptitle(f"binary perceptron, κ = 0, α = {ALPHA:g}", fontsize=11)
-        sweeps.note(
-            figure, "lines: theory; dotted: its leading terms as ε → 0, with the constant fitted at the smallest ε"
-        )
-    return Picture(figure, [line for row in rows for line in _table(row)])
 
 
 def _table(row: Result) -> list[dict[str, Any]]:
@@ -70,4 +43,38 @@ def _table(row: Result) -> list[dict[str, Any]]:
     ]
 
 
-FIGURES = (Figure("edge", "dφ/dq near q = 1 for finite and diverging potentials", "appendix", draw, theory=theory),)
+def figure(alpha: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure at any load and margin."""
+    panels = [
+        (title, [target.replace(margin=margin) for target in targets])
+        for title, targets in (("a maximum at $q = 1$", FINITE), ("no maximum at $q = 1$", DIVERGING))
+    ]
+
+    def theory(size: str) -> Sequence[Task]:
+        return [edge_of(target, alpha) for _, targets in panels for target in targets]
+
+    def draw(results: Results, size: str) -> Picture:
+        from solspace.plots import diagrams, style, sweeps
+
+        rows = list(results.rows(arrays=True, kind="edge"))
+        with style.style():
+            figure, axes = style.panels(2)
+            for ax, (title, targets) in zip(axes, panels):
+                for colour, target in zip(style.SERIES, targets):
+                    (row,) = (one for one in rows if one.task["target"] == target.to_dict())
+                    flat = target.potential.name == "uniform"
+                    name = "$U = 0$" if flat else rf"$-\log s$, T = {target.temperature:.3g}"
+                    diagrams.edge(row.arrays["epsilon"], row.arrays["slope"], ax, name, colour, _law(row))
+                ax.set_title(title)
+                ax.legend()
+            axes[0].set_ylim(-8, 40)
+            figure.suptitle(f"binary perceptron, κ = {signed(margin)}, α = {alpha:g}", fontsize=11)
+            sweeps.note(
+                figure, "lines: theory; dotted: its leading terms as ε → 0, with the constant fitted at the smallest ε"
+            )
+        return Picture(figure, [line for row in rows for line in _table(row)])
+
+    return Figure("edge", "dφ/dq near q = 1 for finite and diverging potentials", "appendix", draw, theory=theory)
+
+
+FIGURES = (adjustable(figure),)

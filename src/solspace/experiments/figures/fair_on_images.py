@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from solspace.data.catalogue import data_set
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 
@@ -44,22 +44,17 @@ LINES: dict[str, Mapping[str, Any]] = {
 """What is compared, with its options of `localize`."""
 
 
-def specs(size: str) -> list[ImageSpec]:
-    """Return chains and both kinds of localized samples for each panel."""
-    return [_spec(panel, size, name) for panel in PANELS[size] for name in LINES]
-
-
-def _spec(panel: Panel, size: str, name: str) -> ImageSpec:
+def _spec(panel: Panel, size: str, name: str, temperature: float, margin: float) -> ImageSpec:
     chains = name == "chains"
     options = {"n_extra": SWEEPS[size], "thin": SWEEPS[size] // 20} if chains else LINES[name]
     return ImageSpec(
         panel.data, (panel.alpha,), (SWEEPS[size] if chains else None,), features=(panel.features,),
         methods=("tau" if chains else "asl",), options=tuple(sorted(options.items())),
-        n_samples=CHAINS[size] if chains else SAMPLES[size], kind="overlaps",
+        n_samples=CHAINS[size] if chains else SAMPLES[size], kind="overlaps", temperature=temperature, margin=margin,
     )  # fmt: skip
 
 
-def draw(results: Results, size: str) -> Picture:
+def _draw(results: Results, size: str, note: str) -> Picture:
     """Return a panel of histograms for each data set."""
     from solspace.plots import style, sweeps
     from solspace.plots.samples import overlap_outlines
@@ -87,7 +82,9 @@ def draw(results: Results, size: str) -> Picture:
                 }
                 for name in seen
             ]
-        sweeps.note(figure, _note(size))
+        sweeps.note(figure, _note(size) + note)
+        if note:
+            figure.suptitle(note.removeprefix("; "))
     return Picture(figure, table)
 
 
@@ -111,6 +108,15 @@ def _note(size: str) -> str:
     )
 
 
-FIGURES: Sequence[Figure] = (
-    Figure("fair-on-images", "overlaps of samples of real images: chains, AMP, EP", "beyond the paper", draw, specs),
-)
+def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure of any temperature and margin."""
+    note = "" if (temperature, margin) == (0.5, 0.0) else f"; T = {temperature:g}, κ = {signed(margin)}"
+
+    def specs(size: str) -> list[ImageSpec]:
+        return [_spec(panel, size, name, temperature, margin) for panel in PANELS[size] for name in LINES]
+
+    words = "overlaps of samples of real images: chains, AMP, EP"
+    return Figure("fair-on-images", words, "beyond the paper", lambda results, size: _draw(results, size, note), specs)
+
+
+FIGURES: Sequence[Figure] = (adjustable(figure),)

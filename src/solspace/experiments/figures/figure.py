@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
+from solspace.system.checks import number
+from solspace.system.names import unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 SIZES = ("quick", "paper")
 """Minutes on two cores, and the paper's parameters."""
+POSITIVE = ("alpha", "temperature", "width")
+"""Parameters that must be."""
 LOCALIZE = {"name": "asl", "finish": 0}
 """ASL as the paper runs it, to the end, where the signs of the means are the sample."""
 
@@ -47,6 +52,10 @@ class Figure:
         size -> the tasks of theory it needs.
     draw
         (results, size) -> `Picture`; reads the store, computes nothing that costs time.
+    make
+        Makes the figure anew with other parameters, which are its keywords; their defaults are the paper's.
+    changed
+        The parameters that are not the paper's.
     """
 
     name: str
@@ -55,6 +64,38 @@ class Figure:
     draw: Callable[[Results, str], Picture]
     specs: Callable[[str], Sequence[Spec | ImageSpec]] = nothing
     theory: Callable[[str], Sequence[Task]] = nothing
+    make: Callable[..., Figure] | None = None
+    changed: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters that can be others, with their values in the paper."""
+        given = {} if self.make is None else inspect.signature(self.make).parameters
+        return {name: parameter.default for name, parameter in given.items()}
+
+    def with_parameters(self, values: Mapping[str, float]) -> Figure:
+        """Return the figure with other parameters; its tasks have other keys, its files other names.
+
+        >>> from solspace.experiments import figures
+        >>> figures.find("binary-t-alpha").with_parameters({"temperature": 0.7}).stem("quick")
+        'binary-t-alpha-quick-temperature=0.7'
+        """
+        if not values:
+            return self
+        allowed = self.parameters
+        if self.make is None:
+            raise ValueError(f"{self.name} has no parameters to set.")
+        for name in values:
+            if name not in allowed:
+                raise unknown(f"parameter of {self.name}", name, allowed)
+        numbers = {name: number(positive=name in POSITIVE)(name, value) for name, value in values.items()}
+        changed = {name: value for name, value in numbers.items() if value != allowed[name]}
+        return replace(self.make(**changed), make=self.make, changed=changed)
+
+    def stem(self, size: str) -> str:
+        """Return the name of the figure's files: its own, the size unless it is the paper's, and what was changed."""
+        words = [self.name, *([] if size == "paper" else [size])]
+        return "-".join([*words, *(f"{name}={value:g}" for name, value in self.changed.items())])
 
     def tasks(self, size: str, device: str | None = None) -> Iterator[Task]:
         """Yield all tasks at `size`, theory first."""
@@ -76,3 +117,17 @@ class Figure:
     def count(self, size: str) -> int:
         """Return the number of tasks at `size`."""
         return len(self.theory(size)) + sum(len(spec) for spec in self.specs(size))
+
+
+def adjustable(make: Callable[..., Figure]) -> Figure:
+    """Return the figure that `make` makes, and can make with other parameters."""
+    return replace(make(), make=make)
+
+
+def signed(value: float) -> str:
+    """Return a number as a title has it.
+
+    >>> signed(-2.5)
+    '−2.5'
+    """
+    return f"{value:g}".replace("-", "−")

@@ -6,17 +6,18 @@ of standard deviation 1, *raw* ones are pixels/255. A panel for each number of s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from solspace.data.catalogue import data_set
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
+from solspace.experiments.figures.loads import steps
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 
 PREPROCESS = ("centred", "raw")
 LABELS = {
-    "tau": r"τ-annealing, $-\log s$, T = 0.5",
+    "tau": r"τ-annealing, $-\log s$, T = {}",
     "errors": r"annealing $T$ on $\Theta(-s)$",
     "hinge": r"annealing $T$ on $-s\,\Theta(-s)$",
 }
@@ -24,50 +25,46 @@ Sizes = Mapping[str, Mapping[int, tuple[Sequence[float], int]]]
 BY = ("preprocess", "n_sweeps", "n", "method", "alpha")
 
 
-def steps(start: float, stop: float, step: float) -> tuple[float, ...]:
-    """Return start, start + step, ..., stop.
-
-    >>> steps(0.1, 0.3, 0.1)
-    (0.1, 0.2, 0.3)
-    """
-    return tuple(round(start + i * step, 6) for i in range(round((stop - start) / step) + 1))
-
-
 def pixels(name: str, data: str, sizes: Sizes) -> Figure:
     """Return the figure of a data set's own pixels; `sizes` maps a size to sweeps: (loads, instances)."""
     known = data_set(data)
 
-    def specs(size: str) -> list[ImageSpec]:
-        return [
-            ImageSpec(data, alphas, (sweeps,), preprocess=PREPROCESS, instances=instances)
-            for sweeps, (alphas, instances) in sizes[size].items()
-        ]
+    def make(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+        def specs(size: str) -> list[ImageSpec]:
+            return [
+                ImageSpec(data, alphas, (sweeps,), preprocess=PREPROCESS, instances=instances, temperature=temperature,
+                          margin=margin)
+                for sweeps, (alphas, instances) in sizes[size].items()
+            ]  # fmt: skip
 
-    def draw(results: Results, size: str) -> Picture:
-        panels = [(f"{sweeps} sweeps", {"n_sweeps": sweeps}) for sweeps in sizes[size]]
-        return _picture(results, panels, f"{_title(data)}, N = {known.pixels}")
+        def draw(results: Results, size: str) -> Picture:
+            panels = [(f"{sweeps} sweeps", {"n_sweeps": sweeps}) for sweeps in sizes[size]]
+            heading = f"{_title(data)}, N = {known.pixels}"
+            return _picture(results, panels, heading, temperature, margin)
 
-    return _figure(name, f"{known.title}: instances solved", draw, specs)
+        return Figure(name, f"{known.title}: instances solved", "appendix", draw, specs)
+
+    return adjustable(make)
 
 
 def projected(name: str, data: str, sizes: Sizes) -> Figure:
     """Return the figure of random features with N sweeps; `sizes` maps a size to features: (loads, instances)."""
 
-    def specs(size: str) -> list[ImageSpec]:
-        return [
-            ImageSpec(data, alphas, ("n",), features=(n,), preprocess=PREPROCESS, instances=instances)
-            for n, (alphas, instances) in sizes[size].items()
-        ]
+    def make(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+        def specs(size: str) -> list[ImageSpec]:
+            return [
+                ImageSpec(data, alphas, ("n",), features=(n,), preprocess=PREPROCESS, instances=instances,
+                          temperature=temperature, margin=margin)
+                for n, (alphas, instances) in sizes[size].items()
+            ]  # fmt: skip
 
-    def draw(results: Results, size: str) -> Picture:
-        panels = [(f"N = {n} features, N sweeps", {"n": n}) for n in sizes[size]]
-        return _picture(results, panels, f"random linear features of {_title(data)}")
+        def draw(results: Results, size: str) -> Picture:
+            panels = [(f"N = {n} features, N sweeps", {"n": n}) for n in sizes[size]]
+            return _picture(results, panels, f"random linear features of {_title(data)}", temperature, margin)
 
-    return _figure(name, f"{data_set(data).title}: instances of random features solved", draw, specs)
+        return Figure(name, f"{data_set(data).title}: instances of random features solved", "appendix", draw, specs)
 
-
-def _figure(name: str, title: str, draw: Callable[..., Picture], specs: Callable[[str], Any]) -> Figure:
-    return Figure(name, title, "appendix", draw, specs)
+    return adjustable(make)
 
 
 def _title(data: str) -> str:
@@ -75,12 +72,15 @@ def _title(data: str) -> str:
     return f"{known.title.split(',')[0]} {known.classes[0]} against {known.classes[1]}"
 
 
-def _picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str) -> Picture:
+def _picture(
+    results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str, temperature: float, margin: float
+) -> Picture:
     from solspace.plots import style, sweeps
 
     table = results.mean("solved_fraction", by=BY)
     for point in table:
-        point["label"] = LABELS[point["method"]]
+        point["label"] = LABELS[point["method"]].format(f"{temperature:g}")
+    heading += "" if margin == 0 else f", κ = {signed(margin)}"
     with style.style():
         figure, axes = style.panels(
             len(panels), width=4.4, height=3.4, rows=len(PREPROCESS), sharey=True, squeeze=False
@@ -97,7 +97,7 @@ def _picture(results: Results, panels: Sequence[tuple[str, dict[str, Any]]], hea
         some = "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
         sweeps.note(
             figure,
-            f"{some} instances a point, one chain each, solved: no training error at the end of the schedule; "
+            f"{some} instances a point, one chain each, solved: no constraint missed at the end of the schedule; "
             "bars: one-sigma Wilson intervals over instances",
         )
     return Picture(figure, table)

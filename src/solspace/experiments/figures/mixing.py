@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from solspace.data.catalogue import data_set
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 
@@ -55,20 +55,14 @@ INSTANCES = {"quick": 1, "paper": 3}
 KINDS = {False: "plain chains", True: "with exchange"}
 
 
-def specs(size: str) -> list[ImageSpec]:
-    """Return the sweeps, plain chains first."""
-    return [
-        _spec(panel, size, exchange) for exchange in KINDS for panel in PANELS[size] if panel.exchange or not exchange
-    ]
-
-
-def _spec(panel: Panel, size: str, exchange: bool) -> ImageSpec:
+def _spec(panel: Panel, size: str, exchange: bool, temperature: float, margin: float) -> ImageSpec:
     sweeps = SWEEPS[size]
     more: dict[str, Any] = {"n_extra": sweeps["n_extra"], "thin": sweeps["n_extra"] // 40}
     more |= {"exchange": True} if exchange else {}
     return ImageSpec(
         panel.data, panel.alphas, (sweeps["n_sweeps"],), features=(panel.features,), methods=("tau",),
         instances=INSTANCES[size], options=tuple(sorted(more.items())), n_samples=CHAINS[size], kind="mixing",
+        temperature=temperature, margin=margin,
     )  # fmt: skip
 
 
@@ -84,7 +78,7 @@ def table(results: Results) -> list[dict[str, Any]]:
     return lines
 
 
-def draw(results: Results, size: str) -> Picture:
+def _draw(results: Results, size: str, title: str) -> Picture:
     """Return a panel for each data set."""
     from solspace.plots import style, sweeps
 
@@ -97,7 +91,7 @@ def draw(results: Results, size: str) -> Picture:
                 sweeps.self_and_cross([line for line in own if line["exchange"] is exchange], ax, name, k)
             ax.set_title(panel.title)
         axes[0].set_ylabel("overlap")
-        figure.legend(*_names(axes), loc="outside upper center", ncols=4)
+        figure.legend(*_names(axes), loc="outside upper center", ncols=4, title=title or None)
         sweeps.note(figure, _note(lines, size))
     return Picture(figure, lines)
 
@@ -121,4 +115,20 @@ def _note(lines: Sequence[Mapping[str, Any]], size: str) -> str:
     )
 
 
-FIGURES = (Figure("mixing", "self and cross overlap of chains on real images", "beyond the paper", draw, specs),)
+def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure of any temperature and margin."""
+    title = "" if (temperature, margin) == (0.5, 0.0) else f"T = {temperature:g}, κ = {signed(margin)}"
+
+    def specs(size: str) -> list[ImageSpec]:
+        return [
+            _spec(panel, size, exchange, temperature, margin)
+            for exchange in KINDS
+            for panel in PANELS[size]
+            if panel.exchange or not exchange
+        ]
+
+    words = "self and cross overlap of chains on real images"
+    return Figure("mixing", words, "beyond the paper", lambda results, size: _draw(results, size, title), specs)
+
+
+FIGURES = (adjustable(figure),)

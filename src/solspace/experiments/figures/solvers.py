@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
+from solspace.experiments.figures.loads import rescaled
 from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -17,59 +18,15 @@ from solspace.experiments.tasks import Task
 from solspace.measure import Target
 from solspace.samplers.registry import find
 
-HALF, BAND = Target("binary", "log", temperature=0.5), Target("binary", "band(1)")
+PAPER, BAND = Target("binary", "log", temperature=0.5), Target("binary", "band(1)")
 SHORTEST = 1e-3
 """Seconds: shorter times are drawn as this."""
 SIZES = {"quick": (201, 501), "paper": (1001, 10001)}
-
-
-def specs(size: str) -> Sequence[Spec]:
-    """Return the sweeps of the samplers and of `solve`, and those of the symmetric perceptron."""
-    instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (40, 120.0, 1000)}[size]
-    loads = {
-        "quick": [0.4, 0.5, 0.6, 0.66, 0.7, 0.74],
-        "paper": [0.4, 0.5, 0.55, 0.6, 0.64, 0.68, 0.7, 0.72, 0.74, 0.75],
-    }
-    bands = {"quick": [0.8, 1.2, 1.5], "paper": [1.0, 1.2, 1.4, 1.5, 1.55, 1.6]}
-    solve = {"name": "solve", "time_limit": limit}
-    chains = {"n_sweeps": sweeps, "mode": "solve"}
-    common: dict[str, Any] = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}
-    samplers = ["asl", {"name": "tau", **chains}, {"name": "temperature", **chains}, solve]
-    return [
-        Spec(alpha=loads[size], target=HALF, sampler=samplers, **common),
-        Spec(alpha=bands[size], target=BAND, sampler=solve, **common),
-    ]
-
-
-def theory(size: str) -> Sequence[Task]:
-    """Return the capacity of both kinds of constraints, which do not depend on the potential."""
-    return thresholds_of(HALF)
-
-
-def draw(results: Results, size: str) -> Picture:
-    """Return success and times against the load for each size, and the symmetric perceptron beside them."""
-    from solspace.plots import style, sweeps
-
-    by = ("potential", "sampler", "n", "alpha")
-    solved = results.mean("solved_fraction", by=by)
-    spent = [_positive(point) for point in results.mean("seconds", by=by) if point["sampler"] is not None]
-    titled = [[{**point, "sampler": find(point["sampler"]).title} for point in found] for found in (solved, spent)]
-    ours, times = ([point for point in found if point["potential"] == "log"] for found in titled)
-    with style.style():
-        figure, axes = style.panels(2 * len(SIZES[size]) + 1, width=3.8)
-        for k, n in enumerate(SIZES[size]):
-            sweeps.success([p for p in ours if p["n"] == n], axes[2 * k], "sampler", "{}")
-            sweeps.curves([p for p in times if p["n"] == n], axes[2 * k + 1], "sampler", label="{}")
-            axes[2 * k + 1].set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log")
-            for ax in axes[2 * k : 2 * k + 2]:
-                ax.set_title(f"N = {n}")
-        sweeps.success([p for p in titled[0] if p["potential"] != "log"], axes[-1])
-        axes[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
-        for row in results.rows(kind="thresholds"):
-            sweeps.threshold(axes[2 * len(SIZES[size]) - 2], row.values["capacity"], "capacity")
-        instances = max(point["instances"] for point in solved)
-        sweeps.note(figure, f"{instances} instances a point, ±1 patterns, κ = 0; bars: one sigma")
-    return Picture(figure, [{**p, "seconds": t["mean"]} for p, t in zip(solved, spent)])
+LOADS = {
+    "quick": [0.4, 0.5, 0.6, 0.66, 0.7, 0.74],
+    "paper": [0.4, 0.5, 0.55, 0.6, 0.64, 0.68, 0.7, 0.72, 0.74, 0.75],
+}
+BANDS = {"quick": [0.8, 1.2, 1.5], "paper": [1.0, 1.2, 1.4, 1.5, 1.55, 1.6]}
 
 
 def _positive(point: dict[str, Any]) -> dict[str, Any]:
@@ -77,4 +34,55 @@ def _positive(point: dict[str, Any]) -> dict[str, Any]:
     return {**point, **{name: max(point[name], SHORTEST) for name in ("mean", "low", "high")}}
 
 
-FIGURES = (Figure("solvers", "how far and how fast solutions are found", "not in the paper", draw, specs, theory),)
+def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
+    """Return the figure; at another margin, loads are the same shares of the capacity."""
+    half = Target("binary", "log", temperature, margin)
+
+    def specs(size: str) -> Sequence[Spec]:
+        instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (40, 120.0, 1000)}[size]
+        solve = {"name": "solve", "time_limit": limit}
+        chains = {"n_sweeps": sweeps, "mode": "solve"}
+        common: dict[str, Any] = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}
+        samplers = ["asl", {"name": "tau", **chains}, {"name": "temperature", **chains}, solve]
+        return [
+            Spec(alpha=list(rescaled(LOADS[size], half, PAPER)), target=half, sampler=samplers, **common),
+            Spec(alpha=BANDS[size], target=BAND, sampler=solve, **common),
+        ]
+
+    def theory(size: str) -> Sequence[Task]:
+        # the capacity, which does not depend on the potential
+        return thresholds_of(half)
+
+    def draw(results: Results, size: str) -> Picture:
+        from solspace.plots import style, sweeps
+
+        by = ("potential", "sampler", "n", "alpha")
+        solved = results.mean("solved_fraction", by=by)
+        spent = [_positive(point) for point in results.mean("seconds", by=by) if point["sampler"] is not None]
+        titled = [[{**point, "sampler": find(point["sampler"]).title} for point in found] for found in (solved, spent)]
+        ours, times = ([point for point in found if point["potential"] == "log"] for found in titled)
+        with style.style():
+            figure, axes = style.panels(2 * len(SIZES[size]) + 1, width=3.8)
+            for k, n in enumerate(SIZES[size]):
+                sweeps.success([p for p in ours if p["n"] == n], axes[2 * k], "sampler", "{}")
+                sweeps.curves([p for p in times if p["n"] == n], axes[2 * k + 1], "sampler", label="{}")
+                axes[2 * k + 1].set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log")
+                for ax in axes[2 * k : 2 * k + 2]:
+                    ax.set_title(f"N = {n}")
+            sweeps.success([p for p in titled[0] if p["potential"] != "log"], axes[-1])
+            axes[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
+            for row in results.rows(kind="thresholds"):
+                sweeps.threshold(axes[2 * len(SIZES[size]) - 2], row.values["capacity"], "capacity")
+            instances = max(point["instances"] for point in solved)
+            heat = "" if temperature == 0.5 else f", samplers at T = {temperature:g}"
+            sweeps.note(
+                figure, f"{instances} instances a point, ±1 patterns, κ = {signed(margin)}{heat}; bars: one sigma"
+            )
+            if half != PAPER:
+                figure.suptitle(f"T = {temperature:g}, κ = {signed(margin)}")
+        return Picture(figure, [{**p, "seconds": t["mean"]} for p, t in zip(solved, spent)])
+
+    return Figure("solvers", "how far and how fast solutions are found", "not in the paper", draw, specs, theory)
+
+
+FIGURES = (adjustable(figure),)

@@ -6,12 +6,13 @@ N = 5000, α = 0.3, T = 0.5; and in the appendix the sphere under the uniform me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture, adjustable, signed
+from solspace.experiments.figures.loads import sampled, shares
 from solspace.experiments.predictions import stabilities_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -23,23 +24,24 @@ from solspace.store import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Sizes = Mapping[str, Mapping[float, tuple[int, int, int]]]
+Sizes = Callable[[str], Mapping[float, tuple[int, int, int]]]
+"""Size -> loads: (N, instances, samples of each)."""
 
 
 def stabilities(
     name: str, place: str, words: str, target: Target, sizes: Sizes, reach: tuple[float, float], heading: str
 ) -> Figure:
-    """Return the figure of one target; `sizes` maps a size to loads: (N, instances, samples of each)."""
+    """Return the figure of one target, with the stabilities from `reach[0]` to `reach[1]`."""
 
     def specs(size: str) -> Sequence[Spec]:
         return [
             Spec(name=name, n=n, alpha=alpha, target=target, sampler=LOCALIZE, n_samples=samples, instances=instances,
                  keep=["stabilities", "violations"])
-            for alpha, (n, instances, samples) in sizes[size].items()
+            for alpha, (n, instances, samples) in sizes(size).items()
         ]  # fmt: skip
 
     def theory(size: str) -> Sequence[Task]:
-        return [stabilities_of(target, alpha, *reach) for alpha in sizes[size]]
+        return [stabilities_of(target, alpha, *reach) for alpha in sizes(size)]
 
     def draw(results: Results, size: str) -> Picture:
         from solspace.plots import style, sweeps
@@ -95,16 +97,33 @@ def _table(values: Any, s: Any, density: Any, edges: Any, alpha: float) -> list[
     ]
 
 
-FIGURES = (
-    stabilities(
-        "binary-stabilities", "Fig. 2 right", "N = 5000", Target("binary", "log", temperature=0.5),
-        {"quick": {0.3: (5000, 4, 4)}, "paper": {0.3: (5000, 16, 16)}}, (-0.2, 4.5),
-        r"binary, $U = -\log s$, T = 0.5, κ = 0",
-    ),
-    stabilities(
-        "spherical-stabilities", "appendix", "κ = −2.1", Target("spherical", "uniform", margin=-2.1),
-        {"quick": {5.0: (1001, 4, 4), 20.0: (1001, 4, 4), 80.0: (501, 2, 4)},
-         "paper": dict.fromkeys((5.0, 20.0, 80.0), (1001, 10, 16))}, (-2.4, 3.6),
-        "spherical, $U = 0$, κ = −2.1",
-    ),
-)  # fmt: skip
+def binary(temperature: float = 0.5, margin: float = 0.0, alpha: float = 0.3) -> Figure:
+    """Return Fig. 2 right."""
+    counts = {"quick": (5000, 4, 4), "paper": (5000, 16, 16)}
+    return stabilities(
+        "binary-stabilities", "Fig. 2 right", "N = 5000", Target("binary", "log", temperature, margin),
+        lambda size: {alpha: counts[size]}, (margin - 0.2, margin + 4.5),
+        rf"binary, $U = -\log s$, T = {temperature:g}, κ = {signed(margin)}",
+    )  # fmt: skip
+
+
+LOADS = (5.0, 20.0, 80.0)
+COUNTS = {"quick": ((1001, 4, 4), (1001, 4, 4), (501, 2, 4)), "paper": ((1001, 10, 16),) * 3}
+
+
+def spherical(margin: float = -2.1) -> Figure:
+    """Return the figure of the appendix; at another margin, loads are the same shares of the one at which ASL stops."""
+    target, paper = (Target("spherical", "uniform", margin=one) for one in (margin, -2.1))
+
+    def sizes(size: str) -> Mapping[float, tuple[int, int, int]]:
+        parts = [load / sampled(paper) for load in LOADS] if target != paper else []
+        return dict(zip(shares(parts, sampled(target)) if parts else LOADS, COUNTS[size]))
+
+    return stabilities(
+        "spherical-stabilities", "appendix", f"κ = {signed(margin)}", target, sizes,
+        (-2.4, 3.6) if target == paper else (margin - 0.3, max(3.6, margin + 4.0)),
+        f"spherical, $U = 0$, κ = {signed(margin)}",
+    )  # fmt: skip
+
+
+FIGURES = (adjustable(binary), adjustable(spherical))

@@ -30,7 +30,7 @@ def theory(size: str) -> Sequence[Task]:
 
 def draw(results: Results, size: str) -> Picture:
     """Return one panel."""
-    from solspace.plots import style
+    from solspace.plots import diagrams, style
 
     rows = list(results.rows(kind="thresholds"))
     table: list[dict[str, Any]] = []
@@ -40,14 +40,13 @@ def draw(results: Results, size: str) -> Picture:
             mine = [row for row in rows if row.task["target"]["potential"]["width"] == width]
             mine.sort(key=lambda row: row.task["target"]["temperature"])
             points = [_point(width, row) for row in mine]
-            heats = [point["temperature"] for point in points]
-            ax.plot(heats, [p["asl"] for p in points], color=colour, marker="o", ms=3, label=f"ASL, K = {width:g}")
-            ax.plot(heats, [p["zero_entropy"] for p in points], color=colour, lw=1, ls="--")
-            ax.axhline(points[0]["capacity"], color=colour, lw=1, ls=":")
+            heats = np.array([point["temperature"] for point in points])
+            lines = {name: np.array([p[name] for p in points]) for name in ("asl", "zero_entropy", "capacity")}
+            diagrams.temperature_lines(heats, lines, ax, f"ASL, K = {width:g}", colour)
             table += points
         ax.plot([], [], color="0.4", lw=1, ls="--", label="entropy of the measure is zero")
         ax.plot([], [], color="0.4", lw=1, ls=":", label="capacity of the band")
-        ax.set(xlabel="temperature $T$", ylabel=r"load $\alpha$", yscale="log")
+        ax.set(yscale="log")
         ax.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
         ax.yaxis.set_minor_formatter(lambda value, place: "")
         ax.set_title(r"symmetric perceptron, $U = -\log(K^2 - s^2)$")

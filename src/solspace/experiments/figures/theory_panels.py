@@ -17,7 +17,7 @@ def one_curve(results: Results, ax: Axes, base: str = "r") -> Result:
     from solspace.plots import diagrams
 
     (row,) = results.rows(arrays=True, kind="free-entropy")
-    diagrams.free_entropy(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
+    diagrams.entropy_curves(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
     return row
 
 
@@ -31,13 +31,23 @@ def curve_table(row: Result) -> list[dict[str, Any]]:
 
 
 def diagram(
-    results: Results, target: Target, ax: Axes, top: float, marked: tuple[str, ...] = (), legend: str = "upper left"
+    results: Results,
+    target: Target,
+    ax: Axes,
+    top: float | None,
+    marked: tuple[str, ...] = (),
+    legend: str = "upper left",
 ) -> list[dict[str, Any]]:
-    """Draw the stored t–α diagram of `target` on `ax`, its thresholds marked; return its table."""
+    """Draw the stored t–α diagram of `target` on `ax` up to time `top` (None: a little after the last window), its thresholds
+    marked; return its table.
+    """
     from solspace.plots import diagrams
 
     rows = [row for row in results.rows(kind="windows") if row.task["target"] == target.to_dict()]
     rows.sort(key=lambda row: row.task["alpha"])
+    if top is None:
+        ends = [window[2] for row in rows for window in row.values["windows"] if window[2] is not None]
+        top = 1.25 * max(ends, default=0.0) or 1.0
     diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top, legend)
     for row in results.rows(kind="thresholds"):
         if row.task["target"] == target.to_dict():

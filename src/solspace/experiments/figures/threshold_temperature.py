@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture
+from solspace.experiments.figures.figure import LOCALIZE, Figure, Picture, adjustable, signed
+from solspace.experiments.figures.loads import sampled, shares, steps
 from solspace.experiments.predictions import instability_of, thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -25,62 +26,68 @@ if TYPE_CHECKING:
 
 TEMPERATURES = (0.5, 0.7)
 SHOWN = 0.64
-"""The load at which the instability along the run is drawn."""
+"""The load at which the instability along the run is drawn, and"""
+STOPS = 0.651417
+"""the one at which ASL stops at T = 0.5, in the paper's figure."""
 
 
-def _target(temperature: float) -> Target:
-    return Target("binary", "log", temperature=temperature)
+def figure(margin: float = 0.0) -> Figure:
+    """Return the figure; at another margin, loads are the same shares of the one at which ASL stops at T = 0.5."""
 
+    def target(temperature: float) -> Target:
+        return Target("binary", "log", temperature, margin)
 
-def specs(size: str) -> Sequence[Spec]:
-    """Return a sweep over the load for success and convergence, at both temperatures."""
-    n, samples, instances = {"quick": (1001, 1, 8), "paper": (10001, 8, 20)}[size]
-    alphas = [0.56, 0.6, 0.64, 0.68] if size == "quick" else {"start": 0.56, "stop": 0.72, "step": 0.02}
-    return [
-        Spec(name="threshold-temperature", n=n, alpha=alphas, target=_target(0.5), temperature=list(TEMPERATURES),
-             sampler={**LOCALIZE, "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
-    ]  # fmt: skip
+    def scaled(*loads: float) -> list[float]:
+        return list(loads if margin == 0 else shares([load / STOPS for load in loads], sampled(target(0.5))))
 
+    def specs(size: str) -> Sequence[Spec]:
+        n, samples, instances = {"quick": (1001, 1, 8), "paper": (10001, 8, 20)}[size]
+        alphas = scaled(*((0.56, 0.6, SHOWN, 0.68) if size == "quick" else steps(0.56, 0.72, 0.02)))
+        return [
+            Spec(name="threshold-temperature", n=n, alpha=alphas, target=target(0.5), temperature=list(TEMPERATURES),
+                 sampler={**LOCALIZE, "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
+        ]  # fmt: skip
 
-def theory(size: str) -> Sequence[Task]:
-    """Return thresholds against T, and λ(q) at the load shown."""
-    heats = np.round(np.linspace(0.3, 1.0, {"quick": 8, "paper": 36}[size]), 6)
-    tasks = [task for heat in heats for task in thresholds_of(_target(float(heat)))]
-    return tasks + [instability_of(_target(heat), SHOWN) for heat in TEMPERATURES]
+    def theory(size: str) -> Sequence[Task]:
+        heats = np.round(np.linspace(0.3, 1.0, {"quick": 8, "paper": 36}[size]), 6)
+        tasks = [task for heat in heats for task in thresholds_of(target(float(heat)))]
+        return tasks + [instability_of(target(heat), *scaled(SHOWN)) for heat in TEMPERATURES]
 
+    def draw(results: Results, size: str) -> Picture:
+        from solspace.plots import style, sweeps
 
-def draw(results: Results, size: str) -> Picture:
-    """Return three panels."""
-    from solspace.plots import style, sweeps
+        table: list[dict[str, Any]] = []
+        with style.style():
+            figure, (left, centre, right) = style.panels(3, width=4.4)
+            table += _draw_thresholds(results, left)
+            table += _draw_instability(results, centre)
+            table += _draw_success(results, right)
+            size_of = next(results.rows(kind="sample")).task
+            count = max(point.get("instances", 0) for point in table)
+            figure.suptitle(rf"binary perceptron, $U = -\log s$, κ = {signed(margin)}", fontsize=11)
+            each = f"{size_of['n_samples']} sample" + ("s" if size_of["n_samples"] > 1 else "")
+            sweeps.note(
+                figure,
+                f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: "
+                "one-sigma intervals over instances (centre: median and central two thirds of runs)",
+            )
+        return Picture(figure, table)
 
-    table: list[dict[str, Any]] = []
-    with style.style():
-        figure, (left, centre, right) = style.panels(3, width=4.4)
-        table += _draw_thresholds(results, left)
-        table += _draw_instability(results, centre)
-        table += _draw_success(results, right)
-        size_of = next(results.rows(kind="sample")).task
-        count = max(point.get("instances", 0) for point in table)
-        figure.suptitle(r"binary perceptron, $U = -\log s$, κ = 0", fontsize=11)
-        each = f"{size_of['n_samples']} sample" + ("s" if size_of["n_samples"] > 1 else "")
-        sweeps.note(
-            figure,
-            f"N = {size_of['n']}, {count} instances a point with {each} each, ±1 patterns, method careful; bars: "
-            "one-sigma intervals over instances (centre: median and central two thirds of runs)",
-        )
-    return Picture(figure, table)
+    words = "ASL's threshold against T, AMP's convergence, and success"
+    return Figure("threshold-temperature", words, "ours", draw, specs, theory)
 
 
 def _draw_thresholds(results: Results, ax: Axes) -> list[dict[str, Any]]:
-    from solspace.plots.style import BLUE, RED
+    from solspace.plots.diagrams import temperature_lines
+    from solspace.plots.style import BLUE
 
     rows = [row for row in results.rows(kind="thresholds") if row.values["asl"] is not None]
     heats = np.array([row.task["target"]["temperature"] for row in rows])
     loads = np.array([row.values["asl"] for row in rows])
-    ax.plot(heats, loads, color=RED, marker="o", ms=3)
+    temperature_lines(heats, {"asl": loads}, ax)
     for heat in TEMPERATURES:
         ax.axvline(heat, color=BLUE, lw=0.9, ls="--")
-    ax.set(xlabel="temperature $T$", ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
+    ax.set(ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
     return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
 
 
@@ -89,24 +96,27 @@ def _draw_instability(results: Results, ax: Axes) -> list[dict[str, Any]]:
 
     table = []
     for colour, heat in zip(SERIES, TEMPERATURES):
-        target = _target(heat).to_dict()
-        (line,) = (row for row in results.rows(arrays=True, kind="instability") if row.task["target"] == target)
+        kept = results.rows(arrays=True, kind="instability")
+        (line,) = (row for row in kept if row.task["target"]["temperature"] == heat)
+        target, shown = line.task["target"], line.task["alpha"]
         ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
         rows = results.rows(arrays=True, kind="sample")
-        runs = [r for r in rows if r.task["target"] == target and abs(r.task["alpha"] - SHOWN) < 1e-9]
+        runs = [r for r in rows if r.task["target"] == target and abs(r.task["alpha"] - shown) < 1e-9]
         measured = np.concatenate(
             [[1 - r.arrays["path_overlap"].ravel(), r.arrays["path_instability"].ravel()] for r in runs], 1
         )
         table += _binned(measured, ax, colour, heat)
     ax.axhline(1, color=GREY, lw=0.9, ls="--")
     ax.set(xscale="log", xlabel="$1 - q$", ylabel=r"instability $\lambda$ of AMP", ylim=(0, 1.6), xlim=(0.5, 1e-4))
-    ax.set_title(f"along the run, α = {SHOWN:g}")
+    ax.set_title(f"along the run, α = {shown:g}")
     ax.legend()
     return table
 
 
 def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str, Any]]:
     """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs."""
+    from solspace.plots import sweeps
+
     variance, value = measured[:, np.isfinite(measured).all(axis=0) & (measured[0] > 1e-6)]
     edges = np.logspace(-4, np.log10(0.5), 20)
     slot = np.digitize(variance, edges)
@@ -119,10 +129,8 @@ def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str,
                 "panel": "instability", "temperature": heat, "variance": float(np.sqrt(edges[k - 1] * edges[k])),
                 "mean": float(middle), "low": float(low), "high": float(high), "runs": len(inside),
             })  # fmt: skip
-    x, y, low, high = (np.array([line[name] for line in table]) for name in ("variance", "mean", "low", "high"))
-    ax.errorbar(
-        x, y, yerr=[y - low, high - y], fmt="o", ms=3.5, color=colour, elinewidth=0.8, label=f"measured, T = {heat:g}"
-    )
+    label = f"measured, T = {heat:g}"
+    sweeps.curves(table, ax, "temperature", "variance", label, color=colour, marker="o", ms=3.5, ls="", capsize=0)
     return table
 
 
@@ -139,13 +147,4 @@ def _draw_success(results: Results, ax: Axes) -> list[dict[str, Any]]:
     return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
 
 
-FIGURES = (
-    Figure(
-        "threshold-temperature",
-        "ASL's threshold against T, AMP's convergence, and success",
-        "ours",
-        draw,
-        specs,
-        theory,
-    ),
-)
+FIGURES = (adjustable(figure),)

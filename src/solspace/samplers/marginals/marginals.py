@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.system import html
 from solspace.system.checks import reals
 
 
@@ -58,6 +59,21 @@ class Marginals:
     def overlap(self) -> Any:
         """|m|²/n."""
         return (self.mean.astype(float) ** 2).mean(axis=-1)
+
+    def _repr_html_(self) -> str:
+        many = self.mean.ndim == 2
+        ended = np.atleast_1d(self.converged)
+        said = str(self.status) if isinstance(self.status, Status) else f"{ended.sum()} of {len(ended)} converged"
+
+        def shown(values: Any) -> str:
+            values = np.asarray(values, dtype=float)
+            return f"{values:.5g}" if values.ndim == 0 else f"{values.mean():.5g} (mean of {len(values)})"
+
+        named = {"overlap |m|²/n": self.overlap, "iterations": self.iterations, "instability λ": self.instability}
+        named |= {"damping": self.damping, "log Z": self.log_partition}
+        rows = [("means, variances", f"{' × '.join(map(str, self.mean.shape))}{' (fields × weights)' if many else ''}")]
+        rows += [(name, shown(value)) for name, value in named.items() if value is not None]
+        return html.table("Marginals", rows, verdict=said, tone=html.tone_of(bool(ended.all())))
 
 
 def ending(converged: bool, blown: bool) -> Status:

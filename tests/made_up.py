@@ -1,0 +1,44 @@
+"""Made-up results of a figure's tasks, for tests that draw it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from solspace.experiments import figures
+from solspace.experiments.tasks import Task
+
+OURS = [name for name in figures.FIGURES if not name.startswith(("mnist", "fashion", "cifar", "mixing", "fair"))]
+
+
+def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Numbers of the shape that a task gives, made up."""
+    values, rng = task.values, np.random.default_rng(task.seed % 2**32)
+    about = {"overlap": 0.5, "replicon": 0.5, "entropy": 0.1, "stable": True}
+    if values["kind"] == "sample":
+        m, k = round(values["n"] * values["alpha"]), values["n_samples"]
+        numbers = {"solved": k, "solved_fraction": rng.choice([0.0, 1.0]), "overlap": rng.random(), "unconverged": 0.1}
+        s = rng.gamma(3, 0.4, (k, min(m, 2000))) + values["target"]["margin"]
+        path = {"path_overlap": rng.uniform(0.5, 1, (30, k)), "path_instability": rng.uniform(0, 1.2, (30, k))}
+        return numbers, {"stabilities": s, "violations": np.zeros(k, int), **path} if values["keep"] else {}
+    if values["kind"] == "windows":
+        return {**about, "samplable": False, "windows": [[-0.1, None if rng.random() < 0.2 else 0.1, 0.3]]}, {}
+    if values["kind"] == "thresholds":
+        load = 1.5 - values["target"]["margin"]
+        return {"asl": load, "dat": load, "dynamical": None, "condensation": 1.1 * load,
+                "zero_entropy": 1.5 * load, "capacity": 2 * load}, {}  # fmt: skip
+    if values["kind"] == "free-entropy":
+        count, q = len(values["times"]), np.linspace(0.5, 1, 50)
+        maxima = [[[0.6, 0.1], [1.0, 0.2]]] * count
+        lists = {"regimes": ["yellow"] * count, "maxima": maxima, "at_overlap": [0.0] * count}
+        return {**about, **lists}, {"q": q, "phi": np.outer(np.arange(count), q)}
+    if values["kind"] == "stabilities":
+        s = np.linspace(values["low"], values["high"], 100)
+        return {**about, "mean_stability": 1.0}, {"s": s, "density": np.exp(-(s**2))}
+    epsilon = np.logspace(-8, -1, 30)
+    if values["kind"] == "instability":
+        return about, {"variance": epsilon, "instability": np.ones(30)}
+    assert values["kind"] == "edge"
+    edge = {"divergence": 0.5, "constant": 0.4, "logarithmic": False, "maximum_at_one": True}
+    return {**about, **edge}, {"epsilon": epsilon, "slope": np.log(epsilon)}

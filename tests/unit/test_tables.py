@@ -1,0 +1,210 @@
+"""Tables and sparse matrices as people have them: columns by name and number, an index, labels of any kind; and lies."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import tracemalloc
+
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+from pyarrow import parquet
+from scipy import sparse
+
+import solspace as ss
+from solspace.system.arrays import FREE, read_arrays, read_labelled
+
+X = np.random.default_rng(0).normal(size=(4, 3))
+ANIMALS = np.array(["dog", "cat", "cat", "dog"])
+FRAME = pandas.DataFrame(X, columns=["a", "b", "c"])
+
+
+def text(frame, **options):
+    return frame.to_csv(None, **options).encode()
+
+
+def packed(frame, **options):
+    return frame.to_parquet(None, **options)
+
+
+def saved(matrix, **options):
+    file = io.BytesIO()
+    sparse.save_npz(file, matrix, **options)
+    return file.getvalue()
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+WAYS = [
+    (text(FRAME.assign(animal=ANIMALS)), "animal"),
+    (text(FRAME.assign(animal=ANIMALS)), "4"),
+    (text(FRAME.assign(animal=ANIMALS), index=False), "animal"),
+    (text(FRAME.assign(animal=ANIMALS), index=False), "-1"),
+    (text(FRAME.assign(animal=ANIMALS), index=False, header=False), "3"),
+    (text(FRAME.assign(animal=ANIMALS), sep="\t"), "animal"),
+    (text(FRAME.assign(animal=ANIMALS), sep=";"), "animal"),
+    (text(FRAME.assign(animal=ANIMALS), quoting=1), "animal"),
+    (text(pandas.DataFrame(X).assign(animal=ANIMALS)), "animal"),  # columns that pandas counts
+    (text(pandas.DataFrame(X).assign(animal=ANIMALS), index=False), "3"),
+    (text(FRAME.assign(animal=ANIMALS)[["animal", "a", "b", "c"]], index=False), "0"),
+    (b"# by hand\n" + text(FRAME.assign(animal=ANIMALS), index=False, header=False), "3"),
+    (packed(FRAME.assign(animal=ANIMALS)), "animal"),
+    (packed(FRAME.assign(animal=pandas.Categorical(ANIMALS))), "animal"),
+    (packed(FRAME.assign(animal=ANIMALS, id=[7, 3, 5, 1]).set_index("id")), "animal"),
+]
+
+
+@pytest.mark.parametrize(("content", "label"), WAYS, ids=itertools.count())
+def test_a_table_is_read_in_every_way_it_is_written(content, label):
+    patterns, labels = read_labelled(content, label)
+    np.testing.assert_allclose(patterns, X, rtol=1e-14)
+    np.testing.assert_array_equal(labels, ANIMALS)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 1, 1, 0], [0, 1, 1, 0]),
+        ([-1, 1, 1, -1], [-1, 1, 1, -1]),
+        ([True, False, True, True], [True, False, True, True]),
+        (["1a", "2", "1a", "2"], ["1a", "2", "1a", "2"]),
+        (["C#", "C", "C", "C#"], ["C#", "C", "C", "C#"]),
+        (["a,b", 'q"q', "a,b", "a,b"], ["a,b", 'q"q', "a,b", "a,b"]),
+    ],
+)
+def test_labels_of_any_kind(values, expected):
+    for content in (text(FRAME.assign(y=values), index=False), packed(FRAME.assign(y=values))):
+        patterns, labels = read_labelled(content, "y")
+        np.testing.assert_allclose(patterns, X, rtol=1e-14)
+        told = labels if labels.dtype.kind != "U" or "True" not in labels else labels == "True"
+        np.testing.assert_array_equal(told, expected)
+
+
+def test_true_and_false_are_features_and_an_index_is_left_out():
+    truth = np.array([True, False, False, True])
+    for content in (text(FRAME.assign(t=truth, y=ANIMALS)), packed(FRAME.assign(t=truth, y=ANIMALS))):
+        patterns, _ = read_labelled(content, "y", index="b")
+        np.testing.assert_allclose(patterns, np.column_stack([X[:, [0, 2]], truth]), rtol=1e-14)
+    np.testing.assert_allclose(read_arrays(text(FRAME))[""], X, rtol=1e-14)  # pandas' index is no pattern
+    np.testing.assert_array_equal(read_arrays(text(pandas.Series(ANIMALS, name="y")))[""], ANIMALS)
+    counted = text(pandas.DataFrame({"k": np.arange(4), "a": X[:, 0]}), index=False)
+    assert read_arrays(counted)[""].shape == (4, 2)  # a column with a name is a column
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "words"),
+    [
+        (text(FRAME), "d", "no column 'd'; its 4 columns are '', 'a', 'b', 'c'"),
+        (b"1,2,3\n4,5,6\n", "y", "columns without names go by number, 0 to 2"),
+        (b"1,2,3\n4,5,6\n", "3", "columns without names go by number, 0 to 2"),
+        (b"a,a,b\n4,5,6\n", "a", "two of its columns are called 'a'"),
+        (b"a,b,y\n1,2,0\n1,0\n", "y", "row 1 has 2 cells instead of 3"),
+        (b"a,b,y\n1,red,0\n1,blue,0\n", "y", "column 'b' holds 'red' instead of a number"),
+        (b"a,b,y\n1,2,0\n1,blue,0\n", "y", "could not convert string 'blue'"),
+        (b"a,b,y\n1,,0\n1,2,0\n", "y", "column 'b' holds '' instead of a number"),
+        (text(FRAME.assign(y=ANIMALS).iloc[[2, 0, 1]]), "y", "first column has no name and does not count"),
+        (b"a,y\n", "y", "holds no rows"),
+        (b"y\n1\n-1\n", "y", "no column of numbers beside"),
+        (packed(FRAME.assign(y=ANIMALS)), "z", "no column 'z'"),
+        (packed(FRAME.assign(y=ANIMALS, z=ANIMALS)), "y", "column 'z' holds words"),
+        (packed(FRAME.assign(y=["a", None, "b", "a"])), "y", "lacks values"),
+        (packed(FRAME.assign(y=ANIMALS, t=pandas.to_datetime([0, 1, 2, 3]))), "y", "'t' holds timestamp"),
+        (packed(FRAME.assign(y=[[1], [2], [3], [4]])), "y", "instead of numbers or words"),
+    ],
+    ids=itertools.count(),
+)
+def test_a_table_that_cannot_be_meant_is_a_sentence(content, label, words):
+    with pytest.raises(ValueError, match=f"^the file cannot be read: .*{words}.*\\.$"):
+        read_labelled(content, label)
+
+
+def test_a_table_of_very_many_columns_is_read_in_little_time():
+    n = 50_000
+    lines = [",".join(f"c{k}" for k in range(n)), ",".join(["1"] * n), ",".join(["true"] * n)]
+    for rows in (lines[:2], [lines[0], lines[2]]):  # anything that grew with the square of n would take minutes
+        patterns, labels = read_labelled("\n".join(rows).encode(), "c7")
+        assert patterns.shape == (1, n - 1)
+        assert (patterns == 1).all()
+        assert len(labels) == 1
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csr_array])
+def test_sparse_matrices_come_back_dense(kind, make):
+    dense = np.where(np.abs(X) > 0.5, X, 0).astype(np.float32)
+    for compressed in (True, False):
+        (read,) = read_arrays(saved(make(dense).asformat(kind), compressed=compressed)).values()
+        np.testing.assert_array_equal(read, dense)
+
+
+def parts(**changed):
+    """Return a sparse matrix of two entries, some parts of which are not what they should be."""
+    good = {"format": b"csr", "shape": (2, 3), "data": np.ones(2), "indices": [0, 2], "indptr": [0, 1, 2]}
+    return npz(**{name: np.array(value) for name, value in {**good, **changed}.items()})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (parts(shape=(2, 1 << 40)), "expand to 17,592,186,044,416"),
+        (parts(format=b"coo", shape=(1 << 40, 1 << 40), row=[0, 1], col=[0, 1]), "expand to"),
+        (parts(shape=(2, (1 << 63) - 1)), "expand to"),
+        (parts(shape=(2, -3)), "has the shape"),
+        (parts(shape=(2, 3, 4)), "parts of a wrong type"),
+        (parts(shape=(2.0, 3.0)), "parts of a wrong type"),
+        (parts(indices=[0, 3]), "damaged"),
+        (parts(indices=[0, -1]), "damaged"),
+        (parts(indices=[0, 1 << 40]), "damaged"),
+        (parts(indices=[0.0, 1.0]), "parts of a wrong type"),
+        (parts(indptr=[0, 5, 2]), "damaged"),
+        (parts(indptr=[0, 1, 2, 2]), "damaged"),
+        (parts(data=np.array(["a", "b"])), "parts of a wrong type"),
+        (parts(format=b"lil"), "no sparse matrix of a known format"),
+        (parts(format=b"coo", row=[0, 5], col=[0, 1]), "damaged"),
+        (parts(format=b"dia", offsets=[0, 1, 2]), "damaged"),
+    ],
+    ids=itertools.count(),
+)
+def test_a_sparse_matrix_that_lies_is_refused_before_memory_is_taken(content, words):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=f"^the file cannot be read: .*{words}.*\\.$"):
+            read_arrays(content)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+
+
+def test_words_that_take_too_much_room_are_refused_before_memory_is_taken():
+    rows, long = 20_000, "a" * (FREE // 10_000)
+    table = pyarrow.table({"a": np.zeros(rows), "y": pyarrow.array([long] + ["b"] * (rows - 1)).dictionary_encode()})
+    file = io.BytesIO()
+    parquet.write_table(table, file)
+    lines = b"\n".join([long.encode(), *[b"b"] * rows])
+    for content, label in ((file.getvalue(), "y"), (lines.replace(b"\n", b",1\n") + b",1", "0")):
+        with pytest.raises(ValueError, match="one of its words is very long"):
+            read_labelled(content, label)
+    with pytest.raises(ValueError, match="one of its words is very long"):
+        read_arrays(lines)
+
+
+def test_a_limit_holds_for_the_new_kinds():
+    wide = sparse.csr_array(([1.0], ([0], [0])), shape=(100, 100))
+    assert read_arrays(saved(wide), 100_000)[""].shape == (100, 100)
+    with pytest.raises(ValueError, match="more than the"):
+        read_arrays(saved(wide), 1000)
+    for content in (text(FRAME.assign(y=ANIMALS)), packed(pandas.concat([FRAME] * 1000))):
+        with pytest.raises(ValueError, match="more than the"):
+            read_labelled(content, "y", limit=50)
+
+
+def test_samples_that_look_like_a_sparse_matrix_stay_what_they_are(tmp_path):
+    problem = ss.Perceptron.random(7, 0.4, rng=0)
+    ss.Samples.of(problem, problem.enumerate().sample(2, rng=1), {"sampler": "exact"}).save(tmp_path / "s.npz")
+    assert set(read_arrays(tmp_path / "s.npz")) >= {"weights", "meta"}
