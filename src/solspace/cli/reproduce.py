@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -132,7 +132,7 @@ def _list(as_json: bool) -> None:
             )
 
 
-def _make(names: Sequence[str], size: str, as_json: bool, **options: Any) -> None:
+def _make(names: Sequence[str], size: str, as_json: bool, **options: object) -> None:
     from solspace.experiments.estimate import spoken
 
     made: list[Values] = []
