@@ -35,9 +35,9 @@ KINDS: dict[str, dict[str, str]] = {
         "OPENBLAS_CORETYPE": "Haswell",
     },
     "128 bits, fused": {
-        "NUMBA_CPU_NAME": "bdver2",
+        "NUMBA_CPU_NAME": "ivybridge",
         "NUMBA_CPU_FEATURES": f"{FUSED},+prefer-128-bit",
-        "OPENBLAS_CORETYPE": "Piledriver",
+        "OPENBLAS_CORETYPE": "Sandybridge",
     },
     "plain x86-64": {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETYPE": "Prescott"},
 }

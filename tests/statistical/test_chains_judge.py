@@ -98,9 +98,12 @@ def test_another_law_is_found(mixed: list[ss.Samples], temperature: float) -> No
 
 
 def test_means_that_differ_are_found(mixed: list[ss.Samples]) -> None:
-    """The overlaps of samples of another instance are right, their means are not."""
+    """The overlaps of samples of another instance are right, their means are not; that they are of another is not told here."""
     for samples, other in pairwise(mixed):
-        report = ss.diagnose(samples, reference=other)
+        with pytest.raises(ValueError, match="their patterns are others"):
+            ss.diagnose(samples, reference=other)
+        unknown = ss.Samples(other.weights, other.stabilities, other.solved, other.target, other.info)
+        report = ss.diagnose(samples, reference=unknown)
         assert report.fair is False
         assert "the weights' means differ" in report.verdict
 
