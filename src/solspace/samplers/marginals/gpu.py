@@ -14,7 +14,8 @@ from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray
-from solspace.samplers.marginals.gpu_columns import GpuColumns, State
+from solspace.samplers.marginals.gpu_columns import GpuColumns
+from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import Terms
 from solspace.system.plain import Values
 

@@ -1,4 +1,4 @@
-"""What message passing keeps on a device, one AMP iteration after another, and the columns that take part in it.
+"""One AMP iteration on a device after another, and the columns that take part in it.
 
 Launches do not wait for each other, and their arguments are made once: six or eight launches of some microseconds each
 to an iteration. The device itself decides which columns have come to rest, as `relaxation.judge` does; the host looks
@@ -7,19 +7,18 @@ every few iterations how many still move.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
-from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
-from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin, response_table
+from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
 
 _ROWS, _STRIPS = 64, 8
@@ -27,34 +26,6 @@ _ROWS, _STRIPS = 64, 8
 _OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
 BURST = 2
 """Iterations between two looks at the device."""
-
-
-class State:
-    """Fields and means (problems, n, k), responses (problems, m, k), variances and the rest (problems k,), float32.
-
-    `k` columns, samples, to a problem.
-    """
-
-    def __init__(self, problems: Sequence[Perceptron], k: int) -> None:
-        self.cupy, self.k = cupy(), k
-        self.target, self.n, self.m = problems[0].target, problems[0].n, problems[0].m
-        self.patterns = GpuPatterns(problems)
-        self.width = len(problems) * k
-        self.table = self.cupy.asarray(response_table(self.target))
-        zeros = self.cupy.zeros
-        self.field, self.mean = (zeros((len(problems), self.n, k), np.float32) for _ in range(2))
-        self.g = zeros((len(problems), self.m, k), np.float32)
-        moments = np.repeat(self.patterns.moments, k).astype(np.float32)
-        self.moment, self.variance = self.cupy.asarray(moments), self.cupy.asarray(moments)
-        self.instability, self.spread = (self.cupy.asarray(np.full(self.width, x, np.float32)) for x in (0.0, 1.0))
-
-    def messages(self) -> list[DeviceArray]:
-        """Return the arrays that the next iteration depends on, columns last."""
-        return [self.mean, self.g, self.variance, self.instability, self.spread]
-
-    def by_problem(self, part: DeviceArray) -> DeviceArray:
-        """Return an array with its columns as (problems, ..., k)."""
-        return part.reshape(len(self.patterns), self.k) if part.ndim == 1 else part
 
 
 class GpuColumns:
