@@ -3,8 +3,6 @@
 # Sixteen fair samples of a perceptron with ±1 weights, and how we know that they are fair.
 
 # %%
-import matplotlib.pyplot as plt
-
 import solspace as ss
 
 target = ss.Target(prior="binary", potential="log", temperature=0.5)
@@ -27,8 +25,5 @@ print(report)
 # The histogram of stabilities against theory. It is a weak test; overlaps, printed above, are the strong one.
 
 # %%
-from solspace.plots.samples import stability_histogram
-
-figure, ax = plt.subplots(layout="constrained")
-stability_histogram(samples, ax, prediction.stability_density)
-figure.savefig("first_samples.png", dpi=150)
+ax = samples.plot("stabilities", prediction=prediction)
+ax.figure.savefig("first_samples.png")

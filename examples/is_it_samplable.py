@@ -6,7 +6,6 @@
 import matplotlib.pyplot as plt
 
 import solspace as ss
-from solspace.plots.theory import free_entropy
 
 uniform = ss.Target(prior="binary", potential="uniform")
 log = ss.Target(prior="binary", potential="log", temperature=0.5)
@@ -30,8 +29,8 @@ for alpha in (0.3, 0.5, 0.64, 0.66):
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-free_entropy(ss.predict(uniform, 0.5), [0, 1, 2, 3], axes[0])
+ss.predict(uniform, 0.5).plot("free entropy", ax=axes[0], times=[0, 1, 2, 3])
 axes[0].set_title("uniform: the right edge wins")
-free_entropy(ss.predict(log, 0.5), [0, 1, 2, 3], axes[1])
+ss.predict(log, 0.5).plot("free entropy", ax=axes[1], times=[0, 1, 2, 3])
 axes[1].set_title("log potential: one maximum")
 figure.savefig("is_it_samplable.png", dpi=150)

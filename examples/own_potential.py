@@ -44,10 +44,5 @@ samples = ss.localize(problem, n_samples=4, rng=2)
 print(ss.diagnose(samples, prediction))
 
 # %%
-import matplotlib.pyplot as plt
-
-from solspace.plots.samples import stability_histogram
-
-figure, ax = plt.subplots(layout="constrained")
-stability_histogram(samples, ax, prediction.stability_density)
-figure.savefig("own_potential.png", dpi=150)
+ax = samples.plot("stabilities", prediction=prediction)
+ax.figure.savefig("own_potential.png")
