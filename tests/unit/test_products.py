@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.samplers.kernels import amp_compiled
 from solspace.samplers.kernels.amp_compiled import in_arrays, respond_into
 from solspace.samplers.kernels.products import Products, columns
-from solspace.samplers.marginals import cpu
 from solspace.samplers.marginals.cpu import Messages
 
 pytestmark = pytest.mark.slow
@@ -93,8 +93,8 @@ def test_compiled_iteration_is_the_plain_one(prior, full, k, monkeypatch):
         kept = compiled.mean[:, 0].copy()
         one = compiled.iterate(weight)
         with monkeypatch.context() as patch:
-            patch.setattr(cpu, "respond", respond_in_arrays)
-            patch.setattr(cpu, "estimate", in_arrays)
+            patch.setattr(amp_compiled, "respond", respond_in_arrays)
+            patch.setattr(amp_compiled, "estimate", in_arrays)
             two = reference.iterate(weight)
         assert turn != 2 or np.array_equal(kept, compiled.mean[:, 0])
     # compiled loops floor the variance of a ±1 weight at 1e-7

@@ -19,7 +19,7 @@ import numpy as np
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array, Precision
 from solspace.problem import Perceptron
-from solspace.samplers.kernels.amp_compiled import estimate, respond
+from solspace.samplers.kernels import amp_compiled
 from solspace.samplers.kernels.products import Products, columns, narrower
 from solspace.samplers.kernels.products import width as allocated
 from solspace.samplers.marginals.relaxation import MOVING, Ending, Terms, judge
@@ -100,14 +100,18 @@ class Messages:
         target, work = self.problem.target, self._scratch
         weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
-        slope, roughness = respond(product, self.g, self.variance, weight, target, work["new"], work["curvature"])
+        slope, roughness = amp_compiled.respond(
+            product, self.g, self.variance, weight, target, work["new"], work["curvature"]
+        )
         back = self.products.backward(work["new"], out=work["backward"])
         if self.full:
             precision = self.products.backward_squares(work["curvature"], out=work["precision"])
             np.negative(precision, out=precision)
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
-        change, size, size2 = estimate(back, self.field, self.mean, self.spread, precision, time, weight, target, fed)
+        change, size, size2 = amp_compiled.estimate(
+            back, self.field, self.mean, self.spread, precision, time, weight, target, fed
+        )
         self._set_variance(size, weight)
         measured = self.problem.alpha * self.moment**2 * roughness * size2
         self.instability[...] = np.where(weight > 0, measured, self.instability)
