@@ -1,11 +1,13 @@
 """Both samplers on a CUDA device, each figure with its floor.
 
-    python benchmarks/gpu.py [anneal] [asl] [large]
+    python benchmarks/gpu.py [anneal] [asl] [large] [layouts]
 
 Annealing: constraint evaluations a second (proposals × constraints) over whole τ-schedules. The floor is the rate at
 which the multiprocessors could issue the instructions that no version of the algorithm does without (±1 patterns: one
 mask and one dp2a for two constraints of a proposal, ten for two constraints of a move; real-valued patterns: eighteen
-for an evaluation). `large` solves N = 100,001 at α = 0.5.
+for an evaluation). `large` solves N = 100,001 at α = 0.5. `layouts` runs the same chains under other layouts of the
+kernels, the one that is chosen first, each beside the floor: chains to a block, blocks to a multiprocessor, proposals
+summed at a time.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
 milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
@@ -22,6 +24,11 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
+from solspace.samplers.annealing.gpu_real import GpuRealFlips
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import cupy
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.loop import Loop
@@ -64,6 +71,76 @@ def measure(label, patterns, n, n_chains, n_sweeps, n_problems=1, alpha=0.5):
         f"sent and samples checked; acceptance {acceptance:.3f}, solved {solved:.4f}",
         flush=True,
     )
+
+
+def walked(problems, n_chains, n_sweeps, layout):
+    """Return the layout's rate of evaluations, the weights that the chains end at, and their mean acceptance."""
+    plan = Plan.of(stages_of("tau", TARGET, n_sweeps)[1], 0, 1, solve=False)
+    n, m, binary = problems[0].n, problems[0].m, problems[0].has_binary_patterns
+    rates = []
+    for _ in range(3):
+        flips = (GpuIntegerFlips if binary else GpuRealFlips)(
+            problems, plan, range(len(problems)), n_chains, layout=layout
+        )
+        chains = Chains.start(flips.first_weights(), plan)
+        flips.place(chains)
+        prepared = flips.prepare(slice(0, n_sweeps))
+        flips.compile()
+        cupy().cuda.Device().synchronize()
+        begun = time.perf_counter()
+        flips.launch(chains, slice(0, n_sweeps), prepared)
+        flips.stream.synchronize()
+        rates.append(len(problems) * n_chains * n_sweeps * float(n) * m / (time.perf_counter() - begun))
+        flips.collect(chains)
+    return max(rates), chains.weights, float(chains.accepted.mean() / n)
+
+
+MANY = [
+    (1, 16, 2, 2),
+    (1, 16, 2, 4),
+    (1, 8, 4, 1),
+    (1, 8, 4, 2),
+    (1, 4, 8, 1),
+    (1, 8, 3, 1),
+    (1, 16, 1, 1),
+    (2, 1, 16, 1),
+]
+FEW = [(warps, 1, 1, batch) for warps in (1, 2, 4, 8) for batch in (1, 2, 4)]
+"""Warps to a chain, chains to a block, blocks to a multiprocessor, proposals at a time: many chains, and few."""
+REAL = [(1, 8, 2), (1, 8, 3), (1, 8, 4), (1, 4, 4), (1, 4, 5), (1, 4, 6), (1, 4, 8), (1, 2, 12), (2, 1, 8), (2, 1, 12)]
+REAL_FEW = [(warps, 1, 1) for warps in (1, 2, 4, 8)]
+CASES = [
+    ("binary", 1001, 0.5, 1, 4224, 100, MANY), ("binary", 1001, 0.5, 1, 8448, 100, MANY),
+    ("binary", 1001, 0.5, 100, 1, 200, FEW), ("binary", 501, 0.5, 100, 1, 200, FEW), ("gaussian", 1001, 0.5, 1, 4224, 50, REAL),
+    ("gaussian", 784, 1.0, 1000, 1, 20, REAL), ("gaussian", 784, 0.5, 1000, 1, 40, REAL),
+    ("gaussian", 3072, 0.25, 400, 1, 10, REAL), ("gaussian", 784, 0.5, 100, 1, 50, REAL_FEW),
+]  # fmt: skip
+"""Patterns, N, load, problems, chains of each, sweeps, and the layouts that are tried beside the chosen one."""
+
+
+def layouts():
+    count = cupy().cuda.Device().attributes["MultiProcessorCount"]
+    for patterns, n, alpha, number, n_chains, n_sweeps, others in CASES:
+        problems = [
+            ss.Perceptron.random(n=n, alpha=alpha, target=TARGET, patterns=patterns, rng=k) for k in range(number)
+        ]
+        m, binary, all_chains = problems[0].m, patterns == "binary", number * n_chains
+        if binary:
+            tried = [
+                IntegerLayout.choose(m, n + 3, all_chains, count),
+                *(IntegerLayout.of(m, n + 3, *o) for o in others),
+            ]
+        else:
+            tried = [RealLayout.choose(m, True, all_chains, count), *(RealLayout.of(m, True, *o) for o in others)]
+        first = None
+        for layout in tried:
+            rate, weights, acceptance = walked(problems, n_chains, n_sweeps, layout)
+            first = weights if first is None else first
+            floor = issue_rate() / (1 + 5 * acceptance if binary else 18)
+            same = "the same chains" if (weights == first).all() else "OTHER CHAINS"
+            shape = f"{layout.warps} warps, {layout.group} chains × {layout.resident} blocks"
+            told = f"{getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
+            print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {told}", flush=True)
 
 
 def large():
@@ -126,7 +203,7 @@ def iteration(problem, k):
         error = float(abs(forward - truth).max()) / far
         told.append(f"{taken / whole:.0%} of {name}'s {flops / taken / 1e12:.1f} (error {error:.0e})")
     going.split()
-    going.patterns.product(going.into, going.forward, transposed=False)
+    going.patterns.product(going.into, going.forward, False)
     own = going.forward.reshape(m, -1, k).sum(axis=1)
     print("; ".join(told) + f"; own error {float(abs(own - truth).max()) / far:.0e}", flush=True)
 
@@ -198,11 +275,14 @@ def chains():
     measure("±1, N = 1001, 100 problems × 1", "binary", 1001, 1, 1001, 100)
     measure("±1, N = 5001, 100 problems × 1", "binary", 5001, 1, 100, 100)
     measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 100)
+    measure("real, N = 784, 100 problems × 1", "gaussian", 784, 1, 784, 100)
+    measure("real, N = 784, 1000 problems × 1", "gaussian", 784, 1, 100, 1000)
+    measure("real, N = 3072, 400 problems × 1", "gaussian", 3072, 1, 50, 400, 0.25)
     measure("real, N = 10001, 528 chains", "gaussian", 10001, 528, 10)
 
 
 if __name__ == "__main__":
     asked = sys.argv[1:] or ["anneal", "asl"]
-    for name, run in (("anneal", chains), ("asl", asl), ("large", large)):
+    for name, run in (("anneal", chains), ("asl", asl), ("large", large), ("layouts", layouts)):
         if name in asked:
             run()

@@ -1,12 +1,17 @@
 """Draw the pictures of the pages with the package itself: ``python docs/pictures.py`` (about a minute).
 
-With names, as in ``python docs/pictures.py classifier-calibration``, only those.
+With names, as in ``python docs/pictures.py classifier-calibration``, only those; ``tutorial`` are those of the tutorial.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -17,6 +22,7 @@ from solspace.plots.samples import overlap_histogram, stability_histogram
 from solspace.plots.theory import free_entropy, overlap_path
 
 FOLDER = Path(__file__).parent / "images"
+TUTORIAL = Path(__file__).parent / "howto" / "another-margin.md"
 LOG = ss.Target("binary", "log", temperature=0.5)
 UNIFORM = ss.Target("binary", "uniform")
 
@@ -148,6 +154,19 @@ def tau():
     return figure
 
 
+def tutorial() -> list[Path]:
+    """Run the commands of the tutorial on another margin, whose pictures are what they write."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    made = {f"{name}.png": name for name in re.findall(r"--out (\w+)\.png", text)}
+    made |= {"figures/spherical-free-entropy-quick-margin=-2.2-alpha=111.png": "free-entropy"}
+    with TemporaryDirectory() as folder:
+        for options in re.findall(r"^solspace (.+)$", text, re.MULTILINE):
+            subprocess.run([sys.executable, "-m", "solspace", *shlex.split(options)], cwd=folder, check=True)
+        for file, name in made.items():
+            shutil.move(Path(folder) / file, FOLDER / f"margin-{name}.png")
+    return [FOLDER / f"margin-{name}.png" for name in made.values()]
+
+
 def calibration():
     """How often committees are right that are so sure, at three temperatures, on labels of teachers with ±1 weights."""
     figure, (left, right) = style.panels(2, width=4.4, height=3.6)
@@ -199,9 +218,18 @@ PICTURES = {
     "plot-samples": samples,
 }
 
+
+def main() -> None:
+    """Draw those that are named, or all."""
+    for name in sys.argv[1:] or [*PICTURES, "tutorial"]:
+        if name == "tutorial":
+            files = tutorial()
+        else:
+            with style.style():
+                figure = PICTURES[name]()
+            files = style.save(figure, FOLDER / name, formats=("png",))
+        print(*(file.name for file in files), sep="\n", flush=True)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PICTURES:
-        with style.style():
-            figure = PICTURES[name]()
-        for file in style.save(figure, FOLDER / name, formats=("png",)):
-            print(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file, flush=True)
+    main()

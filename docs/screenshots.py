@@ -1,4 +1,4 @@
-"""Take the pictures of the explorer's page: ``python docs/screenshots.py`` (about a minute, needs Chromium)."""
+"""Take the pictures of the explorer's page: ``python docs/screenshots.py`` (a minute or two, needs Chromium)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 FOLDER = Path(__file__).parent / "images"
 SIZE = {"width": 1440, "height": 1110}
 FAILING = "?prior=spherical&potential=uniform&margin=-2.5&alpha=278&time=0.04&n=333&theme=dark"
+ANNEALED = "?sampler=tau&n=1001&alpha=0.5&samples=32&sweeps=1001"
 LOADS = """(count) => window.Bokeh?.documents.length && [...Bokeh.documents[0].all_models].some(
   (model) => model.type === "ColumnDataSource" && [...model.columns()].includes("maxwell")
              && model.get_array("maxwell").length >= count)"""
@@ -24,11 +26,11 @@ def works(page: Page, address: str) -> None:
     """Take a run where ASL works."""
     page.goto(address)
     page.wait_for_function(LOADS, arg=20)
-    page.locator(".start button:enabled").click()
-    page.locator(".run", has_text="Download").wait_for()
+    sample(page)
     page.mouse.wheel(0, -2000)
     page.wait_for_timeout(1000)
     keep(page, "explorer-light.png")
+    keep(card(page, "Sample"), "explorer-run.png")
 
 
 def fails(page: Page, address: str) -> None:
@@ -39,13 +41,57 @@ def fails(page: Page, address: str) -> None:
     keep(page, "explorer-dark.png")
 
 
-def keep(page: Page, name: str) -> None:
-    """Write a picture of the page with as many colours as it needs."""
-    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256).save(FOLDER / name, optimize=True)
+def anneals(page: Page, address: str) -> None:
+    """Take what a run of τ-annealing shows besides."""
+    page.goto(address + ANNEALED)
+    page.wait_for_function(LOADS, arg=20)
+    sample(page)
+    page.wait_for_timeout(1000)
+    keep(page.locator("#card-annealing"), "explorer-annealing.png")
+
+
+def refuses(page: Page, address: str) -> None:
+    """Take a value that cannot be."""
+    page.goto(address)
+    page.wait_for_function(LOADS, arg=20)
+    field = page.locator(".field-temperature input")
+    field.fill("0")
+    field.press("Enter")
+    page.get_by_text("T must lie between").wait_for()
+    page.wait_for_timeout(500)
+    keep(card(page, "Measure"), "explorer-refused.png")
+
+
+def takes_a_file(page: Page, address: str) -> None:
+    """Take the page with patterns of one's own."""
+    page.goto(address)
+    page.wait_for_function(LOADS, arg=20)
+    content = io.BytesIO()
+    np.save(content, np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (120, 401)))
+    page.set_input_files("#patterns", {"name": "X.npy", "mimeType": "", "buffer": content.getvalue()})
+    page.get_by_text("Your patterns: M = 120").wait_for()
+    page.wait_for_timeout(500)
+    keep(card(page, "Sample"), "explorer-upload.png")
+
+
+def sample(page: Page) -> None:
+    """Make a run to its end."""
+    page.locator(".start button:enabled").click()
+    page.locator(".run", has_text="Download").wait_for()
+
+
+def card(page: Page, name: str) -> Locator:
+    """Return the part of the page with this heading."""
+    return page.locator(f'section[aria-label="{name}"]')
+
+
+def keep(part: Page | Locator, name: str) -> None:
+    """Write a picture of the page, or of a part of it, with as many colours as it needs."""
+    Image.open(io.BytesIO(part.screenshot())).convert("RGB").quantize(256).save(FOLDER / name, optimize=True)
 
 
 def main() -> None:
-    """Take both."""
+    """Take all."""
     command = [sys.executable, "-c", "from solspace.cli import main; main()", "explore", "--no-browser"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -53,7 +99,7 @@ def main() -> None:
             pass
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for take in (works, fails):
+            for take in (works, fails, anneals, refuses, takes_a_file):
                 page = browser.new_page(viewport=SIZE)
                 page.set_default_timeout(120_000)
                 take(page, found.group())

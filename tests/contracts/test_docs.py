@@ -142,10 +142,31 @@ def test_every_figure_has_a_caption_and_no_picture_is_without_a_figure():
     assert {picture.stem for picture in folder.glob("*.png")} <= known
 
 
+@pytest.mark.slow
+def test_the_glossary_names_what_is_there():
+    from solspace.diagnostics import Report
+
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    problem = ss.Perceptron.random(n=7, alpha=0.4, rng=0)
+    homes = {"ss": ss, "problem": problem, "samples": ss.anneal(problem, 1, 2, rng=0), "target": problem.target,
+             "prediction": ss.predict(problem.target, 0.4), "report": Report(1, 1, None, "")}  # fmt: skip
+    homes["thresholds"] = types.SimpleNamespace(**dict.fromkeys(("dat", "dynamical", "condensation", "capacity")))
+    found = re.findall(rf"`({'|'.join(homes)})\.(\w+)", text)
+    assert len(found) > 30
+    assert not [f"{home}.{name}" for home, name in found if not hasattr(homes[home], name)]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_of_a_page_beside_the_site_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
+    assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+
+
 def test_the_pages_of_the_navigation_are_there_or_made_by_a_hook():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
     made = {"gallery.md": "gallery.py", "cli.md": "commands.py"}
+    made |= {f"notebooks/{file.stem}.md": "notebooks.py" for file in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
     assert len(pages) > 10
     for page in pages:
         assert (ROOT / "docs" / page).is_file() or f"docs/hooks/{made[page]}" in text, page

@@ -258,7 +258,7 @@ def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeyp
             asked.append({(problem.n, problem.m) for problem in problems})
             assert len(problems) <= 15
             drawn = [exact.draw(problem, parcel.n_samples, seed) for problem, seed in zip(problems, parcel.seeds)]
-            yield parcel, ValueError("a lot that fails") if number == 1 else drawn
+            yield parcel, ValueError("a lot that fails") if number == 1 else parcel.finish(drawn)
 
     monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=feed))
     monkeypatch.setattr(runner, "packs", lambda task: True)

@@ -73,6 +73,19 @@ def test_a_retried_failure_counts_once_and_the_first_done_row_stands(path: Path)
         assert store.arrays("k") == {}
 
 
+def test_results_added_together_are_all_there_or_none(path: Path) -> None:
+    with Store(path, write=True) as store:
+        store.add(Result("a", {"n": 1}, values={"solved": 1}))
+        store.add_all([Result("b", {"n": 2}, arrays={"x": np.arange(2)}), Result("a", {"n": 1}, values={"solved": 9})])
+        big = Result("d", {"n": 4}, arrays={"x": np.random.default_rng(0).random(10**5)})
+        store._db.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(StoreError, match="Every result before this one is safe"):
+            store.add_all([Result("c", {"n": 3}), big])
+        assert [(row.key, row.values) for row in store.rows()] == [("a", {"solved": 1}), ("b", {})]
+        np.testing.assert_array_equal(store.arrays("b")["x"], [0, 1])
+        assert not list(store.damaged())
+
+
 @pytest.mark.parametrize("change", ["UPDATE results SET seconds = 1", "DELETE FROM results", "DELETE FROM arrays"])
 def test_nothing_can_be_changed_or_removed(path: Path, change: str) -> None:
     with Store(path, write=True) as store:

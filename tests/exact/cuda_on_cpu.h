@@ -14,6 +14,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct int2 { int x, y; };
 struct alignas(16) int4 { int x, y, z, w; };

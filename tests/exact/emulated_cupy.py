@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 
 class ndarray(np.ndarray):
     def get(self) -> np.ndarray:
+        _ask()
         return np.array(self)
 
     def set(self, given: np.ndarray) -> None:
@@ -95,12 +97,40 @@ class linalg:
     inv = staticmethod(lambda matrices: _own(np.linalg.inv(matrices)))
 
 
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class failing:
+    """From its `launches`-th launch on, the device is lost: whatever asks it for anything raises."""
+
+    left: ClassVar[float] = np.inf
+
+    def __init__(self, launches: int) -> None:
+        failing.left = launches
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        failing.left = np.inf
+
+
+def _ask() -> None:
+    if failing.left <= 0:
+        raise CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+
 class _Device:
-    mem_info = (1 << 30, 1 << 30)
     attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}
 
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        _ask()
+        return 1 << 30, 1 << 30
+
     def synchronize(self) -> None:
-        pass
+        _ask()
 
 
 class get_default_memory_pool:
@@ -108,46 +138,65 @@ class get_default_memory_pool:
         return 1 << 30
 
     def free_all_blocks(self) -> None:
-        pass
+        _ask()
 
 
 class _Stream(nullcontext):
-    done = True
+    """A stream; one that could not be made speaks of its own inside when it goes, as CuPy's do."""
+
+    def __init__(self, non_blocking: bool = False) -> None:
+        super().__init__()
+        _ask()
+        self._foreign_stream_ref = None
+
+    def __del__(self) -> None:
+        assert self._foreign_stream_ref is None
+
+    @property
+    def done(self) -> bool:
+        _ask()
+        return True
 
     def synchronize(self) -> None:
-        pass
+        _ask()
 
 
 class cuda:
     Device = _Device
-    Stream = staticmethod(lambda non_blocking: _Stream())
+    Stream = _Stream
     get_current_stream = staticmethod(_Stream)
 
 
 class RawModule:
     def __init__(self, code: str, options: tuple[str, ...]) -> None:
-        code = re.sub(r"extern __shared__ (\w+) (\w+)\[\];", r"\1 *\2 = (\1 *)shared_memory;", code)
-        code = re.sub(r"__shared__", "static", code)
-        text = f'#include "{_HEADER}"\n{code}\n'
-        self.parameters: dict[str, list[str]] = {}
-        for name, inside in re.findall(r"__global__ void[^(]*(?:\([^)]*\)\s*)?\b(\w+)\(([^)]*)\)", code):
-            inside = re.sub(r"//[^\n]*", "", inside)
-            types = [re.match(r"(.*?)\w+$", " ".join(each.split()))[1].strip() for each in inside.split(",")]
-            self.parameters[name] = types
-            given = ", ".join(f"*({kind}*)a[{k}]" for k, kind in enumerate(types))
-            text += (
-                f'extern "C" void launch_{name}(int x, int y, int p, int q, void **a)'
-                f" {{ run(x, y, p, q, [=] {{ {name}({given}); }}); }}\n"
-            )
-        folder = Path(tempfile.mkdtemp())
-        (folder / "kernel.cpp").write_text(text)
-        command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-shared"]
-        defines = [option for option in options if option.startswith("-D")]
-        subprocess.run([*command, *defines, "-o", folder / "kernel.so", folder / "kernel.cpp"], check=True)
-        self.library = ctypes.CDLL(str(folder / "kernel.so"))
+        defines = tuple(option for option in options if option.startswith("-D"))
+        self.library, self.parameters = _compiled(code, defines)
 
     def get_function(self, name: str) -> Kernel:
         return Kernel(getattr(self.library, f"launch_{name}"), self.parameters[name])
+
+
+@cache
+def _compiled(code: str, defines: tuple[str, ...]) -> tuple[ctypes.CDLL, dict[str, list[str]]]:
+    """Return a module's library, compiled once for all tests, and the types of its kernels' parameters."""
+    code = re.sub(r"extern __shared__ (\w+) (\w+)\[\];", r"\1 *\2 = (\1 *)shared_memory;", code)
+    code = re.sub(r"__shared__", "static", code)
+    text = f'#include "{_HEADER}"\n{code}\n'
+    parameters: dict[str, list[str]] = {}
+    for name, inside in re.findall(r"__global__ void[^(]*(?:\([^)]*\)\s*)?\b(\w+)\(([^)]*)\)", code):
+        inside = re.sub(r"//[^\n]*", "", inside)
+        types = [re.match(r"(.*?)\w+$", " ".join(each.split()))[1].strip() for each in inside.split(",")]
+        parameters[name] = types
+        given = ", ".join(f"*({kind}*)a[{k}]" for k, kind in enumerate(types))
+        text += (
+            f'extern "C" void launch_{name}(int x, int y, int p, int q, void **a)'
+            f" {{ run(x, y, p, q, [=] {{ {name}({given}); }}); }}\n"
+        )
+    folder = Path(tempfile.mkdtemp())
+    (folder / "kernel.cpp").write_text(text)
+    command = ["g++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-shared"]
+    subprocess.run([*command, *defines, "-o", folder / "kernel.so", folder / "kernel.cpp"], check=True)
+    return ctypes.CDLL(str(folder / "kernel.so")), parameters
 
 
 class Kernel:
@@ -157,6 +206,8 @@ class Kernel:
         self.function, self.parameters = function, parameters
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: Any, shared_mem: int = 0) -> None:
+        failing.left -= 1
+        _ask()
         assert len(arguments) == len(self.parameters), (len(arguments), self.parameters)
         assert shared_mem <= 227 << 10
         held = []

@@ -113,7 +113,7 @@ class Fixed:
         fixed = FixedPoint(problem, reach_of(plan.stages))
         self.power = all(is_power(stage) for stage in plan.stages)
         self.columns = fixed.columns[:, : problem.m].T.astype(np.int64) // 2
-        self.made = forms(plan.stages, fixed, self.power)
+        self.made = forms(plan.stages, [fixed], self.power).of(0)
         self.allowed = fixed.met_range(plan.target)
 
     def kt(self, t):

@@ -12,10 +12,15 @@ import emulated_cupy
 import flips_twin
 import numpy as np
 import pytest
+import terminal
 
 import solspace as ss
+from solspace.experiments import device as lots_of_tasks
+from solspace.experiments.images import ImageSpec
+from solspace.experiments.runner import run_tasks as running_tasks
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
+from solspace.samplers.annealing import lots
 from solspace.samplers.annealing import run as running
 from solspace.samplers.annealing.anneal import anneal
 from solspace.samplers.annealing.chains import Chains, Plan
@@ -27,6 +32,7 @@ from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
 from solspace.samplers.marginals import gpu_patterns
+from solspace.store import Store
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
 WALLS = {
@@ -99,6 +105,8 @@ def test_numba_makes_the_chains_of_the_twin(case):
 def forget_kernels():
     cuda.kernel.cache_clear()
     cuda.module.cache_clear()
+    device._stream_type.cache_clear()
+    device.idle_streams.clear()
 
 
 @pytest.fixture
@@ -122,6 +130,18 @@ def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
     check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)
     if problem.has_binary_patterns:
         np.testing.assert_array_equal(flips.stabilities(chains.weights), problem.stabilities(chains.weights))
+
+
+def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
+    """Several proposals at a time in one warp, and several chains of real-valued patterns to a block."""
+    for patterns, layout in (
+        ("binary", IntegerLayout.of(12, 34, 1, group=2, batch=2)),
+        ("gaussian", RealLayout.of(12, True, 1, group=2, resident=3)),
+    ):
+        problem = ss.Perceptron.random(n=31, alpha=0.4, patterns=patterns, target=LOG, rng=3)
+        plan = Plan.of(stages_of("tau", LOG, 8)[1], 0, 1, solve=False)
+        chains, _ = walk(problem, plan, layout)
+        check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)
 
 
 def test_a_batch_makes_the_chains_of_single_calls(emulated):
@@ -149,6 +169,35 @@ def test_a_sweep_on_a_device_writes_the_rows_of_one_without(emulated, tmp_path):
     assert ss.sweep(spec, tmp_path / "gpu.db", "serial").status() == {"done": 18, "failed": 0, "to do": 0}
 
 
+def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, monkeypatch):
+    """Many tasks to a launch, patterns drawn once for all methods, lots of any size: what each task keeps is the same."""
+    drawn = []
+    monkeypatch.setattr(
+        lots_of_tasks, "_problem", lambda task, usual=lots_of_tasks._problem: drawn.append(task) or usual(task)
+    )
+    specs = [
+        ImageSpec("digits", (0.2,), (3,), instances=3),
+        ImageSpec("digits", (0.4,), (2,), features=(33,), methods=("tau",), instances=2),
+        ImageSpec("digits", (0.2,), (3,), methods=("tau",), kind="mixing", n_samples=3, options=(("n_extra", 20),)),
+    ]
+    rows = []
+    for chains, device_name in ((2048, "gpu"), (2, "gpu"), (0, None)):
+        monkeypatch.setattr(lots_of_tasks, "CHAINS", chains)
+        tasks = [
+            task for spec in specs for task in (spec.with_options(device=device_name) if device_name else spec).tasks()
+        ]
+        assert all(map(lots_of_tasks.packs, tasks)) == (device_name is not None)
+        path = tmp_path / f"{chains}.db"
+        assert running_tasks(lambda tasks=tasks: tasks, path, "serial").failed == 0
+        with Store(path) as store:
+            rows.append({row.key: row.values for row in store.rows()})
+        if chains == 2048:
+            assert len(drawn) == 3 + 2 + 1
+    assert len(rows[2]) == 3 * 3 + 2 + 1
+    assert rows[0] == rows[1] == rows[2]
+    assert sum("accuracy" in values for values in rows[0].values()) == 9
+
+
 class Interrupted(Exception):
     pass
 
@@ -170,6 +219,70 @@ def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, t
         resumed = anneal(problem, device=device_name, resume=True, **{**options, "checkpoint": tmp_path / "kept.npz"})
         np.testing.assert_array_equal(resumed.weights, whole.weights)
         np.testing.assert_array_equal(resumed.info["energy"], whole.info["energy"])
+
+
+@pytest.mark.parametrize("launches", [1, 9, 30])
+def test_a_device_lost_in_a_sweep_is_a_sentence_and_the_rest_goes_on(emulated, monkeypatch, tmp_path, capfd, launches):
+    """Nothing of what was done is lost, no row says that it failed, and nobody hears of CuPy."""
+    monkeypatch.setattr(lots, "CHAINS", 1)  # one lot after another
+    monkeypatch.setattr(lots, "_COMING", 1)
+    spec, store = tmp_path / "spec.toml", tmp_path / "runs.db"
+    spec.write_text(
+        'n = 21\nalpha = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]\ninstances = 2\nsampler = {name = "tau", n_sweeps = 3, device = "gpu"}\n'
+    )
+    words = ("sweep", str(spec), "--store", str(store))
+    with emulated_cupy.failing(launches):
+        ended = terminal.invoke(*words)
+    assert ended.exit_code == 1
+    assert "the GPU stopped answering" in ended.stderr
+    assert "the same command goes on" in ended.stderr
+    told = ended.stdout + ended.stderr + "".join(capfd.readouterr())
+    assert not any(word in told for word in ("Traceback", "_foreign_stream_ref", "ignored", "cupy"))
+    with Store(store) as results:
+        before = results.count()
+    assert before["failed"] == 0
+    assert before["done"] >= (4 if launches == 30 else 0)
+    assert terminal.invoke(*words).exit_code == 0
+    with Store(store) as results:
+        there = {row.key: row.values for row in results.rows()}
+    ss.sweep(ss.Spec.from_toml(spec).with_options(device="cpu"), tmp_path / "cpu.db", "serial")
+    with Store(tmp_path / "cpu.db") as results:
+        assert there == {row.key: row.values for row in results.rows()}
+
+
+def test_a_sweep_stopped_on_a_device_keeps_what_was_done_and_goes_on(emulated, monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(lots, "CHAINS", 1)
+    seen = []
+
+    def collect(run, beat=0.0, usual=running.Run.collect):
+        seen.append(run)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return usual(run, beat)
+
+    spec, store = tmp_path / "spec.toml", tmp_path / "runs.db"
+    spec.write_text('n = 21\nalpha = [0.2, 0.3, 0.4, 0.5]\nsampler = {name = "tau", n_sweeps = 3, device = "gpu"}\n')
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(running.Run, "collect", collect)
+        ended = terminal.invoke("sweep", str(spec), "--store", str(store))
+    assert ended.exit_code == 130
+    assert "stopped" in ended.stderr
+    assert "Traceback" not in ended.stderr + "".join(capfd.readouterr())
+    with Store(store) as results:
+        assert 1 <= results.count()["done"] <= 3
+    assert terminal.invoke("sweep", str(spec), "--store", str(store)).exit_code == 0
+    with Store(store) as results:
+        assert results.count() == {"done": 4, "failed": 0}
+
+
+def test_a_device_lost_in_a_run_leaves_its_checkpoint(emulated, monkeypatch, tmp_path):
+    problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=3)
+    monkeypatch.setattr(running, "BEAT", 1e-9)
+    options = {"n_chains": 2, "n_sweeps": 6, "rng": 1, "progress": False}
+    with emulated_cupy.failing(10), pytest.raises(device.LostDevice, match=r"illegal memory access.*What was computed"):
+        anneal(problem, device="gpu", checkpoint=tmp_path / "run.npz", **options)
+    resumed = anneal(problem, resume=True, checkpoint=tmp_path / "run.npz", **options)
+    np.testing.assert_array_equal(resumed.weights, anneal(problem, **options).weights)
 
 
 @pytest.mark.gpu

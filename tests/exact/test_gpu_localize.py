@@ -16,7 +16,7 @@ from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals import gpu_patterns, gpu_state
 from solspace.samplers.marginals.gpu_channel import (
     FIELD_STEP,
     LEAST,
@@ -27,6 +27,7 @@ from solspace.samplers.marginals.gpu_channel import (
     supported,
 )
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.marginals.gpu_signs import GpuSigns
 from solspace.samplers.packed import PackedPerceptron
 
 CHANNELS = {
@@ -79,7 +80,7 @@ def test_patterns_of_any_values_localize_as_on_the_processor(emulated):  # noqa:
     agree(*both(problem, 2, variances="scalar", **SHORT))
 
 
-def split_product(self, given, out, transposed):
+def split_product(self, given, out, transposed, weight=None):
     """Multiply numbers of bfloat16 as the tensor cores do."""
     left, right = ((part.astype(np.uint32) << 16).view(np.float32) for part in (self.matrix, given))
     out[...] = (left.transpose(0, 2, 1) if transposed else left) @ right
@@ -89,10 +90,34 @@ def split_product(self, given, out, transposed):
 def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F811
     monkeypatch.setattr(gpu_patterns, "_blas", lambda: True)
     monkeypatch.setattr(GpuPatterns, "product", split_product)
+    monkeypatch.setattr(gpu_state, "FEW", 0)
     problem = PackedPerceptron(41, 12, CHANNELS["log"], rng=1)
     there, here = both(problem, 2, **SHORT)
     agree(there, here)
     np.testing.assert_array_equal(there.stabilities, problem.stabilities(there.weights))
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_products_with_bits_are_those_with_signs(emulated, k):  # noqa: F811
+    """Sizes that fill no word, no block and no stage; problems given as signs and as bits."""
+    m, n = 141, 299
+    problems = [ss.Perceptron.random(n=n, alpha=m / n, rng=1), PackedPerceptron(n, m, ss.Target(), rng=2)]
+    bits, rng = GpuSigns(problems), np.random.default_rng(0)
+    matrices = np.array([problem.patterns for problem in problems], float)
+    for transposed, left in ((False, matrices), (True, matrices.transpose(0, 2, 1))):
+        given = rng.standard_normal((2, left.shape[2], k)).astype(np.float32)
+        out = np.full((2, left.shape[1], k), np.nan, np.float32)
+        bits.product(given, out, transposed, np.ones(2 * k, np.float32))
+        np.testing.assert_allclose(out, left @ given, atol=3e-5)
+        few = bits.of(np.array([1]))
+        few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
+        np.testing.assert_array_equal(out[0], out[1])
+        out[...] = np.nan
+        bits.product(given, out, transposed, np.repeat([0.0, 0.5], k).astype(np.float32))
+        assert np.isnan(out[0]).all()
+        assert np.isfinite(out[1]).all()
+    signs = np.sign(rng.standard_normal((2, n, k))).astype(np.int8)
+    np.testing.assert_array_equal(bits.stabilities(signs), (matrices @ signs).transpose(0, 2, 1) / np.sqrt(n))
 
 
 @pytest.mark.filterwarnings("ignore:.*miss constraints")

@@ -10,6 +10,7 @@ from hatchling.builders.wheel import WheelBuilder
 import solspace as ss
 from solspace.experiments.device import packs
 from solspace.samplers import device
+from solspace.samplers.annealing import lots
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.kernels import cuda
 
@@ -38,6 +39,7 @@ def test_an_unknown_device_is_named():
 def test_sources_are_packaged():
     for name in cuda.PARTS:
         assert "__global__" in cuda.source(name)
+        assert cuda.source(name).isascii()  # whatever compiles them, under any locale
 
 
 def test_the_wheel_holds_the_sources():
@@ -59,6 +61,17 @@ def test_layouts_hold_every_constraint_within_the_device(m, chains):
         assert real.size >= m > real.size - 4 * real.threads
         assert real.shared_bytes <= 227 << 10
         assert real.group * real.threads <= 1024
+
+
+def test_what_chains_need_is_compiled_ahead(monkeypatch):
+    """For every shape that comes, of ±1 patterns and others, with the sizes that its chains will have."""
+    asked = []
+    monkeypatch.setattr(lots, "processors", lambda: 132)
+    monkeypatch.setattr(lots, "compile_ahead", lambda modules: asked.extend(modules))
+    lots.warm([(1001, 500, True), (784, 392, False), (784, 784, False)], 22_800, solve=False)
+    assert [name for name, _ in asked] == ["flips_integer", "flips_real", "flips_real"]
+    assert dict(asked[0][1])["PAIRS"] == 8
+    assert [dict(sizes)["QUADS"] for _, sizes in asked[1:]] == [4, 7]
 
 
 @pytest.mark.parametrize(

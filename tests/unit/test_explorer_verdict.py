@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl
+
 import pytest
 
+from solspace.explorer.curves import curves
+from solspace.explorer.state import Settings
 from solspace.explorer.tables import numbers
 from solspace.explorer.verdict import verdict
 
@@ -71,3 +77,17 @@ def test_numbers_are_shown_or_said_to_come():
     assert "0.511" in table
     assert "computing" in numbers(GOOD, None)
     assert "none" in numbers(GOOD, {**THRESHOLDS, "asl": None})
+
+
+def toured():
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "explore.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `\?([^`]+)` \| \*([^*]+)\* \|", page, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("query", "sentence"), toured())
+def test_the_tour_on_the_explorers_page_sees_what_it_says(query, sentence):
+    settings, refused = Settings.from_query(dict(parse_qsl(query)))
+    assert not refused
+    facts = curves(settings.target.to_json(), settings.alpha, settings.time)
+    assert verdict(facts).sentence == sentence

@@ -288,3 +288,8 @@ def test_a_diagram_chooses_its_times():
     assert diagram.times[-1] == pytest.approx(1.25 * diagram.spinodal_high[1])
     assert set(diagram.regimes[:, 1]) == {"green", "yellow", "red"}
     assert ss.phase_diagram(ss.Target(), [0.3]).times[-1] == 2.0
+
+
+def test_what_happens_near_overlap_one_is_a_whole_sentence():
+    words = str(ss.predict(ss.Target("binary", "log", temperature=0.5), 0.5).edge())
+    assert words.startswith("As q → 1, dG_E/dq tends to 10.826 and stays below the weights' own term 2 log 1/(1-q): ")

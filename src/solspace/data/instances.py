@@ -36,6 +36,20 @@ def instance(
         raise ValueError(f"features must be a positive integer or None; got {features!r}.")
     if features is not None and features > MOST_FEATURES:
         raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
+    return drawn(X, labels, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng)
+
+
+def drawn(
+    X: Array,
+    labels: Array,
+    alpha: float | None = None,
+    *,
+    features: int | None = None,
+    preprocess: str | None = None,
+    balanced: bool = False,
+    rng: RNG = None,
+) -> tuple[Array, Array]:
+    """Return what `instance` does, from a pool whose `labels` are ±1 already, as int8."""
     n = X.shape[1] if features is None else int(features)
     seeds = seed_sequence(rng)
     chosen = subset(labels, _count(alpha, n, len(X)), balanced=balanced, rng=seeds)

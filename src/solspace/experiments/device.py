@@ -1,9 +1,10 @@
 """Tasks on a GPU: many at a time, packed by this process, since one card is best fed by one process.
 
 Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `feed`, the
-longest ones first, which runs them side by side and hands each back when it is done; their problems are drawn by
-threads meanwhile. A lot that fails is tried again task by task, so that one bad task does not cost the others their
-results.
+longest ones first, which runs them side by side and hands each back when it is done. The device must never wait for the
+host: threads draw the problems of the next lots, those that several tasks share once, and others turn the samples of the
+last ones into results, which are yielded together, so that one flush to the disk makes a lot durable. A lot that fails
+is tried again task by task, so that one bad task does not cost the others their results.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ import json
 import os
 import sys
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
-from solspace.experiments.executors import cores
-from solspace.experiments.sampling import observed, problem_of
-from solspace.experiments.tasks import Task, finished, run
+from solspace.experiments.executors import cores, one_thread
+from solspace.experiments.sampling import Sampled, sample
+from solspace.experiments.tasks import Task, finished, function, plain, run
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.device import answering, check_answer, resolve
 from solspace.samplers.registry import Parcel, find
+from solspace.samples import Samples
 from solspace.store import Result
 
 CHAINS = 2048
@@ -37,69 +41,151 @@ _AHEAD = 3
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A problem, and what its sampler could make of it beforehand."""
+
+    problem: Perceptron
+    ready: Any
+
+
 class Batch:
     """Tasks of one shape and the problems that threads draw for them."""
 
-    tasks: Sequence[Task]
-    problems: Sequence[Future[Perceptron]]
+    def __init__(self, tasks: Sequence[Task], coming: Iterable[Future[Drawn]]) -> None:
+        self.tasks, self._coming = tasks, list(coming)
+        self._ready: list[Any] = []
 
-    def drawn(self) -> list[Perceptron]:
+    def problems(self) -> list[Perceptron]:
         """Return the problems."""
-        return [problem.result() for problem in self.problems]
+        return self._problems
+
+    @cached_property
+    def _problems(self) -> list[Perceptron]:
+        drawn, target = [each.result() for each in self._coming], Target.from_dict(self.tasks[0].values["target"])
+        self._ready, self._coming = [each.ready for each in drawn], []
+        # tasks that share their patterns may differ in their target
+        return [one.problem if one.problem.target == target else one.problem.with_target(target) for one in drawn]
+
+    def ready(self) -> list[Any]:
+        """Return what was made of the problems beforehand, and let go of it."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def results(self, samples: list[Samples]) -> list[Result]:
+        """Return the results of all tasks."""
+        kept = function(self.tasks[0].values["kind"]).observe(self.tasks, self.problems(), samples)
+        return [
+            finished(task, {name: plain(value) for name, value in numbers.items()}, arrays)
+            for task, (numbers, arrays) in zip(self.tasks, kept)
+        ]
 
 
 def packs(task: Task) -> bool:
     """Return whether the task wants a GPU and can share it with others."""
     values = task.values
-    wanted = values["kind"] == "sample" and values["options"].get("device") in ("gpu", "auto")
-    if not wanted or (sampler := find(values["sampler"])).feed is None:
+    wanted = "sampler" in values and values["options"].get("device") in ("gpu", "auto")
+    if not wanted or find(values["sampler"]).feed is None:
         return False
-    from solspace.samplers.device import resolve
-
     try:
-        there = resolve(values["options"]["device"]) == "gpu"
+        if resolve(values["options"]["device"]) == "cpu":
+            return False
     except RuntimeError as lack:
         raise ValueError(str(lack)) from None
-    return there and sampler.on_device(_like(task), values["options"])
+    asked = values["sampler"], values["kind"], values.get("patterns"), values["target"], values["options"]
+    return _fits(json.dumps(asked))
 
 
-def _like(task: Task) -> Perceptron:
-    """Return the smallest problem with the target and the kind of patterns of a task."""
-    target = Target.from_dict(task.values["target"])
-    return Perceptron.random(1, 1.0, target, task.values["patterns"], rng=0)
+@lru_cache(maxsize=4096)
+def _fits(asked: str) -> bool:
+    """Return whether a device can do what is asked: (sampler, kind of task, ensemble, target, options) as JSON."""
+    name, kind, patterns, target, options = json.loads(asked)
+    sampler = find(name)
+    if not isinstance(function(kind), Sampled):
+        return False
+    if patterns is None:  # given patterns: chains take them all, what else does depends on what they are like
+        return sampler.anywhere and sampler.on_device(_like("gaussian", target), options)
+    return sampler.on_device(_like(patterns, target), options)
 
 
-def on_device(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
-    """Yield results of tasks that `packs` accepts, a lot at a time."""
+def _like(patterns: str, target: Any) -> Perceptron:
+    """Return the smallest problem with a target and a kind of patterns."""
+    return Perceptron.random(1, 1.0, Target.from_dict(target), patterns, rng=0)
+
+
+def on_device(
+    tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None
+) -> Iterator[list[Result]]:
+    """Yield the results of tasks that `packs` accepts, a lot at a time."""
     tasks, room = iter(tasks), _room()
-    with ThreadPoolExecutor(n_workers or cores()) as pool, _quick_turns():
+    with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
-            window.sort(key=lambda task: (task.values["sampler"], -_work(task), _company(task)))
+            window.sort(key=lambda task: (task.values["sampler"], -_work(task), _patterns(task), _company(task)))
+            drawing = Drawing(pool, 3 * room)
             for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
                 mine = list(own)
                 feed = find(name).feed
                 assert feed is not None
                 samples = sum(task.values["n_samples"] for task in mine)
                 begun = time.perf_counter()
-                for parcel, many in feed(map(_parcel, _ahead(_lots(mine, room), pool)), samples, _shapes(mine)):
-                    yield from _results(parcel.tag, many, (time.perf_counter() - begun) / len(parcel.tag.tasks))
-                    begun = time.perf_counter()
+                with closing(feed(map(_parcel, _ahead(_lots(mine, room), drawing)), samples, _shapes(mine))) as fed:
+                    while (found := _next(fed)) is not None:
+                        parcel, made = found
+                        if isinstance(made, Exception):
+                            yield _alone(parcel.tag.tasks, made)
+                        else:
+                            yield _timed(made, time.perf_counter() - begun)
+                        begun = time.perf_counter()
+
+
+def _next(fed: Any) -> tuple[Parcel, Any] | None:
+    with answering():
+        return next(fed, None)
+
+
+def _alone(tasks: Sequence[Task], error: Exception) -> list[Result]:
+    """Return the results of tasks that failed together, one by one; raise where it is the device that failed."""
+    check_answer(error)
+    results = [run(task) for task in tasks]
+    if any(result.status == "failed" for result in results):
+        check_answer(error)
+    return results
+
+
+def _timed(results: list[Result], seconds: float) -> list[Result]:
+    """Return the results with the seconds that each took of the `seconds` since those before them."""
+    for result in results:
+        result.seconds = seconds / len(results)
+    return results
 
 
 def _parcel(batch: Batch) -> Parcel:
     values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
-    return Parcel(batch.drawn, seeds, values["n_samples"], values["options"], tag=batch)
+    return Parcel(batch.problems, seeds, values["n_samples"], values["options"], batch.ready, batch.results, tag=batch)
 
 
-def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, Any]]:
-    """Return the distinct shapes (n, m, options) of tasks with ±1 patterns."""
-    found = [(t.values["n"], _m(t), t.values["options"]) for t in tasks if t.values["patterns"] == "binary"]
+def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, bool, Any]]:
+    """Return the distinct shapes (n, m, whether patterns are ±1, options) of tasks, in their order."""
+    found = [(t.values["n"], _m(t), _of_signs(t), t.values["options"]) for t in tasks]
     return list({json.dumps(shape, sort_keys=True): shape for shape in found}.values())
+
+
+def _of_signs(task: Task) -> bool:
+    return task.values.get("patterns") == "binary"
 
 
 def _m(task: Task) -> int:
     """Return the number of constraints of a random problem."""
     return max(1, round(task.values["alpha"] * task.values["n"]))
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Give the block threads; when it ends, what they have not begun is left undone."""
+    pool = ThreadPoolExecutor(count, "problems")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -111,14 +197,6 @@ def _quick_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(usual)
-
-
-def _results(batch: Batch, many: Any, seconds: float) -> Iterator[Result]:
-    if isinstance(many, Exception):
-        yield from map(run, batch.tasks)
-        return
-    for task, problem, samples in zip(batch.tasks, batch.drawn(), many):
-        yield finished(task, *observed(task, problem, samples), seconds=seconds)
 
 
 def _lots(tasks: Iterable[Task], room: float) -> Iterator[list[Task]]:
@@ -134,25 +212,59 @@ def _lots(tasks: Iterable[Task], room: float) -> Iterator[list[Task]]:
         yield lot
 
 
-def _ahead(lots: Iterator[list[Task]], pool: ThreadPoolExecutor) -> Iterator[Batch]:
+def _ahead(lots: Iterator[list[Task]], drawing: Drawing) -> Iterator[Batch]:
     """Yield the lots with their problems; threads draw those of the next ones meanwhile."""
     drawn: deque[Batch] = deque()
     for lot in lots:
-        drawn.append(Batch(lot, [pool.submit(_problem, task) for task in lot]))
+        drawn.append(Batch(lot, [drawing.ask(task) for task in lot]))
         if len(drawn) > _AHEAD:
             yield drawn.popleft()
-    yield from drawn
+    while drawn:
+        yield drawn.popleft()
+
+
+class Drawing:
+    """Problems that threads draw; the last ones, of `room` bytes, are kept for tasks that ask for the same patterns."""
+
+    def __init__(self, pool: ThreadPoolExecutor, room: float) -> None:
+        self.pool, self.room, self.held = pool, room, 0.0
+        self.kept: OrderedDict[str, tuple[Future[Drawn], float]] = OrderedDict()
+
+    def ask(self, task: Task) -> Future[Drawn]:
+        """Return the problem of a task, under way or drawn for another one; it may have that one's target."""
+        key = _patterns(task, "instance")
+        if key in self.kept:
+            self.kept.move_to_end(key)
+            return self.kept[key][0]
+        future, size = self.pool.submit(_drawn, task), _bytes(task)
+        self.kept[key] = future, size
+        self.held += size
+        while self.held > self.room and len(self.kept) > 1:
+            self.held -= self.kept.popitem(last=False)[1][1]
+        return future
+
+
+def _drawn(task: Task) -> Drawn:
+    problem = _problem(task)
+    return Drawn(problem, find(task.values["sampler"]).ready(problem, task.values["options"]))
 
 
 def _problem(task: Task) -> Perceptron:
     """Return the problem of a task; random ±1 patterns stay packed, since only the device looks at them."""
     values = task.values
-    if values["patterns"] != "binary":
-        return problem_of(task)
+    if not _of_signs(task):
+        return function(values["kind"]).problem(task)
     from solspace.samplers.packed import PackedPerceptron
 
-    seed = task.seed_from("seed", "n", "alpha", "patterns", "instance")
-    return PackedPerceptron(values["n"], _m(task), Target.from_dict(values["target"]), rng=seed)
+    return PackedPerceptron(
+        values["n"], _m(task), Target.from_dict(values["target"]), rng=task.seed_from(*sample.depends)
+    )
+
+
+def _patterns(task: Task, *more: str) -> str:
+    """Return what the patterns of a task depend on but for the instance, and `more` of its values."""
+    names = [name for name in function(task.values["kind"]).depends if name != "instance"]
+    return json.dumps([task.values["kind"], *(task.values[name] for name in (*names, *more))])
 
 
 def _company(task: Task) -> str:
@@ -165,9 +277,11 @@ def _work(task: Task) -> float:
 
 
 def _bytes(task: Task) -> float:
-    """Return the size of the task's patterns: chains take those of ±1 as bits."""
-    bits = task.values["patterns"] == "binary" and task.values["sampler"] != "asl"
-    return task.values["n"] * _m(task) * (1 / 8 if bits else 4)
+    """Return the size of what a task keeps in memory: chains take patterns of ±1 as bits, others twice, in fixed point too."""
+    values, options = task.values, task.values["options"]
+    entry = (1 / 8 if values["sampler"] != "asl" else 1 / 4) if _of_signs(task) else 8
+    draws = options.get("n_extra", 0) // options.get("thin", 10)
+    return values["n"] * (_m(task) * entry + values["n_samples"] * (1 + draws))
 
 
 def _room() -> float:

@@ -11,6 +11,7 @@ preprocessings are compared on the same images.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,11 +21,14 @@ import numpy as np
 
 from solspace import data
 from solspace.data.catalogue import data_set
+from solspace.data.instances import drawn
 from solspace.diagnostics import diagnose
-from solspace.experiments.sampling import drawn, summary
+from solspace.experiments.sampling import Sampled, each, summary
 from solspace.experiments.tasks import Found, Task
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.samples import Samples
 from solspace.system.checks import sized
 from solspace.system.plain import Values
 
@@ -39,6 +43,10 @@ THREE = ("tau", "errors", "hinge")
 """The paper's: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
 PAIRS = 20_000
 """Most overlaps that a task keeps."""
+DEPENDS = ("seed", "data", "classes", "preprocess", "features", "alpha", "instance")
+"""A task's values that its patterns depend on."""
+_ROWS = 1024
+"""Images of a pool that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -98,24 +106,32 @@ class ImageSpec:
         return sum(1 for _ in self.points()) * self.instances
 
 
-def solve(task: Task) -> Found:
-    """Return what `sampling.summary` says of one instance, and the accuracy on the images that it did not see."""
-    values = task.values
-    X, y = _pool(values)
-    seed, problem = _seed(task), problem_of(task)
-    samples = drawn(task, problem)
-    numbers = summary(problem, samples)
-    if values["features"] is None and problem.m < len(y):
-        unseen = np.setdiff1d(np.arange(len(y)), data.subset(y, problem.m, rng=seed))
-        sides = np.sign(X[unseen] @ samples.weights[0].astype(np.float32))
-        numbers["accuracy"] = float(np.mean(sides == y[unseen]))
-    return numbers, {}
+def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequence[Samples]) -> list[Found]:
+    """Return what `sampling.summary` says of each instance, and the accuracy on the images that it did not see."""
+    numbers = [summary(problem, own) for problem, own in zip(problems, samples)]
+    if tasks[0].values["features"] is None:
+        X, y = _pool(tasks[0].values)
+        if problems[0].m < len(y):
+            right = _sides(X, np.array([own.weights[0] for own in samples])) == y
+            for task, problem, own, found in zip(tasks, problems, right, numbers):
+                unseen = np.ones(len(y), bool)
+                unseen[data.subset(y, problem.m, rng=_seed(task))] = False
+                found["accuracy"] = float(np.mean(own[unseen]))
+    return [(found, {}) for found in numbers]
 
 
-def mix(task: Task) -> Found:
+def _sides(X: Array, weights: Array) -> Array:
+    """Return the signs (k, images) of ⟨x, w⟩ for all images of a pool, in double precision.
+
+    Sums of pixels/255 are exact in it: those that are zero are so whatever is multiplied together, and on any machine.
+    """
+    columns = weights.T.astype(np.float64)
+    parts = (X[first : first + _ROWS].astype(np.float64) @ columns for first in range(0, len(X), _ROWS))
+    return np.sign(np.concatenate(list(parts)).T)
+
+
+def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return how the chains of one instance mixed: self and cross overlap with errors, R-hat, what was missed."""
-    problem = problem_of(task)
-    samples = drawn(task, problem)
     report = diagnose(samples)
     numbers = {**summary(problem, samples), "fair": report.fair, "within": report.within, "verdict": report.verdict}
     if report.mixing is not None:
@@ -129,10 +145,8 @@ def mix(task: Task) -> Found:
     return numbers, {}
 
 
-def overlaps(task: Task) -> Found:
+def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
-    problem = problem_of(task)
-    samples = drawn(task, problem)
     report = diagnose(samples)
     last = samples.by_chain()[:, -1].astype(np.float32)
     pairs = (last @ last.T / samples.n)[np.triu_indices(len(last), 1)]
@@ -148,8 +162,8 @@ def problem_of(task: Task) -> Perceptron:
     """Return the instance of a task, the same wherever and whenever it is asked for."""
     values = task.values
     X, y = _pool(values)
-    target = Target.from_dict(values["target"])
-    return Perceptron.from_data(X, y, values["alpha"], values["features"], target=target, rng=_seed(task))
+    patterns, labels = drawn(X, y, values["alpha"], features=values["features"], rng=_seed(task))
+    return Perceptron(patterns, labels, target=Target.from_dict(values["target"]))
 
 
 def instance(name: str, alpha: float, number: int = 0, features: int | None = None, seed: int = 0) -> Perceptron:
@@ -170,8 +184,22 @@ def _pool(values: Mapping[str, Any]) -> data.Images:
     return _pools(values["data"], tuple(values["classes"]))[values["preprocess"]]
 
 
-@lru_cache(maxsize=1)
 def _pools(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
-    """Return the pool under every preprocessing; tasks of one figure alternate between them."""
+    """Return the pool under every preprocessing; tasks of one figure alternate between them, and threads share it."""
+    with _loading:
+        return _loaded(name, classes)
+
+
+_loading = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
     X, y = data.load(name, classes, "raw")
-    return {each: data.Images(data.Preprocessing.learn(each, X)(X), y) for each in data.PREPROCESSING}
+    return {name: data.Images(data.Preprocessing.learn(name, X)(X), y) for name in data.PREPROCESSING}
+
+
+solve = Sampled(problem_of, DEPENDS, _solved)
+mix = Sampled(problem_of, DEPENDS, each(_mixed))
+overlaps = Sampled(problem_of, DEPENDS, each(_overlapping))
+"""The kinds of tasks "images", "mixing" and "overlaps"."""

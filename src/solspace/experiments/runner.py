@@ -107,12 +107,13 @@ def run_tasks(
         if results.mended is not None:
             _tell(outcome, results, [damage.key for damage in results.mended])
 
-        def keep(result: Result) -> None:
-            _same_code(result)
-            results.add(result)
-            outcome.computed += 1
-            outcome.failed += result.status == "failed"
-            bar.advance(1, note=f"{outcome.failed} failed" if outcome.failed else "")
+        def keep(found: list[Result]) -> None:
+            for result in found:
+                _same_code(result)
+            results.add_all(found)
+            outcome.computed += len(found)
+            outcome.failed += sum(result.status == "failed" for result in found)
+            bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")
 
         together = (lambda task: False) if executor == "dask" else packs
         for run_all, part in ((execute, itertools.filterfalse), (on_device, filter)):
@@ -125,11 +126,11 @@ def run_tasks(
     return outcome
 
 
-def _drain(stream: Iterator[Result], keep: Callable[[Result], None]) -> None:
-    """Keep all results; end the executor's workers however this ends."""
+def _drain(stream: Iterator[Result | list[Result]], keep: Callable[[list[Result]], None]) -> None:
+    """Keep all results, those that come together together; end the executor's workers however this ends."""
     try:
-        for result in stream:
-            keep(result)
+        for found in stream:
+            keep(found if isinstance(found, list) else [found])
     finally:
         getattr(stream, "close", lambda: None)()
 

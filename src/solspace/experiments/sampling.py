@@ -7,6 +7,8 @@ compared on the same problems. The sampler's own randomness depends on the whole
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,18 +25,37 @@ KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
 """Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""
 
 
+DEPENDS = ("seed", "n", "alpha", "patterns", "instance")
+"""A task's values from which its patterns are drawn."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A kind of task that samples a problem: a function of the task, whose parts can be had one by one.
+
+    Whoever samples many problems together (`device`) draws them ahead, those of the same patterns once, and looks at all
+    of the samples when they are there.
+    """
+
+    problem: Callable[[Task], Perceptron]
+    """Draws the problem of a task."""
+    depends: tuple[str, ...]
+    """The task's values that its patterns depend on."""
+    observe: Callable[[Sequence[Task], Sequence[Perceptron], Sequence[Samples]], list[Found]]
+    """(tasks, problems, samples) -> what each task keeps; the tasks may differ in their instances alone."""
+
+    def __call__(self, task: Task) -> Found:
+        """Return the numbers and the arrays of one instance's samples."""
+        problem = self.problem(task)
+        return self.observe([task], [problem], [drawn(task, problem)])[0]
+
+
 def problem_of(task: Task) -> Perceptron:
     """Return the random problem of a task, the same wherever and whenever it is asked for."""
     values = task.values
-    seed = task.seed_from("seed", "n", "alpha", "patterns", "instance")
+    seed = task.seed_from(*DEPENDS)
     target = Target.from_dict(values["target"])
     return Perceptron.random(values["n"], values["alpha"], target, values["patterns"], rng=seed)
-
-
-def sample(task: Task) -> Found:
-    """Return the numbers and the arrays of one instance's samples."""
-    problem = problem_of(task)
-    return observed(task, problem, drawn(task, problem))
 
 
 def drawn(task: Task, problem: Perceptron) -> Samples:
@@ -45,6 +66,11 @@ def drawn(task: Task, problem: Perceptron) -> Samples:
         # A sweep crosses thresholds on purpose: what did not converge is in the numbers.
         warnings.simplefilter("ignore")
         return sampler.draw(problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"])
+
+
+def each(observe: Callable[[Task, Perceptron, Samples], Found]) -> Callable[..., list[Found]]:
+    """Return what looks at the samples of many tasks, one after another."""
+    return lambda *many: [observe(*one) for one in zip(*many)]
 
 
 def observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
@@ -80,3 +106,7 @@ def _array(samples: Samples, name: str) -> Array:
     if name == "stabilities":
         return samples.stabilities.astype(np.float32)
     return getattr(samples, name)
+
+
+sample = Sampled(problem_of, DEPENDS, each(observed))
+"""The kind of task "sample"."""

@@ -16,7 +16,7 @@ import json
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -110,7 +110,8 @@ def _kind(name: str) -> tuple[str, int]:
 
 
 @cache
-def _function(kind: str) -> Callable[[Task], Found]:
+def function(kind: str) -> Any:
+    """Return what computes tasks of a kind: task -> (numbers, arrays)."""
     module, name = _kind(kind)[0].split(":")
     return getattr(import_module(module), name)
 
@@ -132,7 +133,7 @@ def run(task: Task) -> Result:
     error = ""
     try:
         import_modules(task.values.get("modules", ()))
-        values, arrays = _function(task.values["kind"])(task)
+        values, arrays = function(task.values["kind"])(task)
         values = {name: plain(value) for name, value in values.items()}
     except Exception as problem:
         trace = "".join(traceback.format_exception(problem, limit=-6)).strip()

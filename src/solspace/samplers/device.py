@@ -1,12 +1,15 @@
 """Where samplers run: the processor, or a CUDA device through CuPy.
 
 CuPy is imported at the first use of a device, never by ``import solspace``. `"auto"` takes a device where there is one
-and falls back to the processor without a word; `"gpu"` says in words what is missing.
+and falls back to the processor without a word; `"gpu"` says in words what is missing. A device that stops answering in
+the middle of a run ends it with a sentence.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,6 +27,10 @@ DEVICES = ("cpu", "gpu", "auto")
 
 class NoDevice(RuntimeError):
     """A device was asked for that is not there; the message says what is missing."""
+
+
+class LostDevice(OSError):
+    """A device stopped answering in the middle of a run."""
 
 
 def resolve(device: str) -> str:
@@ -70,3 +77,47 @@ def cupy() -> Any:
     import cupy
 
     return cupy
+
+
+def stream() -> Any:
+    """Return a stream that nobody uses; whoever is done with it gives it to `idle_streams`.
+
+    Streams live as long as the process: CuPy's memory belongs to them, so that they are worth keeping. CuPy's own way to
+    end one is never taken, since it speaks of itself where a stream could not be made: when a device is lost, or a process
+    ends while its threads still make streams.
+    """
+    try:
+        return idle_streams.pop()
+    except IndexError:
+        return _stream_type()(non_blocking=True)
+
+
+idle_streams: list[Any] = []
+
+
+@lru_cache(maxsize=1)
+def _stream_type() -> Any:
+    return type("Stream", (cupy().cuda.Stream,), {"__del__": lambda self: None})
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turn what a device raises that no longer answers into a `LostDevice`; other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        check_answer(error)
+        raise
+
+
+def check_answer(error: Exception | None = None) -> None:
+    """Raise `LostDevice` where the device that was there no longer answers: after some errors of CUDA nothing works."""
+    if missing():
+        return
+    try:
+        cupy().cuda.Device().synchronize()
+    except Exception as found:
+        words = " ".join(str(found).split()).rstrip(".")
+        raise LostDevice(
+            f"the GPU stopped answering ({words}). What was computed up to there is kept: the same command goes on."
+        ) from error

@@ -28,7 +28,10 @@ class PackedPerceptron(Perceptron):
 
     def __init__(self, n: int, m: int, target: Target, rng: RNG = None) -> None:
         self.shape, self.target = (m, n), target
-        self.bits = np.frombuffer(generator(rng).bytes((m * n + 7) // 8), np.uint8)
+        size = (m * n + 7) // 8
+        # what `Generator.bytes` makes, without its copies: while it copies, no other thread runs
+        words = generator(rng).integers(0, 1 << 32, size=-(-size // 4), dtype=np.uint32).astype("<u4", copy=False)
+        self.bits = words.view(np.uint8)[:size]
 
     @cached_property
     def patterns(self) -> Array:  # type: ignore[override]

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from solspace.info import AnnealingInfo, Info, LocalizationInfo, SolvingInfo
 from solspace.measure import Target
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
-from solspace.samplers.annealing import anneal, lots, schedules
+from solspace.samplers.annealing import anneal, lots, real_forms, schedules
 from solspace.samplers.localization import localize
 from solspace.samplers.options import Options
 from solspace.samplers.solving import solve
@@ -27,19 +29,23 @@ from solspace.system.names import unknown
 class Parcel:
     """Problems of one shape, kind of patterns and target that a device takes together, and what is asked of all.
 
-    `problems` is called when their turn comes; `tag` is for whoever made the parcel.
+    `problems` is called when their turn comes, and `ready` for what was made of them beforehand; `finish` with the samples, by
+    a thread that the device does not wait for; `tag` is for whoever made the parcel.
     """
 
     problems: Callable[[], Sequence[Perceptron]]
     seeds: Sequence[RNG]
     n_samples: int
     options: Mapping[str, Any]
+    ready: Callable[[], Any] = lambda: None
+    finish: Callable[[list[Samples]], Any] = list
     tag: Any = None
 
 
-Made = Iterator[tuple[Parcel, "list[Samples] | Exception"]]
-Shapes = Iterable[tuple[int, int, Mapping[str, Any]]]
-"""(n, m, options) of what will come, so that it can be compiled ahead."""
+Made = Generator[tuple[Parcel, Any], None, None]
+"""Parcels, and what their `finish` made or the error that was met."""
+Shapes = Iterable[tuple[int, int, bool, Mapping[str, Any]]]
+"""(n, m, whether patterns are ±1, options) of what will come, the longest first, so that it can be compiled ahead."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,10 @@ class Sampler:
     version: int = 1
     """Raised when its results change; old rows then stay in a store but no longer count."""
     feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
-    """(parcels, samples in all, shapes of ±1 patterns among them) -> each parcel with its samples or the error it met,
-    in any order, many at once on a device."""
+    """(parcels, samples in all, shapes among them) -> each parcel with what its `finish` made of the samples,
+    or the error it met, in any order, many at once on a device."""
+    ready: Callable[[Perceptron, Mapping[str, Any]], Any] = lambda problem, options: None
+    """(problem, options) -> what a thread can make of a problem before its turn comes, to be held until then."""
     on_device: Callable[[Perceptron, Mapping[str, Any]], bool] = lambda problem, options: True
     """(problem, options) -> whether `feed` can do what is asked for; elsewhere the sampler says what it cannot do."""
     anywhere: bool = False
@@ -124,27 +132,59 @@ def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> 
 
 
 def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
-    for parcel in parcels:
-        made: list[Samples] | Exception
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a sweep crosses thresholds on purpose: what was met is in the info
-                given = parcel.problems(), parcel.n_samples, list(parcel.seeds)
-                made = localize.localize(*given, progress=False, **parcel.options)
-        except Exception as error:
-            made = error
-        yield parcel, made
+    """Localize parcel by parcel; a thread finishes the last one meanwhile."""
+    with ThreadPoolExecutor(1, "samples") as finisher:
+        last: tuple[Parcel, Future[Any]] | None = None
+        for parcel in parcels:
+            given = _localized(parcel)
+            this = parcel, finisher.submit(_finished, parcel, given)
+            if last is not None:
+                yield last[0], last[1].result()
+            last = this
+        if last is not None:
+            yield last[0], last[1].result()
+
+
+def _localized(parcel: Parcel) -> list[Samples] | Exception:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a sweep crosses thresholds on purpose: what was met is in the info
+            given = parcel.problems(), parcel.n_samples, list(parcel.seeds)
+            return localize.localize(*given, progress=False, **parcel.options)
+    except Exception as error:
+        return error
+
+
+def _finished(parcel: Parcel, made: list[Samples] | Exception) -> Any:
+    try:
+        return made if isinstance(made, Exception) else parcel.finish(made)
+    except Exception as error:
+        return error
 
 
 def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, schedule: str) -> Made:
     for mode in anneal.MODES:
-        lots.warm({(n, m) for n, m, asked in shapes if asked.get("mode", "sample") == mode}, samples, mode == "solve")
+        own = [(n, m, signs) for n, m, signs, asked in shapes if asked.get("mode", "sample") == mode]
+        lots.warm(own, samples, mode == "solve")
 
     def lot(parcel: Parcel) -> lots.Lot:
         plan = anneal.planner(schedule=schedule, **parcel.options)
-        return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, tag=parcel)
+        return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.ready, parcel.finish, tag=parcel)
 
-    return ((given.tag, made) for given, made in lots.flow(map(lot, parcels), samples))
+    with closing(lots.flow(map(lot, parcels), samples)) as flow:
+        yield from ((given.tag, made) for given, made in flow)
+
+
+def _fixed(problem: Perceptron, options: Mapping[str, Any], schedule: str) -> Any:
+    """Return the patterns in fixed point where they are not ±1."""
+    if problem.has_binary_patterns:
+        return None
+    return real_forms.fixed_point(problem, _reach(problem.target, (("schedule", schedule), *options.items())))
+
+
+@lru_cache(maxsize=64)
+def _reach(target: Target, options: tuple[tuple[str, Any], ...]) -> float:
+    return real_forms.reach_of(anneal.planned(target, tuple(sorted(options)))[1].stages)
 
 
 def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
@@ -154,7 +194,7 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
 def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
-        _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), anywhere=True,
+        _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), ready=partial(_fixed, schedule=name), anywhere=True,
         on_device=lambda problem, options: not options.get("exchange", False),
     )  # fmt: skip
 

@@ -198,7 +198,7 @@ def _words(
     elif gamma > 0:
         energy = f"dG_E/dq = {'C' if constant is None else f'{constant:.6g}'} (1-q)^-{gamma:g}"
     else:
-        energy = f"dG_E/dq tends to {limit:.6g}"
+        energy = f"dG_E/dq tends to {limit:.6g} and"
     if top:
         return (
             f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "

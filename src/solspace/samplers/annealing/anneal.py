@@ -16,11 +16,13 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
 
+from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
@@ -30,7 +32,7 @@ from solspace.samplers.annealing.course import Course
 from solspace.samplers.annealing.run import Flips, carry
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.device import resolve
+from solspace.samplers.device import answering, resolve
 from solspace.samplers.options import DEVICE, Option, checked, count, named, problems_in
 from solspace.samples import Samples
 from solspace.system import progress as bars
@@ -139,9 +141,10 @@ def anneal(  # type: ignore[misc]
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
         key = lots.key_of(rng)
-        name, plan = _plan(problem, asked)
+        name, plan = _plan(problem.target, asked)
         store = Checkpoint(checkpoint, _identity(problem, plan, key, asked) if checkpoint else {}, resume)
-        samples, state = _one(problem, name, plan, key, asked, where, store, progress, callback)
+        with answering() if where == "gpu" else nullcontext():
+            samples, state = _one(problem, name, plan, key, asked, where, store, progress, callback)
         store.finish(state, keep_checkpoint)
         return samples
     if checkpoint is not None or callback is not None:
@@ -149,30 +152,38 @@ def anneal(  # type: ignore[misc]
     problems = problems_in(problem)
     seeds = seeds_for(rng, len(problems))
     if where == "gpu" and not exchange:
-        return _many(problems, seeds, asked, progress)
+        with answering():
+            return _many(problems, seeds, asked, progress)
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
         for own, seed in zip(problems, seeds):
-            name, plan = _plan(own, asked)
+            name, plan = _plan(own.target, asked)
             key = lots.key_of(seed)
             results.append(_one(own, name, plan, key, asked, where, Checkpoint(None, {}), False, None)[0])
             bar.advance(1)
     return results
 
 
-def planner(**options: object) -> Callable[[Perceptron], tuple[str, Plan]]:
-    """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`."""
-    asked = checked(OPTIONS, options) | {"schedule": options["schedule"]}
-    return partial(_plan, asked=asked)
+def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
+    """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`.
+
+    Plans of one target are the same object for whoever asks for the same; its stages are thousands of small ones.
+    """
+    return lambda problem: planned(problem.target, tuple(sorted(options.items())))
 
 
-def _plan(problem: Perceptron, asked: Values) -> tuple[str, Plan]:
+@lru_cache(maxsize=64)
+def planned(target: Target, options: tuple[tuple[str, Any], ...]) -> tuple[str, Plan]:
+    """Return the schedule's name and the plan for a target, from options of `anneal` in their order by name."""
+    given = dict(options)
+    return _plan(target, checked(OPTIONS, given) | {"schedule": given["schedule"]})
+
+
+def _plan(target: Target, asked: Values) -> tuple[str, Plan]:
     """Return the schedule's name and the sweeps that a call asks for; raise a sentence for what cannot be."""
     mode, n_extra, thin = asked["mode"], asked["n_extra"], asked["thin"]
-    if problem.target.prior.name != "binary":
-        raise ValueError(
-            f"anneal flips ±1 weights, but the target's prior is {problem.target.prior}; use localize for it."
-        )
+    if target.prior.name != "binary":
+        raise ValueError(f"anneal flips ±1 weights, but the target's prior is {target.prior}; use localize for it.")
     if mode == "solve" and n_extra:
         raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")
     if asked["exchange"] and not n_extra:
@@ -181,7 +192,7 @@ def _plan(problem: Perceptron, asked: Values) -> tuple[str, Plan]:
         raise ValueError("n_rungs are those of replica exchange: give exchange=True with it.")
     if 0 < n_extra < thin:
         raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
-    name, stages = stages_of(asked["schedule"], problem.target, asked["n_sweeps"])
+    name, stages = stages_of(asked["schedule"], target, asked["n_sweeps"])
     return name, Plan.of(stages, n_extra, thin, solve=mode == "solve")
 
 
@@ -234,7 +245,11 @@ def _many(
     groups: dict[Hashable, list[int]] = {}
     for number, problem in enumerate(problems):
         groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
-    n_chains, plan = asked["n_chains"], partial(_plan, asked=asked)
+    n_chains = asked["n_chains"]
+
+    def plan(problem: Perceptron) -> tuple[str, Plan]:
+        return _plan(problem.target, asked)
+
     parcels = [
         lots.Lot(partial(list, [problems[i] for i in own]), [seeds[i] for i in own], n_chains, plan, tag=own)
         for own in groups.values()

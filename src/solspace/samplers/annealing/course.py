@@ -79,8 +79,10 @@ class Course:
                 report(ladders.replicas, ladders.replicas.sweep - told)
                 told = ladders.replicas.sweep
         except BaseException:
-            exchange.flips.stop()
-            store.save(self.ladder_state(safe))
+            try:
+                exchange.flips.stop()
+            finally:  # a lost device cannot be stopped either
+                store.save(self.ladder_state(safe))
             raise
         ladders.replicas.weights[...] = safe["weights"]
 

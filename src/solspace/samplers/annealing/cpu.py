@@ -207,7 +207,7 @@ class RealFlips(CpuFlips[real_forms.Forms]):
 
         self.fixed = real_forms.FixedPoint(problem, real_forms.reach_of(plan.stages))
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
-        breadth = len(real_forms.forms(plan.stages[:1], self.fixed, self.power).forms[0])
+        breadth = len(self.potentials(plan.stages[:1]).forms[0])
         super().__init__(problem, plan, key, n_chains, breadth, n_threads)
         self.patterns = Patterns(self.fixed.columns.reshape(-1), problem.m, self.fixed.met_range(plan.target))
 
@@ -218,7 +218,7 @@ class RealFlips(CpuFlips[real_forms.Forms]):
 
     def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
         """Put the potentials of these stages into the kernel's form."""
-        return real_forms.forms(stages, self.fixed, self.power)
+        return real_forms.forms(stages, [self.fixed], self.power).of(0)
 
     def weigh(self, stage: Array, prepared: Work[real_forms.Forms]) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""

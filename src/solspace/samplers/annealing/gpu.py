@@ -20,15 +20,13 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import cupy
+from solspace.samplers.device import cupy, idle_streams, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
 """Bytes of shared memory within which sites are put in order."""
 _ROOM = 1 << 27
 """Most (problem, sweep, site) triples laid out for a launch."""
-_streams: list[Any] = []
-"""Streams that nobody uses; CuPy's memory belongs to streams, so that they are worth keeping."""
 
 
 def processors() -> int:
@@ -47,16 +45,15 @@ class GpuFlips:
     kernel: str
     source: str
     layout: IntegerLayout | RealLayout
+    columns: Any
+    """The patterns of all problems, by columns."""
 
     def __init__(
         self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, share: int = 1
     ) -> None:
         self.cupy = cupy()
-        try:
-            self.stream = _streams.pop()
-        except IndexError:
-            self.stream = self.cupy.cuda.Stream(non_blocking=True)
-        weakref.finalize(self, _streams.append, self.stream)
+        self.stream = stream()
+        weakref.finalize(self, idle_streams.append, self.stream)
         self.problems, self.plan = problems, plan
         self.n, self.m = problems[0].n, problems[0].m
         rows = np.arange(len(problems) * n_chains, dtype=np.int32)
@@ -65,6 +62,11 @@ class GpuFlips:
         self.keys = self.cupy.asarray(np.array(keys, np.uint64))
         self.most = max(1, _ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the problems and a launch take on the device, about."""
+        return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
 
     def prepare(self, sweeps: slice) -> Any:
         """Return the potentials of these sweeps as the kernel takes them."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,17 @@ from solspace.samplers.annealing.layout import RealLayout
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
-_FORM = ("forms", "marks", "margins", "kt", "unit")
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns on the device."""
+
+    array: Any
+
+
+_sent: weakref.WeakValueDictionary[tuple[int, ...], Columns] = weakref.WeakValueDictionary()
+"""What lots hold on the device: chains that follow different schedules on the same patterns share them."""
+_sending = threading.Lock()
 
 
 class GpuRealFlips(GpuFlips):
@@ -40,45 +53,49 @@ class GpuRealFlips(GpuFlips):
         margin = real_forms.reach_of(plan.stages)
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         self.layout = layout or self._layout(company)
-        self.columns = self.cupy.zeros((len(problems), self.n, self.layout.size), np.int32)
-        self.fixed = []
-        for number, problem in enumerate(problems):
-            fixed = real_forms.FixedPoint(problem, margin)
-            self.columns[number, :, : self.m] = self.cupy.asarray(fixed.columns[:, : self.m])
-            del fixed.columns
-            self.fixed.append(fixed)
+        fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
+        self.held = self._send(fixed)
+        self.columns = self.held.array
+        self.fixed = [own.lean() for own in fixed]
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
     def _layout(self, company: int) -> RealLayout:
         return RealLayout.choose(self.m, self.power, self._crowd(company), processors())
 
+    def _send(self, fixed: Sequence[real_forms.FixedPoint]) -> Columns:
+        """Return the columns of all problems on the device, padded with zeros: those of another lot if it holds them."""
+        key = (*(own.number for own in fixed), self.layout.size)
+        with _sending:
+            if (held := _sent.get(key)) is None:
+                columns = self.cupy.zeros((len(fixed), self.n, self.layout.size), np.int32)
+                for there, own in zip(columns, fixed):
+                    there[:, : own.columns.shape[1]] = self.cupy.asarray(own.columns)
+                _sent[key] = held = Columns(columns)
+        return held
+
     def _cache(self) -> Any:
-        states = self.cupy.zeros((len(self.weights), self.layout.size), np.int32)
-        for number in range(len(self.problems)):
-            rows = self.instance_of == number
-            weights = self.weights[rows].astype(np.float64)
-            for first in range(0, self.m, 1024):
-                part = slice(first, min(first + 1024, self.m))
-                halves = (self.columns[number, :, part] // 2).astype(np.float64)
-                states[rows, part] = (weights @ halves).astype(np.int32)
+        size = self.layout.size
+        states = self.cupy.empty((len(self.weights), size), np.int32)
+        add = kernel("chains", "add_columns")
+        grid = (len(self.weights), -(-size // 128))
+        add(grid, (128,), (self.columns, self.instance_of, self.weights, np.int32(self.n), np.int32(size), states))
         return states
 
-    def potentials(self, stages: Sequence[Stage]) -> Any:
+    def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
         """Put the potentials of these stages into the kernel's form, for each problem."""
-        made = [real_forms.forms(stages, fixed, self.power) for fixed in self.fixed]
-        return real_forms.Forms(*(np.stack([getattr(form, name) for form in made]) for name in _FORM))
+        return real_forms.forms(stages, self.fixed, self.power)
 
     def _problem(self) -> tuple[Any, ...]:
         return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
 
-    def _potentials(self, made: Any) -> tuple[Any, ...]:
+    def _potentials(self, made: real_forms.Forms) -> tuple[Any, ...]:
         integers = (made.marks.astype(np.int32), made.margins.astype(np.int32))
         return self.cupy.asarray(made.forms), *map(self.cupy.asarray, integers), self.cupy.asarray(made.kt)
 
-    def _energy(self, energy: Array, stage: Array, made: Any) -> Array:
+    def _energy(self, energy: Array, stage: Array, made: real_forms.Forms) -> Array:
         return energy * made.unit[self.instance_of.get()[:, None], stage]
 
-    def _weigh(self, stage: Any, made: Any) -> tuple[Array, Array]:
+    def _weigh(self, stage: Any, made: real_forms.Forms) -> tuple[Array, Array]:
         energy = self.cupy.zeros(len(stage), np.int64)
         forms, marks, margins, kt = self._potentials(made)
         shared = self.layout.weighing_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
-from solspace.samplers.annealing.layout import IntegerLayout
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.run import BEAT, Run
 from solspace.samplers.device import cupy
 from solspace.samplers.kernels.cuda import compile_ahead
@@ -34,6 +34,8 @@ _SHARES = 4
 """Among how many launches the memory of one alone is divided where lots run side by side."""
 _COMING = 3
 """Lots that are made ready while others run."""
+_LEAVING = 4
+"""Lots whose samples are looked at side by side."""
 _NAP = 5e-4
 """Seconds between two looks at launches under way."""
 
@@ -55,14 +57,17 @@ def key_of(rng: RNG) -> int:
 class Lot:
     """Problems of one shape, kind of patterns and target, a seed for each, and what is asked of all.
 
-    `problems` is called when the lot's turn comes; `plan` makes the sampler's name and the plan from the target; `tag`
-    is for whoever made the lot.
+    `problems` is called when the lot's turn comes; `plan` makes the sampler's name and the plan from the target; `ready` gives
+    what was made of the problems beforehand, to be held until they are on the device; a thread calls `finish` with the
+    samples, and what it returns is what `flow` yields; `tag` is for whoever made the lot.
     """
 
     problems: Callable[[], Sequence[Perceptron]]
     seeds: Sequence[RNG]
     n_chains: int
     plan: Callable[[Perceptron], tuple[str, Plan]]
+    ready: Callable[[], Any] = lambda: None
+    finish: Callable[[list[Samples]], Any] = list
     tag: Any = None
 
 
@@ -74,9 +79,11 @@ class LotRun(Run):
     def __init__(self, lot: Lot, company: int) -> None:
         _tidy()
         self.lot, self.problems = lot, list(lot.problems())
+        held = lot.ready()
         self.keys = [key_of(seed) for seed in lot.seeds]
         self.name, plan = lot.plan(self.problems[0])
         flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _SHARES)
+        del held
         flips.compile()
         super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
         self.started = time.perf_counter()
@@ -93,6 +100,10 @@ class LotRun(Run):
             results.append(own.samples(problem, self.plan, stabilities, **told))
         return results
 
+    def finished(self) -> Any:
+        """Return what the lot's `finish` makes of the samples."""
+        return self.lot.finish(self.samples())
+
 
 def _tidy() -> None:
     """Give memory back that CuPy keeps for streams which no longer ask for it, where that is much."""
@@ -104,53 +115,89 @@ def _tidy() -> None:
 
 def flow(
     lots: Iterable[Lot], company: int = CHAINS, report: Callable[[int], Any] = lambda sweeps: None
-) -> Iterator[tuple[Lot, list[Samples] | Exception]]:
-    """Yield each lot with its samples, or the error that it met, as they come; some `company` chains run at a time.
+) -> Generator[tuple[Lot, Any], None, None]:
+    """Yield each lot with what its `finish` made of its samples, or the error that it met, as they come.
 
-    `report` is called with the number of sweeps that a launch made.
+    Some `company` chains run at a time, on a quarter of the device's memory at the most. Threads make the next lots ready and
+    finish those that are done; what this thread does, launching and collecting, is what the device waits for. `report` is
+    called with the number of sweeps that a launch made.
     """
-    waiting, going, coming = iter(lots), list[LotRun](), deque[tuple[Lot, Future[LotRun]]]()
-    with ThreadPoolExecutor(_COMING, "lots") as builder:
+    waiting, going = iter(lots), list[LotRun]()
+    coming, leaving = deque[tuple[Lot, Future[LotRun]]](), deque[tuple[Lot, Future[Any]]]()
+    most = int(cupy().cuda.Device().mem_info[1]) // 4
+    with ThreadPoolExecutor(_COMING, "lots") as builder, ThreadPoolExecutor(_LEAVING, "samples") as finisher:
         try:
             while True:
                 while len(coming) < _COMING and (lot := next(waiting, None)) is not None:
                     coming.append((lot, builder.submit(LotRun, lot, company)))
-                if not (going or coming):
+                if not (going or coming or leaving):
                     return
                 busy = False
-                room = sum(len(one.chains.weights) for one in going) < min(company, CHAINS)
-                if coming and room and (coming[0][1].done() or not going):
+                while leaving and (leaving[0][1].done() or not (going or coming)):
                     busy = True
-                    lot, future = coming.popleft()
+                    lot, future = leaving.popleft()
+                    yield lot, _outcome(future)
+                if _room(going, coming, company, most) and len(leaving) < 2 * _LEAVING:
+                    busy = True
+                    lot, made = coming.popleft()
                     try:
-                        future.result().launch()
-                        going.append(future.result())
+                        made.result().launch()
+                        going.append(made.result())
                     except Exception as error:
-                        yield lot, error
-                ended: list[tuple[LotRun, Exception | None]] = []
-                for one in [one for one in going if one.flips.idle and one.prepared.done()]:
-                    busy = True
+                        leaving.append((lot, _failed(error)))
+                for one in list(going):
                     try:
+                        if not (one.flips.idle and one.prepared.done()):
+                            continue
+                        busy = True
                         # a launch of each takes this thread some milliseconds
                         report(one.collect(BEAT * max(1.0, len(going) / 4)))
-                        if one.done:
-                            ended.append((one, None))
-                        else:
+                        if not one.done:
                             one.launch()
+                            continue
+                        leaving.append((one.lot, finisher.submit(one.finished)))
+                        going.remove(one)
                     except Exception as error:
-                        ended.append((one, error))
-                for one, problem in ended:
-                    going.remove(one)
-                    yield one.lot, problem or one.samples()
+                        going.remove(one)
+                        leaving.append((one.lot, _failed(error)))
                 if not busy:
                     time.sleep(_NAP)
         finally:
-            for _, future in coming:
-                future.cancel()
+            for _, pending in (*coming, *leaving):
+                pending.cancel()
 
 
-def warm(shapes: Iterable[tuple[int, int]], company: int, solve: bool) -> None:
-    """Compile what chains on ±1 patterns of `shapes` (n, m) need, side by side, before the first of them is run."""
-    sizes = [(m, Lattice(n, m).size) for n, m in shapes]
-    layouts = [IntegerLayout.choose(m, size, company, processors()) for m, size in dict.fromkeys(sizes)]
-    compile_ahead(("flips_integer", (*layout.constants(solve), ("FIELD", 0))) for layout in layouts)
+def _room(going: list[LotRun], coming: deque[tuple[Lot, Future[LotRun]]], company: int, most: int) -> bool:
+    """Return whether the next lot is to be launched: it is ready and there is room, or nothing else runs."""
+    if not coming or not going:
+        return bool(coming)
+    if not coming[0][1].done() or coming[0][1].exception():
+        return coming[0][1].done()
+    held = sum(one.flips.nbytes for one in going) + coming[0][1].result().flips.nbytes
+    return sum(len(one.chains.weights) for one in going) < min(company, CHAINS) and held <= most
+
+
+def _failed(error: Exception) -> Future[Any]:
+    """Return a future of what failed, so that lots which were done before are yielded before it."""
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _outcome(future: Future[Any]) -> Any:
+    """Return what a thread made, or the error that it met."""
+    try:
+        return future.result()
+    except Exception as error:
+        return error
+
+
+def warm(shapes: Iterable[tuple[int, int, bool]], company: int, solve: bool) -> None:
+    """Compile what chains on patterns of `shapes` (n, m, whether ±1) need, side by side, before the first of them is run."""
+    count = processors()
+    compile_ahead(
+        ("flips_integer", (*IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve), ("FIELD", 0)))
+        if signs
+        else ("flips_real", (*RealLayout.choose(m, True, company, count).constants(solve), ("FIELD", 0)))
+        for n, m, signs in shapes
+    )

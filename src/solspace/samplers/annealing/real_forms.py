@@ -10,8 +10,12 @@ the lattice step.
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -67,6 +71,14 @@ class FixedPoint:
         self.reach = int(reach / self.resolution) + self.n
         """No |t| exceeds this."""
         self.columns, self.step = self._round()
+        self.number = next(_numbers)
+        """Of this object among all."""
+
+    def lean(self) -> FixedPoint:
+        """Return a copy without the columns, for those who have them elsewhere."""
+        few = copy(self)
+        del few.columns, few.problem
+        return few
 
     def _round(self) -> tuple[Array, float]:
         """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
@@ -116,9 +128,22 @@ class FixedPoint:
         return states
 
 
+def fixed_point(problem: Perceptron, margin: float = 0.0) -> FixedPoint:
+    """Return the patterns in fixed point, the same object as long as somebody holds the one made before."""
+    key = id(problem.patterns), margin  # a `FixedPoint` holds its patterns: no others can have their place
+    found = _made.get(key)
+    if found is None:
+        _made[key] = found = FixedPoint(problem, margin)
+    return found
+
+
+_numbers = itertools.count()
+_made: weakref.WeakValueDictionary[tuple[int, float], FixedPoint] = weakref.WeakValueDictionary()
+
+
 @dataclass(frozen=True)
 class Forms:
-    """Potentials as the kernel takes them, one row for each stage.
+    """Potentials as the kernel takes them, one row for each stage, of each problem where there are several.
 
     `kt` units make one kT (zero at T = 0); a constraint's potential is energy · `unit`.
     """
@@ -129,24 +154,40 @@ class Forms:
     kt: Array
     unit: Array
 
+    def of(self, problem: int) -> Forms:
+        """Return those of one problem."""
+        return Forms(*(values[problem] for values in vars(self).values()))
+
     def potential(self, energy: Array, stage: Array, m: int) -> Array:
         """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
         return energy * self.unit[stage]
 
 
-def forms(stages: Sequence[Stage], fixed: FixedPoint, power: bool) -> Forms:
-    """Return the potentials of `stages` in the power form, or else in the cell form."""
-    made = [(power_form if power else cell_form)(stage, fixed) for stage in stages]
+def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> Forms:
+    """Return the potentials of `stages` for each of `fixed`, in the power form or else in the cell form.
+
+    All arrays are (problems, stages, …).
+    """
     thermal = np.array([stage.temperature > 0 for stage in stages])
     heat = np.array([stage.temperature if stage.temperature > 0 else 1.0 for stage in stages])
     heat[np.isinf(heat)] = 0.0
-    scale = np.array([form.scale for form in made])
+    coefficients, marks, scale = power_forms(stages, fixed) if power else _cell_forms(stages, fixed)
+    origins, units = np.array([origin(stage) for stage in stages]), np.array([own.unit for own in fixed])
     return Forms(
-        forms=np.array([form.coefficients for form in made], np.float32),
-        marks=np.array([form.marks for form in made], np.int64 if power else np.int32),
-        margins=np.array([fixed.integer(origin(stage)) for stage in stages], np.int64),
+        forms=coefficients,
+        marks=marks,
+        margins=np.ceil(origins / units[:, None]).astype(np.int64),
         kt=np.where(thermal, scale, 0.0),
         unit=heat / scale,
+    )
+
+
+def _cell_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[Array, Array, Array]:
+    made = [[cell_form(stage, own) for stage in stages] for own in fixed]
+    return (
+        np.array([[form.coefficients for form in row] for row in made], np.float32),
+        np.array([[form.marks for form in row] for row in made], np.int32),
+        np.array([[form.scale for form in row] for row in made]),
     )
 
 
@@ -192,30 +233,63 @@ def _offset(potential: Potential) -> float:
     return float(potential.breakpoints[0]) if _walled(potential) else 0.0
 
 
-def power_form(stage: Stage, fixed: FixedPoint) -> Form:
-    """Return the power form of a potential: linear below the edge, A[e] h(z) + B[e] above."""
-    potential, beta = stage.potential, 1 / stage.temperature if stage.temperature > 0 else 1.0
-    tau = float(getattr(potential, "tau", 0.0))
-    powers = isinstance(potential, (Tau, Log)) or _walled(potential)
-    base = fixed.unit * 2.0 ** np.arange(32)
-    factor = -beta * base**tau if powers else np.zeros(32)
-    offset = -beta * _power(base, tau) if powers else np.zeros(32)
-    steep = WALL / fixed.step
-    height, slope = {
-        Hinge: (0.0, beta * fixed.unit),
-        Errors: (beta, 0.0),
-        Uniform: (WALL, steep),
-    }.get(type(potential), (offset[0] + WALL, steep))
-    if tau > 0:
-        height, slope = min(height, beta / tau), min(slope, beta / tau * fixed.unit)
-    highest = max(height + slope * fixed.reach, np.abs(offset).max())
-    scale = min(FINEST, _ROOM / max(highest, 1e-300))
-    coefficients = np.zeros(C + 2)
+def power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[Array, Array, Array]:
+    """Return coefficients, marks and units to a kT of power forms: linear below the edge, A[e] h(z) + B[e] above.
+
+    (problems, stages, …) each. What depends on a stage and the unit of t alone is found once for all problems that share it.
+    """
+    unit, step, reach = (np.array([getattr(own, name) for own in fixed])[:, None] for name in ("unit", "step", "reach"))
+    powers = np.array([_has_powers(stage.potential) for stage in stages])
+    beta = np.array([1 / stage.temperature if stage.temperature > 0 else 1.0 for stage in stages])
+    tau = np.array([float(getattr(stage.potential, "tau", 0.0)) for stage in stages])
+    curves = np.zeros((len(fixed), len(stages), 2, 32))
+    for own in np.unique(unit) if powers.any() else ():
+        found = [_curve(float(b), float(t), float(own)) if p else _FLAT for b, t, p in zip(beta, tau, powers)]
+        curves[unit[:, 0] == own] = np.array(found)
+    steep = WALL / step
+    height, slope = _left(stages, beta, unit, steep, curves[:, :, 1, 0])
+    with np.errstate(divide="ignore"):
+        height = np.where(tau > 0, np.minimum(height, beta / tau), height)
+        slope = np.where(tau > 0, np.minimum(slope, beta / tau * unit), slope)
+    highest = np.maximum(height + slope * reach, np.abs(curves[:, :, 1]).max(axis=2))
+    scale = np.minimum(FINEST, _ROOM / np.maximum(highest, 1e-300))
+    coefficients = np.empty((len(fixed), len(stages), C + 2), np.float32)
     turned = (np.arange(32) + EXPONENT) % 32
-    coefficients[A + turned], coefficients[B + turned] = scale * factor, scale * offset
-    coefficients[H:C] = _FIT @ _power(_NODES, tau)
-    coefficients[C:] = scale * height, -scale * slope
-    return Form(coefficients, [1 if powers else 0], scale)
+    curves *= scale[:, :, None, None]
+    coefficients[..., A + turned], coefficients[..., B + turned] = curves[:, :, 0], curves[:, :, 1]
+    coefficients[..., H:C] = np.array([_polynomial(float(t)) for t in tau])
+    coefficients[..., C], coefficients[..., C + 1] = scale * height, -scale * slope
+    marks = np.broadcast_to(powers[:, None].astype(np.int64), (len(fixed), len(stages), 1))
+    return coefficients, np.ascontiguousarray(marks), scale
+
+
+def _has_powers(potential: Potential) -> bool:
+    return isinstance(potential, (Tau, Log)) or _walled(potential)
+
+
+def _left(stages: Sequence[Stage], beta: Array, unit: Array, steep: Array, first: Array) -> tuple[Array, Array]:
+    """Return (problems, stages) height and slope of the potentials left of the edge; `first` is B of the exponent 0."""
+    kinds = [type(stage.potential) for stage in stages]
+    hinge, errors, uniform = (np.array([kind is known for kind in kinds]) for known in (Hinge, Errors, Uniform))
+    height = np.select([hinge, errors, uniform], [np.zeros_like(beta), beta, np.full_like(beta, WALL)], first + WALL)
+    slope = np.where(hinge, beta * unit, np.where(errors, 0.0, steep))
+    return height, slope
+
+
+_FLAT = np.zeros((2, 32))
+
+
+@lru_cache(maxsize=1 << 14)
+def _curve(beta: float, tau: float, unit: float) -> Array:
+    """Return A and B at every exponent, (2, 32), before they are scaled."""
+    base = unit * 2.0 ** np.arange(32)
+    return np.stack([-beta * base**tau, -beta * _power(base, tau)])
+
+
+@lru_cache(maxsize=1 << 14)
+def _polynomial(tau: float) -> Array:
+    """Return h, from its highest power down."""
+    return _FIT @ _power(_NODES, tau)
 
 
 def _power(s: Array, tau: float) -> Array:

@@ -139,6 +139,8 @@ def carry(flips: Flips, chains: Chains, plan: Plan, store: Keeps, report: Callab
             store.maybe_save(lambda state=safe: {**chains.records(), **state})
             report(done)
     except BaseException:
-        flips.stop()
-        store.save({**chains.records(), **safe})
+        try:
+            flips.stop()
+        finally:  # a lost device cannot be stopped either
+            store.save({**chains.records(), **safe})
         raise

@@ -78,7 +78,14 @@ class Bath:
         own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * problem.n)
         cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * problem.n)
         weights = drawn[:, 0, 1]
-        return Draw(weights, self.missed(lanes // each, weights), own - cross <= MIXED * (1 - cross))
+        found = flips.stabilities(
+            np.ascontiguousarray(chains.draws[:, 1])
+        )  # where a device has the patterns, it is asked
+        if found is None:
+            lacking = self.missed(lanes // each, weights)
+        else:
+            lacking = problem.target.violated(found[::2][np.searchsorted(there, lanes)]).sum(axis=1)
+        return Draw(weights, lacking, own - cross <= MIXED * (1 - cross))
 
     def missed(self, numbers: Array, weights: Array) -> Array:
         """Return how many constraints `weights` (k, n) miss, each of the problem whose number (k,) is given."""
@@ -122,9 +129,17 @@ class Exit:
         if last:
             gone |= asking & (missing == 0)
             rest = np.flatnonzero(asking & ~gone)
-            signs = np.where(means[lanes[rest]] >= 0, 1, -1)
-            gone[rest] = missing[rest] < self.bath.missed(lanes[rest] // self.denoiser.each, signs)
+            if len(rest):
+                gone[rest] = missing[rest] < self._missed(means, lanes[rest])
         return weights, gone, fair
+
+    def _missed(self, means: Array, lanes: Array) -> Array:
+        """Return how many constraints the signs of the means of the samples `lanes` miss; a device that has them counts."""
+        signs = np.where(means >= 0, np.int8(1), np.int8(-1))
+        found = self.denoiser.stabilities(signs)
+        if found is None:
+            return self.bath.missed(lanes // self.denoiser.each, signs[lanes])
+        return self.bath.problems[0].target.violated(found[lanes]).sum(axis=1)
 
 
 def _first(mean: Array, seeds: np.random.SeedSequence, sample: int, turn: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,7 +14,7 @@ from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.device import resolve
+from solspace.samplers.device import answering, resolve
 from solspace.samplers.localization import finish
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
 from solspace.samplers.localization.integrators import INTEGRATORS
@@ -141,22 +142,24 @@ class Run:
     ) -> list[Samples]:
         """Localize, and return the samples of each problem."""
         began = clocks.perf_counter()
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), answering() if self.chosen["device"] == "gpu" else nullcontext():
             self.loop.go(store, callback, progress)
         each = self.loop.denoiser.each
         weights = self.loop.decoded(self.problems[0].target.prior)
         stabilities = self.loop.denoiser.stabilities(weights) if weights.dtype == np.int8 else None
-        results = []
+        results, path = [], self.loop.record.arrays()
         for i, problem in enumerate(self.problems):
             rows = slice(i * each, (i + 1) * each)
             samples = Samples.of(problem, weights[rows], None, None if stabilities is None else stabilities[rows])
-            samples.info = self._info(samples, self.seeds[i], rows, clocks.perf_counter() - began)
+            samples.info = self._info(samples, self.seeds[i], rows, path, clocks.perf_counter() - began)
             results.append(samples)
         return results
 
-    def _info(self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, seconds: float) -> LocalizationInfo:
+    def _info(
+        self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, path: dict[str, Array], seconds: float
+    ) -> LocalizationInfo:
         loop = self.loop
-        record: Values = {name: values[:, rows] for name, values in loop.record.arrays().items()}
+        record: Values = {name: values[:, rows] for name, values in path.items()}
         return LocalizationInfo(
             sampler="asl",
             seed=str(seeds.entropy),

@@ -61,7 +61,7 @@ class GpuMessages:
         going = self._sized(few, k)
         if few < number:
             chosen = np.append(problems, np.full(few - len(problems), problems[0]))
-            going.patterns.matrix = self.whole.patterns.matrix[self.cupy.asarray(chosen)]
+            going.patterns.take(self.whole.patterns, chosen)
         layout = np.full((few, k), -1)
         for place, problem in enumerate(problems):
             mine = lanes[owner == problem]

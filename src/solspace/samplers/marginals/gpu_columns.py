@@ -17,8 +17,7 @@ from solspace.samplers.device import DeviceArray
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
 from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
-from solspace.samplers.marginals.gpu_patterns import GpuPatterns
-from solspace.samplers.marginals.gpu_state import State
+from solspace.samplers.marginals.gpu_state import Patterns, State
 from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
 
 _ROWS, _STRIPS = 64, 8
@@ -33,7 +32,7 @@ class GpuColumns:
 
     few = 0
 
-    def __init__(self, state: State, patterns: GpuPatterns, k: int) -> None:
+    def __init__(self, state: State, patterns: Patterns, k: int) -> None:
         self.state, self.patterns, self.k = state, patterns, k
         self.whole = k == state.k and patterns is state.patterns
         device, n, m, parts = state.cupy, state.n, state.m, patterns.parts
@@ -66,6 +65,7 @@ class GpuColumns:
         binary = isinstance(own.target.prior, Binary)
         scale, alpha, margin = 1 / np.sqrt(n), m / n, origin(own.target)
         tolerance, cap, patient, weight, best, residual = self.floats
+        self.weight = weight
         count, outcome, moving = self.whole_numbers
         slopes, squares, extra = self.sums
         constants: Sizes = (
@@ -142,10 +142,10 @@ class GpuColumns:
     def advance(self) -> None:
         """Launch an iteration of all columns that still move."""
         above, below = self.launches
-        self.patterns.product(self.into, self.forward, transposed=False)
+        self.patterns.product(self.into, self.forward, False, self.weight)
         for launch in above:
             launch()
-        self.patterns.product(self.back, self.backward, transposed=True)
+        self.patterns.product(self.back, self.backward, True, self.weight)
         for launch in below:
             launch()
 

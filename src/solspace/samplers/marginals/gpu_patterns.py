@@ -55,11 +55,18 @@ class GpuPatterns:
         """Return the patterns of some of the problems, a copy."""
         few = object.__new__(GpuPatterns)
         few.__dict__.update(self.__dict__)
-        few.matrix, few.moments = self.matrix[self.cupy.asarray(numbers)], self.moments[numbers]
+        few.take(self, numbers)
         return few
 
-    def product(self, given: DeviceArray, out: DeviceArray, transposed: bool) -> None:
-        """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1."""
+    def take(self, other: Any, numbers: Array) -> None:
+        """Take the patterns of the problems `numbers` of another of this kind."""
+        self.matrix, self.moments = other.matrix[self.cupy.asarray(numbers)], other.moments[numbers]
+
+    def product(self, given: Any, out: Any, transposed: bool, weight: Any = None) -> None:
+        """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1.
+
+        All columns are multiplied, whatever their `weight`: in a matrix product some cost as much as all.
+        """
         if self.parts == 1:
             left = self.matrix.transpose(0, 2, 1) if transposed else self.matrix
             out[...] = left @ given

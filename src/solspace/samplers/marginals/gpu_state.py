@@ -10,6 +10,10 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray, cupy
 from solspace.samplers.marginals.gpu_channel import response_table
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.marginals.gpu_signs import FEW, GpuSigns
+
+Patterns = GpuPatterns | GpuSigns
+"""Patterns on a device: as bits where they are ±1 and samples are few."""
 
 
 class State:
@@ -21,7 +25,8 @@ class State:
     def __init__(self, problems: Sequence[Perceptron], k: int) -> None:
         self.cupy, self.k = cupy(), k
         self.target, self.n, self.m = problems[0].target, problems[0].n, problems[0].m
-        self.patterns = GpuPatterns(problems)
+        few = k <= FEW and all(problem.has_binary_patterns for problem in problems)
+        self.patterns: Patterns = GpuSigns(problems) if few else GpuPatterns(problems)
         self.width = len(problems) * k
         self.table = self.cupy.asarray(response_table(self.target))
         zeros = self.cupy.zeros

@@ -26,6 +26,7 @@ PARTS = {
     "noise": ("random.cuh", "noise.cu"),
     "patterns": ("patterns.cu",),
     "flips_real": ("random.cuh", "chain.cuh", "flips_real.cu"),
+    "signs": ("signs.cu",),
 }
 """Source files of each module, in order."""
 

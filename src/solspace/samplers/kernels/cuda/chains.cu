@@ -67,6 +67,22 @@ extern "C" __global__ void place(const u32 *packed, const int *instance_of, cons
             levels[((size_t)chain * slots + 32 * word + slot) * threads + thread] = count[slot] + 1 - base;
 }
 
+// Stabilities, sums of x w, of chains from columns of twice the patterns in fixed point, (problems, n, size), which are even.
+extern "C" __global__ void add_columns(const int *columns, const int *instance_of, const i8 *weights, int n, int size, int *states)
+{
+    int chain = blockIdx.x, mu = blockIdx.y * blockDim.x + threadIdx.x;
+    if (mu >= size) return;
+    const int *column = columns + (size_t)instance_of[chain] * n * size + mu;
+    const i8 *weight = weights + (size_t)chain * n;
+    int sum = 0;
+#pragma unroll 8
+    for (int i = 0; i < n; ++i) {
+        int half = column[(size_t)i * size] >> 1;
+        sum += weight[i] > 0 ? half : -half;
+    }
+    states[(size_t)chain * size + mu] = sum;
+}
+
 // A permutation of the sites for each instance (blockIdx.y) and sweep (blockIdx.x): Fisher-Yates, by one thread; the others of
 // its warp draw the numbers. In shared memory if `inside`, else in place. Rows are padded with site 0.
 extern "C" __global__ void site_orders(const u64 *keys, int n, int first_sweep, int row_length, int inside, int *orders)

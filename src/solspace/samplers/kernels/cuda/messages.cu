@@ -189,14 +189,15 @@ extern "C" __global__ void move(float *from, int from_k, float *to, int to_k, in
     }
 }
 
-// Products X m to the constraints' response; g moves by `weight` towards the new one, which goes to `operand`.
+// Products X m to the constraints' response; g moves by `weight` towards the new one, which goes to `operand`. A column at
+// rest, of weight 0, is left out, here and below: nobody looks at its products and sums.
 extern "C" __global__ void respond(const float *product, float scale, float margin, float first, float second,
                                    const float *variance, const float *weight, const float2 *table, int rows, int k, int width,
                                    float *g, Operand *operand, float *slopes, float *squares)
 {
     int column = blockIdx.x * 32 + threadIdx.x;
     float slope = 0, square = 0;
-    if (column < width) {
+    if (column < width && weight[column] > 0) {
         const float v = variance[column], step = weight[column], sigma = sqrtf(v), inverse = 1 / sigma;
         g += start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
@@ -208,7 +209,7 @@ extern "C" __global__ void respond(const float *product, float scale, float marg
             slope += curvature;
             square += curvature * curvature;
             put(operand, row, k, fresh);
-            if (step > 0) g[(size_t)row * k] = old + step * (fresh - old);
+            g[(size_t)row * k] = old + step * (fresh - old);
         }
     }
     add_up(slope, slopes, width, column);
@@ -238,8 +239,8 @@ extern "C" __global__ void estimate(const float *product, float scale, float *fi
 {
     int column = blockIdx.x * 32 + threadIdx.x;
     float change = 0, size = 0, square = 0;
-    if (column < width) {
-        const float a = precision[column], step = weight[column], fed = step > 0 ? share[0] : -1.0f;
+    if (column < width && weight[column] > 0) {
+        const float a = precision[column], step = weight[column], fed = share[0];
         const size_t start = start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
         operand += start_of(column, k, rows, PARTS);
@@ -252,7 +253,7 @@ extern "C" __global__ void estimate(const float *product, float scale, float *fi
             change += (fresh - old) * (fresh - old);
             size += spread;
             square += spread * spread;
-            if (step > 0) mean[here] = old = old + step * (fresh - old);
+            mean[here] = old = old + step * (fresh - old);
             put(operand, row, k, old);
         }
     }

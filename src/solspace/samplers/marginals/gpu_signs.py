@@ -1,0 +1,91 @@
+"""Patterns of ±1 on a CUDA device as bits, for problems that have few samples each.
+
+With few columns to a problem, reading the patterns is most of what a product costs; as bits they are a sixteenth of
+bfloat16, and a device holds hundreds of problems (`kernels/cuda/signs.cu`). Means and responses stay float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.device import cupy
+from solspace.samplers.kernels.cuda import Sizes, kernel
+from solspace.samplers.packed import PackedPerceptron
+
+FEW = 8
+"""Most samples of a problem for which bits pay."""
+_ROWS, _SLICES, _RUN = 64, 4, 2
+"""Rows of a block, threads that share a row, and words that each takes at a time."""
+
+
+class GpuSigns:
+    """The patterns of problems of one shape as bits, by rows and by columns, and products with them."""
+
+    parts = 1
+
+    def __init__(self, problems: Sequence[Perceptron]) -> None:
+        self.cupy = cupy()
+        self.m, self.n = problems[0].m, problems[0].n
+        self.moments = np.ones(len(problems))
+        shapes = ((-(-self.n // 32), self.m), (-(-self.m // 32), self.n))
+        self.rows, self.columns = (self.cupy.empty((len(problems), *shape), np.uint32) for shape in shapes)
+        for problem, rows, columns in zip(problems, self.rows, self.columns):
+            packed = isinstance(problem, PackedPerceptron)
+            given = self.cupy.asarray(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
+            pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes(1))
+            for to, row_step, step, inner in ((rows, self.n, 1, self.n), (columns, 1, self.n, self.m)):
+                words, count = to.shape
+                sizes = map(np.int32, (count, inner, row_step, step, words))
+                pack((-(-count // 128), words), (128,), (given, *sizes, to))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of(self, numbers: Array) -> GpuSigns:
+        """Return the patterns of some of the problems, a copy."""
+        few = object.__new__(GpuSigns)
+        few.__dict__.update(self.__dict__)
+        few.take(self, numbers)
+        return few
+
+    def take(self, other: Any, numbers: Array) -> None:
+        """Take the patterns of the problems `numbers` of another of this kind."""
+        chosen = self.cupy.asarray(numbers)
+        self.rows, self.columns, self.moments = other.rows[chosen], other.columns[chosen], other.moments[numbers]
+
+    def product(self, given: Any, out: Any, transposed: bool, weight: Any) -> None:
+        """Write X · given, or Xᵀ · given, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
+        bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
+        number, words, rows = bits.shape
+        k = given.shape[2]
+        together = next((size for size in (1, 2, 4) if size >= k), FEW)
+        grid = (-(-rows // _ROWS), number * -(-k // together))
+        multiply = kernel("signs", "multiply", _sizes(together))
+        multiply(grid, (_ROWS, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
+
+    def stabilities(self, signs: Any) -> Array:
+        """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k)."""
+        counted = self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1)).get().astype(np.float64)
+        counted /= np.sqrt(self.n)
+        return counted
+
+    def outside(self, signs: Any, lower: float, upper: float) -> Any:
+        """Return how many stabilities of weights of ±1, (problems, n, k), are not from `lower` to `upper`: (problems, k)."""
+        sums, scale = self._sums(signs), np.sqrt(self.n)
+        return ((sums < np.float32(lower * scale)) | (sums > np.float32(upper * scale))).sum(axis=1)
+
+    def _sums(self, signs: Any) -> Any:
+        """Return Σ x w, (problems, m, k) on the device: integers, which float32 adds exactly."""
+        out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
+        weight = self.cupy.asarray(np.ones(len(self) * signs.shape[2], np.float32))
+        self.product(signs.astype(np.float32), out, False, weight)
+        return out
+
+
+def _sizes(columns: int) -> Sizes:
+    return ("COLUMNS", columns), ("ROWS", _ROWS), ("SLICES", _SLICES), ("RUN", _RUN)
