@@ -62,7 +62,7 @@ class GpuPatterns:
         """Take the patterns of the problems `numbers` of another of this kind."""
         self.matrix, self.moments = other.matrix[self.cupy.asarray(numbers)], other.moments[numbers]
 
-    def product(self, given: Any, out: Any, transposed: bool, weight: Any = None) -> None:
+    def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
         """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1.
 
         All columns are multiplied, whatever their `weight`: in a matrix product some cost as much as all.
