@@ -6,8 +6,8 @@ and one for the upper half of the bits, added block by block: no matrix of 2^n Ã
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -143,7 +143,7 @@ def decode(codes: Array, n: int) -> Array:
     return (2 * ((np.asarray(codes)[:, None] >> np.arange(n)) & 1) - 1).astype(np.int8)
 
 
-def _stability_blocks(problem: Perceptron) -> Any:
+def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
     """Yield (first code, stabilities (2^low, m)) over all weights in the order of their numbers."""
     low = min(problem.n, 10)
     exact = problem.patterns.astype(np.int64 if problem.has_binary_patterns else np.float64)
@@ -160,9 +160,9 @@ def _log_weights(problem: Perceptron) -> Array:
     return result
 
 
-def _violated_blocks(problem: Perceptron) -> Any:
+def _violated_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
     for first, stabilities in _stability_blocks(problem):
-        yield first, problem.target.violated(stabilities).any(axis=1)
+        yield first, np.any(problem.target.violated(stabilities), axis=1)
 
 
 def _walsh(values: Array) -> Array:

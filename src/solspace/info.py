@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from solspace.numerics.arrays import Array
+from solspace.system.plain import Values
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,7 +38,7 @@ class Info(Mapping[str, Any]):
     """"cpu" or "gpu"."""
     wall_time: float | None = None
     """Seconds."""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Values = field(default_factory=dict)
     """Whatever else a sampler of your own has to tell: numbers, strings, lists, arrays."""
 
     @property
@@ -62,7 +63,7 @@ class Info(Mapping[str, Any]):
         words = {name: value for name, value in self.extra.items() if np.isscalar(value)}
         return replace(self, **own, extra=words)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return all that is known by name, what is not (None) left out."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
         return {name: value for name, value in own.items() if value is not None} | self.extra

@@ -15,6 +15,7 @@ import numpy as np
 
 from solspace.info import AnnealingInfo, DrawsInfo, Info, LocalizationInfo, SolvingInfo
 from solspace.numerics.arrays import Array
+from solspace.system.plain import Values
 
 FILL = {"t": np.nan, "overlap": np.nan, "iterations": 0, "converged": True, "instability": np.nan}
 """What the path of a sample holds after its arrival."""
@@ -52,7 +53,7 @@ def _alike(records: Sequence[Info], but: set[str]) -> bool:
     return all(_same([getattr(record, name) for record in records]) for name in names)
 
 
-def _same(values: Sequence[Any]) -> bool:
+def _same(values: Sequence[object]) -> bool:
     return all(np.array_equal(np.asarray(values[0]), np.asarray(value)) for value in values[1:])
 
 
@@ -63,7 +64,7 @@ def _long(records: Sequence[AnnealingInfo]) -> bool:
     )
 
 
-def _about(records: Sequence[Info]) -> dict[str, Any]:
+def _about(records: Sequence[Info]) -> Values:
     """Return what is said of runs: what all say, names one behind another, and the time of all together."""
     names = list(dict.fromkeys(record.sampler for record in records if record.sampler))
     times = [record.wall_time for record in records if record.wall_time is not None]
@@ -81,7 +82,7 @@ def _about(records: Sequence[Info]) -> dict[str, Any]:
 
 def _localized(records: Sequence[LocalizationInfo]) -> LocalizationInfo:
     steps = max(len(record.t) for record in records)
-    own: dict[str, Any] = {
+    own: Values = {
         name: np.concatenate([_padded(getattr(one, name), steps, fill) for one in records], axis=1)
         for name, fill in FILL.items()
     }
@@ -102,7 +103,7 @@ def _padded(values: Array, steps: int, fill: Any) -> Array:
 def _annealed(records: Sequence[AnnealingInfo]) -> AnnealingInfo:
     first, chains = records[0], [record.n_chains for record in records]
     offsets = np.cumsum([0, *chains[:-1]])
-    own: dict[str, Any] = {
+    own: Values = {
         name: None if getattr(first, name) is None else np.concatenate([getattr(record, name) for record in records])
         for name in (*CHAINS, "draw")
     }
@@ -135,7 +136,7 @@ def _draws(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
     lawless = any(isinstance(one, SolvingInfo) or getattr(one, "mode", "") == "solve" for one in records)
     parts = [_single(record) for record in records]
     known = [name for name in ("sweep", "energy", "acceptance") if all(name in part for part in parts)]
-    each: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in known}
+    each: Values = {name: np.concatenate([part[name] for part in parts]) for name in known}
     return DrawsInfo(**_about(records), **each, mode="solve" if lawless else "sample", chain=np.concatenate(labels))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -27,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solspace.data.preprocess import PREPROCESSING, Preprocessing
 from solspace.measure import Target
+from solspace.measure.potential import Potential
 from solspace.numerics.arrays import Array
 from solspace.problem import BLOCK, Perceptron
 from solspace.samplers.registry import SAMPLERS
@@ -114,7 +116,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         method: str = "sample",
         time_limit: float | None = None,
         margin: float = 0.0,
-        potential: Any = None,
+        potential: str | Potential | None = None,
     ) -> None:
         self.sampler = sampler
         self.n_sweeps = n_sweeps
@@ -135,7 +137,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> BinaryPerceptronClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> BinaryPerceptronClassifier:
         """Draw `n_solutions` weights that classify X (m, n) without error, and return self.
 
         When none are found the best effort is kept and a `ConvergenceWarning` says by how much it falls short.
@@ -180,19 +182,19 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         mean = self.preprocessing_.mean
         return np.zeros(1) if mean is None else -(normal @ mean)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """Return (k,) the side and the confidence for X (k, n), positive for `classes_[1]`.
 
         The stability of a single solution; the mean vote of a committee, refined by its mean stability.
         """
         return self._decide(self._fields_of(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Return (k,) classes for X (k, n)."""
         sides = self.decision_function(X) > 0
         return self.classes_[sides.astype(int)]
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Return (k, 2) the fractions of the committee's votes; in a tie the mean stability has a quarter of a vote."""
         fields = self._fields_of(X)
         votes = (fields > 0).mean(axis=1)
@@ -260,7 +262,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
                 problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device, progress=False
             )
 
-    def _solve(self, problem: Perceptron, rng: np.random.SeedSequence) -> Any:
+    def _solve(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
         from solspace.samplers.solving.solve import solve
 
         with warnings.catch_warnings():  # `fit` says it in terms of training errors

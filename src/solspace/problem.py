@@ -63,7 +63,7 @@ class Perceptron:
     ensemble: str | None = None
     """"binary" or "gaussian" where `random` drew the patterns, None for patterns that were given."""
 
-    def __init__(self, patterns: Any, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
+    def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         given = _matrix(patterns)
         signs = None if labels is None else _signs(labels, len(given))
         matrix = given
@@ -104,7 +104,7 @@ class Perceptron:
             raise unknown("patterns", patterns, ENSEMBLES)
         if n > MOST or alpha > MOST or float(n) * max(1.0, float(alpha) * float(n)) > MOST:
             raise ValueError(f"n and alpha ask for more than {MOST:.2g} entries of patterns; take smaller ones.")
-        n, m = int(n), max(1, round(alpha * n))
+        n, m = int(n), constraints(alpha, n)
         random = generator(rng)
         problem = cls.__new__(cls)
         if patterns == "binary":
@@ -119,8 +119,8 @@ class Perceptron:
     @classmethod
     def from_data(
         cls,
-        X: Any,
-        y: Any,
+        X: ArrayLike,
+        y: ArrayLike,
         alpha: float | None = None,
         features: int | None = None,
         preprocess: str | None = None,
@@ -299,6 +299,15 @@ class Perceptron:
         return html.table("Perceptron", rows)
 
 
+def constraints(alpha: float, n: int) -> int:
+    """Return how many constraints a random problem of `n` weights has at the load `alpha`.
+
+    >>> constraints(0.3, 101)
+    30
+    """
+    return max(1, round(alpha * n))
+
+
 def _matrix(patterns: Any) -> Array:
     if hasattr(patterns, "toarray"):
         if np.prod(patterns.shape, dtype=float) > _LARGE_SPARSE:
@@ -320,7 +329,7 @@ def _matrix(patterns: Any) -> Array:
     return matrix
 
 
-def _real(patterns: Any) -> Array:
+def _real(patterns: object) -> Array:
     nonsense = ValueError("patterns must be a rectangular array of numbers; got something else.")
     try:
         matrix = np.asarray(patterns)
@@ -344,7 +353,7 @@ def _size(matrix: Array) -> float:
     return float(np.abs(np.array(ends, dtype=float)).max())
 
 
-def _frozen(array: Any) -> bool:
+def _frozen(array: object) -> bool:
     # whether nobody can write to the memory of `array`, neither through it nor through what it is a view of
     while isinstance(array, np.ndarray):
         if array.flags.writeable:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from solspace.info import AnnealingInfo, Info
 from solspace.joining import joined
@@ -84,7 +85,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def __getitem__(self, which: Any) -> Samples:
+    def __getitem__(self, which: object) -> Samples:
         """Return some of the samples: by an integer, a slice, a mask (k,) of bools or an array of integers.
 
         Of `info`, what is known of each sample goes with it; what is said of the run stays. Whole chains, or the same draws
@@ -98,7 +99,7 @@ class Samples:
     def __iter__(self) -> Iterator[Samples]:
         return (self[i] for i in range(len(self)))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(self.weights, dtype=dtype) if copy else np.asarray(self.weights, dtype=dtype)
 
     def __add__(self, other: Samples) -> Samples:
@@ -321,7 +322,7 @@ class Samples:
         return -scaled_log_weight(self.target.potential, self.stabilities - self.target.margin, 1.0).sum(axis=1)
 
 
-def _rows(which: Any, k: int) -> Array:
+def _rows(which: object, k: int) -> Array:
     """Return the numbers of the samples that an index means."""
     if isinstance(which, (slice, int, np.integer)) and not isinstance(which, bool):
         rows = np.arange(k)[which] if isinstance(which, slice) or -k <= which < k else None
@@ -340,7 +341,7 @@ def _rows(which: Any, k: int) -> Array:
     return np.arange(k)[index]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"info holds a {type(value).__name__}, which cannot be saved.")

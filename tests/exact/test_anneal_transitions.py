@@ -19,7 +19,7 @@ from solspace.enumeration import decode
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import flips_for
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.kernels.philox import sweep_thresholds, thresholds_of
+from solspace.samplers.kernels.philox import thresholds, thresholds_of
 
 KEY = 20250216
 HOT = 5e7
@@ -168,7 +168,7 @@ def test_decisions_follow_the_threshold(patterns, bath):
     first = decode(np.arange(512), 9)
     threshold = np.empty((512, 2), np.int32)
     for chain in range(512):
-        sweep_thresholds(np.uint64(KEY), chain, 0, kernel.kt, bath, threshold[chain])
+        thresholds(np.uint64(KEY), chain, 0, 0, kernel.kt, bath, np.empty(2, np.uint64), threshold[chain])
     for site in range(9):
         moved = (kernel.walk([site], bath=bath).weights != first).any(axis=1)
         assert (moved == (kernel.changes(site) <= threshold[:, 0])).all()

@@ -89,15 +89,15 @@ def test_samples_that_leave_when_they_can_follow_the_enumerated_law():
 
 @pytest.mark.parametrize("wrong", ["no field", "half the field", "field of another", "few sweeps from anywhere"])
 def test_a_finish_in_a_wrong_field_fails(wrong, monkeypatch):
-    right = finish.draw
+    right = finish.Bath.draw
 
-    def draw(problems, fields, means, *rest):
+    def draw(bath, fields, means, *rest):
         fields = {"no field": 0 * fields, "half the field": fields / 2, "field of another": np.roll(fields, 1, 0)}.get(
             wrong, fields
         )
         means = np.sign(means) if wrong.startswith("few") else means
-        return right(problems, fields, means, *rest)
+        return right(bath, fields, means, *rest)
 
-    monkeypatch.setattr(finish, "draw", draw)
+    monkeypatch.setattr(finish.Bath, "draw", draw)
     sweeps = 1 if wrong.startswith("few") else 100
     assert judge(lambda problem, seed: localized(problem, seed, finish=sweeps, final_time=0.5)) > THRESHOLD

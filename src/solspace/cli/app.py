@@ -13,14 +13,15 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, NoReturn
+from pathlib import Path
+from typing import Annotated, NoReturn
 
-import numpy as np
 import typer
 
 from solspace._version import __version__
 from solspace.cli.rules import Rule, check
 from solspace.samplers.device import NoDevice
+from solspace.system.plain import plain
 
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
 INPUT = (
@@ -65,7 +66,7 @@ def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
     own = "context" in signature.parameters
 
     @functools.wraps(function)
-    def run(*args: Any, context: typer.Context, **values: Any) -> None:
+    def run(*args: object, context: typer.Context, **values: object) -> None:
         try:
             check(context, values, rules)
             function(*args, **values, **({"context": context} if own else {}))
@@ -138,21 +139,16 @@ def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]
     console.print(table, crop=False)
 
 
-def show_json(values: Any) -> None:
+def show_json(values: object) -> None:
     """Print `values` as JSON; numbers that JSON cannot say become null."""
     print(json.dumps(plain(values), indent=2, allow_nan=False))
 
 
-def plain(values: Any) -> Any:
-    """Return `values` with NumPy's types made Python's and non-finite numbers made None."""
-    if isinstance(values, dict):
-        return {str(key): plain(value) for key, value in values.items()}
-    if isinstance(values, (list, tuple)):
-        return [plain(value) for value in values]
-    if isinstance(values, np.ndarray):
-        return plain(values.tolist())
-    if isinstance(values, np.generic):
-        return plain(values.item())
-    if isinstance(values, float) and not np.isfinite(values):
-        return None
-    return values
+def make_room(out: Path, names: Iterable[str]) -> None:
+    """Make the folder, and look for what would be in the way of the results before any work is done."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (out / name).is_dir():
+            raise IsADirectoryError(f"the results go to {out / name}, but that is a folder: give another --out.")
+    if not os.access(out, os.W_OK):
+        raise PermissionError(f"the results go to {out}, which you may not write to: give another --out.")

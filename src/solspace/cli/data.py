@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from solspace.cli.rules import Rule
 from solspace.measure import Target
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
+from solspace.system.plain import Values
 
 Folder = Annotated[Path | None, typer.Option(help="Look in this folder instead of SOLSPACE_DATA and the usual places.")]
 
@@ -55,7 +56,7 @@ def prepare(
     from solspace.data import CATALOGUE, fetch, find
     from solspace.data.catalogue import data_set
 
-    report: list[dict[str, Any]] = []
+    report: list[Values] = []
     for data in [data_set(name) for name in names] if names else CATALOGUE.values():
         try:
             here = find(data.name, folder, split)
@@ -108,7 +109,7 @@ def two(text: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _found(name: str, folder: Path | None) -> list[dict[str, Any]]:
+def _found(name: str, folder: Path | None) -> list[Values]:
     import numpy as np
 
     from solspace.data import CATALOGUE, find
@@ -117,10 +118,10 @@ def _found(name: str, folder: Path | None) -> list[dict[str, Any]]:
     about = {"name": name, "title": data.title, "licence": data.licence}
     if not data.downloads:
         return [{**about, "found": True, "where": "scikit-learn", "images": data.count, "classes": list(range(10))}]
-    rows: list[dict[str, Any]] = []
+    rows: list[Values] = []
     for split in ("train", "test"):
         for source in find(name, folder, split):
-            row: dict[str, Any] = {**about, "split": split, "format": source.format, "where": str(source)}
+            row: Values = {**about, "split": split, "format": source.format, "where": str(source)}
             try:
                 images, labels = source.read()
                 row |= {"found": True, "images": len(images), "classes": np.unique(labels).tolist()}
@@ -131,7 +132,7 @@ def _found(name: str, folder: Path | None) -> list[dict[str, Any]]:
     return rows or [{**about, "found": False, "problem": f"not found; solspace data prepare {name} fetches it"}]
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(rows: list[Values]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from solspace.cli.app import say
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
@@ -16,6 +17,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count
 from solspace.samples import Samples
+from solspace.system.plain import Values
 
 CHAINS, FEWEST, SWEEPS = 64, 8, 1000
 """Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
@@ -34,7 +36,7 @@ class Settings:
 
     samples: int
     seed: int
-    options: dict[str, Any]
+    options: Values
     """Options of samplers; each takes those that are its own."""
     checkpoint: Path
     resume: bool
@@ -51,7 +53,7 @@ class Outcome:
     """What the user gets."""
 
     samples: Samples
-    report: dict[str, Any]
+    report: Values
     rows: Sequence[Sequence[str]]
     columns: Sequence[str]
     verdict: str
@@ -197,12 +199,12 @@ def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:
     return [("denoiser", names.get(drawn.info.denoiser, drawn.info.denoiser), "")]
 
 
-def _about(problem: Perceptron, name: str, drawn: Samples) -> dict[str, Any]:
+def _about(problem: Perceptron, name: str, drawn: Samples) -> Values:
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
     return {"sampler": name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
 
 
-def with_error(values: Any) -> str:
+def with_error(values: ArrayLike) -> str:
     """Return mean ± standard error of `values`."""
     values = np.asarray(values, dtype=float)
     if len(values) < 2:

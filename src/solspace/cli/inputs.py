@@ -22,6 +22,7 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
 from solspace.problem import ENSEMBLES, Perceptron
+from solspace.system.plain import Values
 
 
 def option(panel: str, text: str, *names: str, offer: Callable[[], Offer] | None = None) -> Any:
@@ -98,7 +99,7 @@ class Posed(NamedTuple):
     hint: str = ""
     """What to do about the scale of the data, in a sentence."""
 
-    def tell(self, quiet: bool) -> dict[str, Any]:
+    def tell(self, quiet: bool) -> Values:
         """Say it, unless nobody listens; return it for the report."""
         if self.labels and not quiet:
             say(f"labels: {self.labels['-1']} is taken for -1, {self.labels['+1']} for +1")

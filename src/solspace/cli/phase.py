@@ -15,10 +15,15 @@ from solspace.cli.app import JSON, say, show_json, verb
 from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.system.files import replacing
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from solspace.theory.phases import PhaseDiagram, SamplingMap
+    from solspace.theory.thresholds import Thresholds
 
 RULES = (
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
@@ -69,6 +74,7 @@ def phase(
     - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
     """
     target = Target(prior, potential, temperature, margin)
+    result: PhaseDiagram | SamplingMap
     for name, text in (("alphas", alphas), ("times", times), ("margins", margins), ("widths", widths)):
         if text is not None:
             _grid(name, text)  # nonsense is refused before theory is asked
@@ -88,7 +94,9 @@ def phase(
     say(f"wrote {out} and {out.with_suffix('.csv')}")
 
 
-def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any, dict[str, Any], Any]:
+def _diagram(
+    target: Target, alphas: str | None, times: str | None
+) -> tuple[PhaseDiagram, Values, Callable[[Axes], None]]:
     from solspace.theory.phases import phase_diagram
     from solspace.theory.thresholds import thresholds
 
@@ -106,7 +114,7 @@ def _diagram(target: Target, alphas: str | None, times: str | None) -> tuple[Any
     return diagram, table, draw
 
 
-def _loads(limits: Any) -> Any:
+def _loads(limits: Thresholds) -> Reals:
     end = limits.zero_entropy or limits.capacity
     known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, end) if x]
     if not known:
@@ -115,7 +123,7 @@ def _loads(limits: Any) -> Any:
     return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
 
 
-def _map(target: Target, **along: Any) -> tuple[Any, dict[str, Any], Any]:
+def _map(target: Target, **along: Any) -> tuple[SamplingMap, Values, Callable[[Axes], None]]:
     from solspace.theory.phases import sampling_map
 
     found = sampling_map(target, **along)
@@ -129,7 +137,7 @@ def _map(target: Target, **along: Any) -> tuple[Any, dict[str, Any], Any]:
     return found, {found.axis: found.places, **lines}, draw
 
 
-def _grid(name: str, text: str) -> Any:
+def _grid(name: str, text: str) -> Reals:
     try:
         words = text.split(":")
         first, last, count = float(words[0]), float(words[1]), int(words[2])
@@ -140,7 +148,7 @@ def _grid(name: str, text: str) -> Any:
     return np.linspace(first, last, count)
 
 
-def _csv(table: dict[str, Any]) -> str:
+def _csv(table: Values) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(table)

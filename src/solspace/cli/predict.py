@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from solspace.cli.app import JSON, say, show_json, show_table, verb
 from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE
 from solspace.measure import Target
+
+if TYPE_CHECKING:
+    from solspace.theory.prediction import Prediction
+    from solspace.theory.thresholds import Thresholds
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +84,7 @@ NAMES = {
 }
 
 
-def _around(limits: Any, alpha: float) -> list[tuple[str, str, str]]:
+def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
     rows = []
     for name, words in NAMES.items():
         value = getattr(limits, name)
@@ -101,7 +105,7 @@ def _times(text: str | None) -> list[float] | None:
         raise ValueError(f"--times must be numbers separated by commas, as in 0,0.5,2; got {text!r}.") from None
 
 
-def _draw(prediction: Any, times: list[float] | None, out: Path) -> None:
+def _draw(prediction: Prediction, times: list[float] | None, out: Path) -> None:
     from solspace.plots.style import panels, style
     from solspace.plots.theory import prediction_panels
     from solspace.system.files import replacing

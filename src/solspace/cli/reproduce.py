@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from solspace.cli.completion import figures as figure_names
 from solspace.cli.rules import Rule
 from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, places, takes_device
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.experiments.figures import Figure
@@ -107,7 +108,7 @@ def _values(words: list[str]) -> dict[str, float]:
 def _list(as_json: bool) -> None:
     from solspace.experiments import figures
 
-    rows: list[dict[str, Any]] = [
+    rows: list[Values] = [
         {
             "id": one.name,
             "place": one.place,
@@ -131,10 +132,10 @@ def _list(as_json: bool) -> None:
             )
 
 
-def _make(names: Sequence[str], size: str, as_json: bool, **options: Any) -> None:
+def _make(names: Sequence[str], size: str, as_json: bool, **options: object) -> None:
     from solspace.experiments.estimate import spoken
 
-    made: list[dict[str, Any]] = []
+    made: list[Values] = []
     for name in names:
         start = time.perf_counter()
         try:
@@ -157,7 +158,7 @@ def _make(names: Sequence[str], size: str, as_json: bool, **options: Any) -> Non
         fail(f"{problems} of {len(made)} figures could not be made; the reasons are above.", code=1)
 
 
-def _one(name: str, size: str, options: dict[str, Any]) -> dict[str, Any]:
+def _one(name: str, size: str, options: Values) -> Values:
     from solspace.experiments.reproduce import reproduce as make
 
     done = make(name, size, **options)
@@ -204,11 +205,11 @@ def _estimate(chosen: Sequence[Figure], size: str, store: Path, retry: bool, cou
             print(f"{row['id']}: {row['problem']}")
 
 
-def _costs(figure: Figure, size: str, store: Path, retry: bool) -> dict[str, Any]:
+def _costs(figure: Figure, size: str, store: Path, retry: bool) -> Values:
     """Return what is still to be computed for a figure, and what that costs or why nobody knows."""
     from solspace.experiments.estimate import CannotEstimate, estimate, finished
 
-    about: dict[str, Any] = {"id": figure.name, "core_seconds": None, "timed": 0, "done": 0}
+    about: Values = {"id": figure.name, "core_seconds": None, "timed": 0, "done": 0}
     if missing := figure.missing(size):
         sets = " ".join(missing)
         about["problem"] = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."

@@ -26,7 +26,7 @@ class Given:
     ('tau', True, False)
     """
 
-    def __init__(self, values: Mapping[str, Any], written: set[str]) -> None:
+    def __init__(self, values: Mapping[str, object], written: set[str]) -> None:
         self._values, self._written = values, written
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +56,7 @@ TEMPERATURE = Rule(
 """For every verb that states a target."""
 
 
-def check(context: typer.Context, values: Mapping[str, Any], rules: tuple[Rule, ...]) -> None:
+def check(context: typer.Context, values: Mapping[str, object], rules: tuple[Rule, ...]) -> None:
     """Raise the sentence of the first rule that what the user wrote does not keep."""
     spelled = {str(p.name): p.opts[0] if p.opts[0].startswith("-") else str(p.metavar) for p in context.command.params}
     written = {name for name in spelled if _is_written(context, name)}

@@ -7,16 +7,15 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from solspace.cli import inputs
-from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
+from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
 from solspace.cli.completion import choices, potentials, priors, samplers
 from solspace.cli.draw import Outcome, Settings, draw
 from solspace.cli.inputs import Stated, option
-from solspace.cli.outputs import make_room
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
@@ -26,6 +25,7 @@ from solspace.samplers.device import resolve
 from solspace.samplers.registry import SAMPLERS, Sampler, find
 from solspace.samples import Samples
 from solspace.system.files import replacing
+from solspace.system.plain import Values, plain
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""
@@ -149,7 +149,7 @@ def sample(
     )
     posed = stated.posed(target, rng)
     problem, told = posed.problem, posed.tell(quiet=as_json)
-    options: dict[str, Any] = {
+    options: Values = {
         "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
         "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
         "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
@@ -190,7 +190,7 @@ def _share(text: str) -> float:
         raise ValueError(f"damping must be auto or a number; got {text!r}.") from None
 
 
-def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Path, about: dict[str, Any]) -> Outcome:
+def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Path, about: Values) -> Outcome:
     """Run the sampler and write its results; only then the checkpoint goes. Tell how to go on where this is stopped."""
     before = _written(settings.checkpoint)
     try:

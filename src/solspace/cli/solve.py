@@ -6,15 +6,14 @@ import json
 import math
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from solspace.cli import inputs
-from solspace.cli.app import JSON, fail, plain, say, show_json, show_table, verb
+from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
 from solspace.cli.completion import choices, potentials
 from solspace.cli.inputs import Stated, option
-from solspace.cli.outputs import make_room
 from solspace.cli.rules import Rule
 from solspace.info import SolvingInfo
 from solspace.measure import Target
@@ -23,6 +22,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samples import Samples
 from solspace.system.files import replacing
+from solspace.system.plain import Values, plain
 
 FILES = ("solutions.npz", "report.json")
 RULES = (
@@ -106,9 +106,7 @@ def solve(
         fail(_shortfall(problem, samples, stopped), code=130 if stopped else 1)
 
 
-def _searched(
-    problem: Perceptron, solutions: int, seed: int, options: dict[str, Any], quiet: bool
-) -> tuple[Samples, bool]:
+def _searched(problem: Perceptron, solutions: int, seed: int, options: Values, quiet: bool) -> tuple[Samples, bool]:
     """Return what the search found, and whether Ctrl-C ended it."""
     from solspace.samplers.solving.search import Search
     from solspace.samplers.solving.solve import solve as search_for
@@ -132,7 +130,7 @@ def _searched(
     return found, False
 
 
-def _report(problem: Perceptron, samples: Samples) -> dict[str, Any]:
+def _report(problem: Perceptron, samples: Samples) -> Values:
     info = samples.info
     assert isinstance(info, SolvingInfo)
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
@@ -140,7 +138,7 @@ def _report(problem: Perceptron, samples: Samples) -> dict[str, Any]:
     return {"problem": about, "solutions": len(samples), "solved": int(samples.solved.sum()), **told}
 
 
-def _write(out: Path, samples: Samples, report: dict[str, Any]) -> None:
+def _write(out: Path, samples: Samples, report: Values) -> None:
     samples.save(out / FILES[0])
     with replacing(out / FILES[1]) as file:
         file.write(json.dumps(plain(report), indent=2).encode())
@@ -200,7 +198,7 @@ def _theory(problem: Perceptron) -> str:
     )
 
 
-def _count(problem: Perceptron, device: str, as_json: bool, told: dict[str, Any]) -> None:
+def _count(problem: Perceptron, device: str, as_json: bool, told: Values) -> None:
     from solspace.samplers.solving.counting import count
 
     found = count(problem, device)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
 from solspace.cli.rules import Rule
+
+if TYPE_CHECKING:
+    from solspace.experiments.images import ImageSpec
+    from solspace.experiments.results import Results
+    from solspace.experiments.spec import Spec
+
 
 Store = Annotated[Path, typer.Option(help="The SQLite file of results; made when it is not there.")]
 Executor = Annotated[str, typer.Option(help="serial, processes or dask.", rich_help_panel="Where it runs")]
@@ -104,11 +110,11 @@ def sweep(
         _finish(results, as_json)
 
 
-def _counts(results: Any) -> str:
+def _counts(results: Results) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in results.status().items() if count or name == "done")
 
 
-def takes_device(specs: Sequence[Any], name: str) -> None:
+def takes_device(specs: Sequence[Spec | ImageSpec], name: str) -> None:
     """Raise a sentence where no sampler of `specs` has a choice of device."""
     from solspace.samplers.registry import find
 
@@ -126,7 +132,7 @@ def places(executor: str, scheduler: str | None, workers: int | None) -> int | N
     return None if scheduler else workers or executors.cores()
 
 
-def _show_plan(specs: list[Any], store: Path, retry: bool, count: int | None, as_json: bool) -> None:
+def _show_plan(specs: list[Spec], store: Path, retry: bool, count: int | None, as_json: bool) -> None:
     from solspace.experiments.estimate import estimate, finished, spoken
     from solspace.experiments.runner import tasks_of
 
@@ -156,12 +162,12 @@ def _show_plan(specs: list[Any], store: Path, retry: bool, count: int | None, as
         print(f"  timed: {about}: {spoken(row['seconds'])}")
 
 
-def _listed(values: tuple[Any, ...], most: int = 6) -> str:
+def _listed(values: tuple[object, ...], most: int = 6) -> str:
     shown = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in values]
     return ", ".join(shown if len(shown) <= most else [*shown[: most - 2], "...", shown[-1]])
 
 
-def _export(results: Any, path: Path, as_json: bool) -> None:
+def _export(results: Results, path: Path, as_json: bool) -> None:
     if path.suffix == ".csv":
         results.to_csv(path)
     elif path.suffix == ".parquet":
@@ -174,7 +180,7 @@ def _export(results: Any, path: Path, as_json: bool) -> None:
         print(f"{_counts(results)}; wrote {path}")
 
 
-def _show_status(spec: Any, results: Any, as_json: bool) -> None:
+def _show_status(spec: Spec, results: Results, as_json: bool) -> None:
     counts = results.status()
     damaged = counts.get("damaged", 0)
     failed = [] if damaged else results.rows(status="failed")
@@ -209,7 +215,7 @@ def _verify(path: Path, as_json: bool) -> None:
         print(f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written")
 
 
-def _finish(results: Any, as_json: bool) -> None:
+def _finish(results: Results, as_json: bool) -> None:
     counts = results.status()
     by = list(dict.fromkeys(["sampler", "n", "alpha", *results.varying()]))
     points = results.mean("solved_fraction", by=by)

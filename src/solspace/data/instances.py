@@ -7,8 +7,6 @@ held out).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -123,7 +121,7 @@ def classes(y: ArrayLike, m: int) -> Array | None:
     return values
 
 
-def _missing(label: Any) -> bool:
+def _missing(label: object) -> bool:
     # None, and NaN and pandas.NA, which are not equal to themselves
     return (
         label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)

@@ -143,7 +143,7 @@ def entries(table: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
     return table
 
 
-def named(module: Any, function: Any) -> Call:
+def named(module: object, function: object) -> Call:
     """Return the `Call` of a function by which NumPy writes an array; refuse any other."""
     if module not in _MODULES or function not in _FUNCTIONS:
         raise Refused(f"it asks for {module}.{function}, which is no array; nothing in it was run")

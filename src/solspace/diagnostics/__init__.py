@@ -11,7 +11,7 @@ samples: an error there that the whole path shares does not show, so that this a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from solspace.info import AnnealingInfo, DrawsInfo, LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.samples import Samples
 from solspace.system.checks import instance, optional
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -67,7 +68,7 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     if reference is not None:
         _comparable(samples, prediction, reference)
     judged = samples.solved | (not samples.target.potential.hard)
-    report: dict[str, Any] = {"n_samples": len(samples), "n_solved": int(samples.solved.sum())}
+    report: Values = {"n_samples": len(samples), "n_solved": int(samples.solved.sum())}
     if judged.any():
         report |= theory.stabilities_of(samples.stabilities[judged], samples, prediction)
         report |= _overlaps(samples.weights[judged], chains_of(samples)[judged], prediction)
@@ -89,7 +90,7 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
 
 
-def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> dict[str, Any]:
+def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> Values:
     estimate, _ = cross_overlap(chain_means(weights, chain))
     if estimate is None:
         return {}
@@ -100,9 +101,7 @@ def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> di
     return {"overlap": estimate, "copies": copies(weights, chain)}
 
 
-def _verdict(
-    samples: Samples, found: dict[str, Any], prediction: Prediction | None, reference: Samples | None
-) -> Judged:
+def _verdict(samples: Samples, found: Values, prediction: Prediction | None, reference: Samples | None) -> Judged:
     info, k = samples.info, found["n_samples"]
     if isinstance(info, AnnealingInfo) and info.mode == "solve":
         return None, "solutions, not samples: each chain stopped at its first solution.", None
@@ -128,7 +127,7 @@ def _verdict(
 _OTHERS = "compare with theory (prediction=) or with mixed chains (reference=ss.anneal(..., n_extra=...))"
 
 
-def _failed(samples: Samples, found: dict[str, Any]) -> str:
+def _failed(samples: Samples, found: Values) -> str:
     """Return what to say of samples some of which are no solutions; nothing where all are."""
     k, solved = found["n_samples"], found["n_solved"]
     if not samples.target.potential.hard or solved == k:
@@ -142,7 +141,7 @@ def _failed(samples: Samples, found: dict[str, Any]) -> str:
     return f"biased: {k - solved} of {k} samples are no solutions ({why}); the rest may be biased. Try {cure}."
 
 
-def _consistent(found: dict[str, Any]) -> Judged:
+def _consistent(found: Values) -> Judged:
     """Return what localized samples tell by themselves: that they are biased, or that they do not contradict themselves."""
     overlap, start = found.get("overlap"), found.get("overlap_at_start")
     if overlap is None or start is None:
@@ -156,7 +155,7 @@ def _consistent(found: dict[str, Any]) -> Judged:
     return None, f"cannot tell: {agree}, which shows no error that both share; {_OTHERS}.", None
 
 
-def _notes(samples: Samples, found: dict[str, Any], prediction: Prediction | None) -> tuple[str, ...]:
+def _notes(samples: Samples, found: Values, prediction: Prediction | None) -> tuple[str, ...]:
     notes = []
     if prediction is not None and isinstance(samples.info, LocalizationInfo) and not prediction.samplable:
         notes.append("theory does not expect ASL to sample fairly at this load: read the verdict with care.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from solspace.system import html
+from solspace.system.plain import Values
 
 SIGMAS = 3.0
 """Deviations beyond this many standard errors are called a bias; so many errors are the smallest bias that shows."""
@@ -160,7 +161,7 @@ class Report:
 
         return plot_report(self, ax, **style)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the report as plain values."""
         return _plain(self)
 
@@ -202,7 +203,7 @@ def _agreement_rows(agreement: Agreement) -> list[tuple[str, str, str]]:
     return [_row(name, estimate) for name, estimate in named.items() if estimate is not None]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value

@@ -11,7 +11,7 @@ Of 390 runs of six or eight fair samples at n = 201, 301 and 501 none was called
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
 from solspace.samples import Samples
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -40,14 +41,14 @@ def dithered(stabilities: Array, n: int) -> Array:
     return stabilities + generator(0).uniform(-1, 1, stabilities.shape) / np.sqrt(n)
 
 
-def stabilities_of(stabilities: Array, samples: Samples, prediction: Prediction | None) -> dict[str, Any]:
+def stabilities_of(stabilities: Array, samples: Samples, prediction: Prediction | None) -> Values:
     """Return their mean and, where there is theory, their distances from P(s)."""
     means = stabilities.mean(axis=1)
     error = means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else stabilities.std() / np.sqrt(samples.m)
     theory = None if prediction is None else float(prediction.mean_stability)
     # an instance's own mean is off theory's too, by about the spread of one constraint over √m
     shared = 0.0 if prediction is None else stabilities.std() / np.sqrt(stabilities.shape[1])
-    found: dict[str, Any] = {"mean_stability": Estimate(float(means.mean()), float(np.hypot(error, shared)), theory)}
+    found: Values = {"mean_stability": Estimate(float(means.mean()), float(np.hypot(error, shared)), theory)}
     if prediction is None:
         return found
     values = np.sort(dithered(stabilities, samples.n), axis=1)
@@ -74,13 +75,13 @@ def _w1(ordered: Array, m: int, prediction: Prediction) -> Distance:
     return Distance(float(np.trapezoid(np.abs(seen - theory), grid)), float(noise), POOLED_W1)
 
 
-def path_of(info: LocalizationInfo, n: int, prediction: Prediction | None) -> dict[str, Any]:
+def path_of(info: LocalizationInfo, n: int, prediction: Prediction | None) -> Values:
     """Return what was met along a localization, beside q(t) where there is theory."""
     t, q = np.asarray(info.t, float), np.asarray(info.overlap, float)
     theory = None if prediction is None else prediction.overlap
     start = q[0][np.isfinite(q[0])]
     ran = np.asarray(info.iterations) > 0  # paths of samples that have arrived go on with nothing
-    found: dict[str, Any] = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
+    found: Values = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
     if len(start):
         error = float(np.hypot(start.std() / np.sqrt(len(start)), 0.0 if prediction is None else 0.5 / np.sqrt(n)))
         found["overlap_at_start"] = Estimate(float(start.mean()), error, theory)
@@ -99,7 +100,7 @@ def path_of(info: LocalizationInfo, n: int, prediction: Prediction | None) -> di
     return found
 
 
-def squares_of(means: Array, prediction: Prediction | None) -> dict[str, Any]:
+def squares_of(means: Array, prediction: Prediction | None) -> Values:
     """Return the mean square overlap of samples (chains, n) of an even measure, beside 1/(n(1 - λ)), λ the replicon.
 
     There w and -w are alike and r = 0: samples that gather in few places, and their mirror images, have mean overlap 0 as
@@ -116,7 +117,7 @@ def squares_of(means: Array, prediction: Prediction | None) -> dict[str, Any]:
     return {"overlap_square": Estimate(float(values.mean()), float(error), float(expected))}
 
 
-def biases(found: dict[str, Any]) -> list[str]:
+def biases(found: Values) -> list[str]:
     """Return what deviates from theory by more than chance, in words."""
     off = []
     overlap, mean, ks = found.get("overlap"), found.get("mean_stability"), found.get("ks")
@@ -143,7 +144,7 @@ def biases(found: dict[str, Any]) -> list[str]:
     return off
 
 
-def judge(found: dict[str, Any]) -> tuple[bool | None, str, float | None]:
+def judge(found: Values) -> tuple[bool | None, str, float | None]:
     """Return whether what was found agrees with theory, in words, and the smallest bias of the overlaps that would show."""
     off = biases(found)
     if off:

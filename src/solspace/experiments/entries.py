@@ -30,7 +30,7 @@ def unique(name: str, given: Any) -> tuple[Any, ...]:
     return values
 
 
-def axis(name: str, given: Any, check: Check) -> tuple[Any, ...]:
+def axis(name: str, given: object, check: Check) -> tuple[Any, ...]:
     """Return the checked values of an axis: one value, a list, or a range.
 
     >>> axis("alpha", {"start": 0.1, "stop": 0.3, "num": 3}, number())
@@ -41,7 +41,7 @@ def axis(name: str, given: Any, check: Check) -> tuple[Any, ...]:
     return unique(name, [check(name, value) for value in listed(given)])
 
 
-def _range(name: str, given: Mapping[str, Any]) -> list[float]:
+def _range(name: str, given: Mapping[str, object]) -> list[float]:
     for key in given:
         if key not in ("start", "stop", "step", "num"):
             raise unknown(f"entry of the range {name}", key, ("start", "stop", "step", "num"))
@@ -61,14 +61,13 @@ def _range(name: str, given: Mapping[str, Any]) -> list[float]:
     return [int(v) if isinstance(given["start"], int) and v == int(v) else v for v in values]
 
 
-def targets(given: Any) -> Iterator[Target]:
+def targets(given: object) -> Iterator[Target]:
     """Yield the targets that a `Target`, a table of its parts or a list of these stand for."""
     for one in [Target()] if given is None else listed(given):
         if isinstance(one, Mapping):
-            allowed = ("prior", "potential", "temperature", "margin")
             for name in one:
-                if name not in allowed:
-                    raise unknown("part of the target", name, allowed)
+                if name not in Target.__slots__:
+                    raise unknown("part of the target", name, Target.__slots__)
             for values in itertools.product(*(listed(value) for value in one.values())):
                 yield _registered(Target(**dict(zip(one, values))))
         elif isinstance(one, Target):
@@ -86,7 +85,7 @@ def _registered(target: Target) -> Target:
     return target
 
 
-def choices(given: Any) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
+def choices(given: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
     """Yield (name, options) for each combination of the options that a sampler's name or table lists."""
     table = {"name": given} if isinstance(given, str) else given
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
@@ -102,7 +101,7 @@ def choices(given: Any) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
         yield name, tuple(zip(options, values))
 
 
-def _checked(option: Option, key: str, value: Any) -> Any:
+def _checked(option: Option, key: str, value: object) -> Any:
     """Return an option's value; `"n"`, `"2n"`, ... stand for multiples of the number of weights where it is a number."""
     if isinstance(value, str) and sized(value, 1) != value:
         option.check(key, sized(value, 1))

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,15 +20,17 @@ from solspace.experiments.executors import one_thread, run_on_one_thread
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
+from solspace.problem import constraints
 from solspace.samplers.registry import find
 from solspace.store import Store
+from solspace.system.plain import Values
 
 _STEP = 4.0
 """Factor between the work of two timed tasks."""
 _SHORT = 0.1
 """Seconds below which a task is timed twice: the shorter time is the task's, the rest the machine's."""
 
-Probe = tuple[float, dict[str, Any], float]
+Probe = tuple[float, Values, float]
 """Work, point and seconds of a timed task."""
 
 
@@ -38,12 +39,12 @@ class CannotEstimate(ValueError):
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """Seconds on one core for the tasks to do, how many they are, and the tasks that were timed: (values, seconds)."""
 
     tasks: int
     seconds: float
-    timed: tuple[tuple[dict[str, Any], float], ...]
+    timed: tuple[tuple[Values, float], ...]
 
 
 def finished(tasks: Iterable[Task], store: str | os.PathLike[str], retry: bool = False) -> set[str]:
@@ -55,20 +56,21 @@ def finished(tasks: Iterable[Task], store: str | os.PathLike[str], retry: bool =
     return {key for key, status in there.items() if status == "done" or not retry}
 
 
-def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set[str] = frozenset()) -> Estimate:
+def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set[str] = frozenset()) -> Cost:
     """Return the cost of all tasks of `specs` but those whose keys are `done`, timing for about `allowed` seconds.
 
     >>> cost = estimate([Spec(n=[5, 7], alpha=0.4, sampler="exact", instances=10)], allowed=1.0)
     >>> cost.tasks, cost.seconds > 0
     (20, True)
     """
-    groups: dict[str, list[tuple[float, dict[str, Any], int]]] = {}
+    groups: dict[str, list[tuple[float, Values, int]]] = {}
     for spec in specs:
         for point in spec.points():
             count = spec.instances
             if done:
                 count = sum(Task({**point, "instance": i}).key not in done for i in range(spec.instances))
-            work = find(point["sampler"]).work(point["n"], _m(point), point["n_samples"], point["options"])
+            m = constraints(point["alpha"], point["n"])
+            work = find(point["sampler"]).work(point["n"], m, point["n_samples"], point["options"])
             if count:
                 groups.setdefault(point["sampler"], []).append((work, point, count))
     tasks = sum(count for group in groups.values() for _, _, count in group)
@@ -79,14 +81,10 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, done: Set
             probes = _time(group, allowed / len(groups))
             timed += [(point, seconds) for _, point, seconds in probes]
             total += sum(count * _cost(probes, work) for work, _, count in group)
-    return Estimate(tasks, total, tuple(timed))
+    return Cost(tasks, total, tuple(timed))
 
 
-def _m(point: dict[str, Any]) -> int:
-    return max(1, round(point["alpha"] * point["n"]))
-
-
-def _time(group: list[tuple[float, dict[str, Any], int]], allowed: float) -> list[Probe]:
+def _time(group: list[tuple[float, Values, int]], allowed: float) -> list[Probe]:
     probes: list[Probe] = []
     for work, point, _ in _ladder(group):
         if probes and probes[-1][2] * work / probes[-1][0] > allowed:
@@ -97,7 +95,7 @@ def _time(group: list[tuple[float, dict[str, Any], int]], allowed: float) -> lis
     return probes
 
 
-def _ladder(group: list[tuple[float, dict[str, Any], int]]) -> Iterator[tuple[float, dict[str, Any], int]]:
+def _ladder(group: list[tuple[float, Values, int]]) -> Iterator[tuple[float, Values, int]]:
     """Yield points of increasing work, each `_STEP` times dearer than the one before, and the dearest of all."""
     last = 0.0
     for entry in group:
@@ -106,7 +104,7 @@ def _ladder(group: list[tuple[float, dict[str, Any], int]]) -> Iterator[tuple[fl
             yield entry
 
 
-def _seconds(point: dict[str, Any]) -> float:
+def _seconds(point: Values) -> float:
     task = Task({**point, "instance": 0})
     first = run_on_one_thread(task)
     if first.status == "failed":

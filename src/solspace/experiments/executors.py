@@ -14,7 +14,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from solspace.experiments.tasks import Task, finished, run
 from solspace.experiments.worker import Worker, WorkerDied
@@ -91,7 +90,7 @@ def processes(tasks: Iterable[Task], n_workers: int | None = None, scheduler: st
 
 
 def _window(
-    tasks: Iterable[Task], width: int, submit: Callable[[Task], Any], receive: Callable[[], Any]
+    tasks: Iterable[Task], width: int, submit: Callable[[Task], object], receive: Callable[[], Result | BaseException]
 ) -> Iterator[Result]:
     """Keep at most `width` tasks submitted and not yet received."""
     waiting = 0
@@ -115,7 +114,9 @@ def _window(
 class _Attendant:
     """A thread that looks after one worker process: hands it tasks, starts another when it dies."""
 
-    def __init__(self, inbox: Any, outbox: Any) -> None:
+    def __init__(
+        self, inbox: queue.SimpleQueue[Task | None], outbox: queue.SimpleQueue[Result | BaseException]
+    ) -> None:
         self.inbox, self.outbox = inbox, outbox
         self.worker: Worker | None = None
         self.ending = False

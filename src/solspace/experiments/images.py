@@ -23,13 +23,14 @@ from solspace import data
 from solspace.data.catalogue import data_set
 from solspace.data.instances import drawn
 from solspace.diagnostics import diagnose
-from solspace.experiments.sampling import Kept, Sampled, each, summary
-from solspace.experiments.tasks import Task
+from solspace.experiments.sampling import Sampled, each, summary
+from solspace.experiments.tasks import Found, Task
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 from solspace.system.checks import sized
+from solspace.system.plain import Values
 
 METHODS = {
     "tau": ("tau", Target(potential="log", temperature=0.5)),
@@ -72,7 +73,7 @@ class ImageSpec:
     """That of the log potential."""
     margin: float = 0.0
 
-    def points(self) -> Iterator[dict[str, Any]]:
+    def points(self) -> Iterator[Values]:
         """Yield the points of the grid, as a task's values without the instance."""
         known = data_set(self.data)
         grid = itertools.product(self.preprocess, self.features, self.n_sweeps, self.alphas, self.methods)
@@ -97,7 +98,7 @@ class ImageSpec:
             for point in points:
                 yield Task({**point, "instance": instance})
 
-    def with_options(self, **options: Any) -> ImageSpec:
+    def with_options(self, **options: object) -> ImageSpec:
         """Return the spec with options set for its samplers."""
         return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
 
@@ -105,7 +106,7 @@ class ImageSpec:
         return sum(1 for _ in self.points()) * self.instances
 
 
-def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequence[Samples]) -> list[Kept]:
+def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequence[Samples]) -> list[Found]:
     """Return what `sampling.summary` says of each instance, and the accuracy on the images that it did not see."""
     numbers = [summary(problem, own) for problem, own in zip(problems, samples)]
     if tasks[0].values["features"] is None:
@@ -129,7 +130,7 @@ def _sides(X: Array, weights: Array) -> Array:
     return np.sign(np.concatenate(list(parts)).T)
 
 
-def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Kept:
+def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return how the chains of one instance mixed: self and cross overlap with errors, R-hat, what was missed."""
     report = diagnose(samples)
     numbers = {**summary(problem, samples), "fair": report.fair, "within": report.within, "verdict": report.verdict}
@@ -144,7 +145,7 @@ def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Kept:
     return numbers, {}
 
 
-def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Kept:
+def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
     report = diagnose(samples)
     last = samples.by_chain()[:, -1].astype(np.float32)

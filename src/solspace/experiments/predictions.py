@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solspace.experiments.tasks import Task
+from solspace.experiments.tasks import Found, Task
 from solspace.measure import Target
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
-Outcome = tuple[dict[str, Any], dict[str, Any]]
 LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")
 """Loads that `thresholds` gives."""
 
@@ -55,17 +55,17 @@ def _prediction(task: Task) -> Prediction:
     return predict(Target.from_dict(task.values["target"]), task.values["alpha"])
 
 
-def _about(p: Prediction) -> dict[str, Any]:
+def _about(p: Prediction) -> Values:
     return {"overlap": p.overlap, "replicon": p.replicon, "entropy": p.entropy, "stable": p.stable}
 
 
-def windows(task: Task) -> Outcome:
+def windows(task: Task) -> Found:
     """Return the windows of a load as (low, maxwell, high); None stands for a time before all others."""
     p = _prediction(task)
     return {**_about(p), "samplable": p.samplable, "windows": [list(window) for window in p.windows]}, {}
 
 
-def thresholds(task: Task) -> Outcome:
+def thresholds(task: Task) -> Found:
     """Return the thresholds of a target; None where there is none."""
     from solspace.theory.thresholds import thresholds as find
 
@@ -73,7 +73,7 @@ def thresholds(task: Task) -> Outcome:
     return {name: getattr(found, name) for name in LINES}, {}
 
 
-def free_entropy(task: Task) -> Outcome:
+def free_entropy(task: Task) -> Found:
     """Return q (k,), φ_t(q) (times, k), and for each time its regime and its maxima (q, φ)."""
     p = _prediction(task)
     share = np.linspace(0, 1, 402)[1:-1]
@@ -88,21 +88,21 @@ def free_entropy(task: Task) -> Outcome:
     return values | {"at_overlap": [float(p.free_entropy_at(p.overlap, time)) for time in times]}, {"q": q, "phi": phi}
 
 
-def stabilities(task: Task) -> Outcome:
+def stabilities(task: Task) -> Found:
     """Return s and P(s)."""
     p = _prediction(task)
     s = np.linspace(task.values["low"], task.values["high"], 801)
     return {**_about(p), "mean_stability": p.mean_stability}, {"s": s, "density": p.stability_density(s)}
 
 
-def edge(task: Task) -> Outcome:
+def edge(task: Task) -> Found:
     """Return ε = 1 - q and dφ_0/dq = -F/2 there, with the form it takes as ε → 0."""
     p = _prediction(task)
     epsilon = np.logspace(-10, np.log10((1 - p.overlap) * 0.9), 120)
     return {**_about(p), **p.edge().to_dict()}, {"epsilon": epsilon, "slope": -p.localization_time(1 - epsilon) / 2}
 
 
-def instability(task: Task) -> Outcome:
+def instability(task: Task) -> Found:
     """Return 1 - q and λ(q) there."""
     p = _prediction(task)
     variance = np.logspace(-5, np.log10(1 - p.overlap), 160)

@@ -8,13 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from solspace.experiments import figures
 from solspace.experiments.results import Results
 from solspace.experiments.runner import Outcome, run_tasks
 from solspace.system.files import replacing
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def reproduce(
     return Reproduced(name, (*files, table), outcome)
 
 
-def write_table(rows: Sequence[dict[str, Any]], path: Path) -> None:
+def write_table(rows: Sequence[Values], path: Path) -> None:
     """Write the numbers of a picture as CSV."""
     columns = dict.fromkeys(name for row in rows for name in row)
     with replacing(path) as file:

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.tasks import Task
+from solspace.numerics.arrays import Reals
 from solspace.store import Result, Store
 from solspace.system.extras import install
 from solspace.system.files import replacing
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 
 class Results:
@@ -58,13 +60,13 @@ class Results:
         """The failed results, each with its error."""
         return list(self.rows(status="failed"))
 
-    def mean(self, value: str, by: Sequence[str]) -> list[dict[str, Any]]:
+    def mean(self, value: str, by: Sequence[str]) -> list[Values]:
         """Return the mean of a number over instances, with its standard error, for each combination of `by`.
 
         `low` and `high` bound the one-sigma interval; for a fraction (`solved_fraction`) it is Wilson's, which does not
         shrink to nothing where all or none are solved, with instances as trials.
         """
-        groups: dict[tuple[Any, ...], list[float]] = {}
+        groups: dict[tuple[object, ...], list[float]] = {}
         for result in self.rows():
             row = result.flat()
             if row.get(value) is not None:
@@ -104,7 +106,7 @@ class Results:
     def varying(self) -> list[str]:
         """Return the names of what differs between the tasks, but for the instance: what averages must tell apart."""
         about = set(Result("", {}).flat())
-        points: list[dict[str, Any]] = []
+        points: list[Values] = []
         for task in self._tasks():
             row = Result("", dict(task.values)).flat()
             points.append({name: value for name, value in row.items() if name not in about and name != "instance"})
@@ -151,7 +153,7 @@ def wilson(mean: float, trials: int) -> tuple[float, float]:
     return max(0.0, centre - width), min(1.0, centre + width)
 
 
-def _statistics(value: str, found: Any) -> dict[str, Any]:
+def _statistics(value: str, found: Reals) -> Values:
     mean = float(found.mean())
     error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
     low, high = wilson(mean, len(found)) if value.endswith("fraction") else (mean - error, mean + error)

@@ -12,7 +12,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from solspace.experiments import executors
 from solspace.experiments.device import on_device, packs
@@ -77,7 +76,7 @@ def sweep(
     return Results(lambda: tasks_of(specs), store)
 
 
-def as_specs(given: Any) -> list[Spec]:
+def as_specs(given: object) -> list[Spec]:
     """Return the list of specs that a spec, several of them or the path of a TOML file stand for."""
     if isinstance(given, (str, os.PathLike)):
         given = Spec.from_toml(given)
@@ -137,7 +136,7 @@ def _drain(stream: Iterator[Result | list[Result]], keep: Callable[[list[Result]
 
 
 def _missing(
-    tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], Any], tell: Callable[[list[str]], None]
+    tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object], tell: Callable[[list[str]], None]
 ) -> Iterator[Task]:
     """Yield the tasks that have no result, a failed one to be tried again, or a damaged one, which is withdrawn."""
     tasks = iter(tasks)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from solspace.experiments.tasks import Task, plain
+from solspace.experiments.tasks import Found, Task
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.system.plain import Values, plain
 
 KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
 """Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""
@@ -26,8 +27,6 @@ KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
 
 DEPENDS = ("seed", "n", "alpha", "patterns", "instance")
 """A task's values from which its patterns are drawn."""
-Kept = tuple[dict[str, Any], dict[str, Any]]
-"""The numbers and the arrays of a result."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,10 @@ class Sampled:
     """Draws the problem of a task."""
     depends: tuple[str, ...]
     """The task's values that its patterns depend on."""
-    observe: Callable[[Sequence[Task], Sequence[Perceptron], Sequence[Samples]], list[Kept]]
+    observe: Callable[[Sequence[Task], Sequence[Perceptron], Sequence[Samples]], list[Found]]
     """(tasks, problems, samples) -> what each task keeps; the tasks may differ in their instances alone."""
 
-    def __call__(self, task: Task) -> Kept:
+    def __call__(self, task: Task) -> Found:
         """Return the numbers and the arrays of one instance's samples."""
         problem = self.problem(task)
         return self.observe([task], [problem], [drawn(task, problem)])[0]
@@ -69,12 +68,12 @@ def drawn(task: Task, problem: Perceptron) -> Samples:
         return sampler.draw(problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"])
 
 
-def each(observe: Callable[[Task, Perceptron, Samples], Kept]) -> Callable[..., list[Kept]]:
+def each(observe: Callable[[Task, Perceptron, Samples], Found]) -> Callable[..., list[Found]]:
     """Return what looks at the samples of many tasks, one after another."""
     return lambda *many: [observe(*one) for one in zip(*many)]
 
 
-def observed(task: Task, problem: Perceptron, samples: Samples) -> Kept:
+def observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return the numbers of `samples` and the arrays that the task keeps."""
     keep = task.values["keep"]
     arrays = {name: _array(samples, name) for name in keep if name != "path"}
@@ -84,10 +83,10 @@ def observed(task: Task, problem: Perceptron, samples: Samples) -> Kept:
     return {name: plain(value) for name, value in numbers.items()}, arrays
 
 
-def summary(problem: Perceptron, samples: Samples) -> dict[str, Any]:
+def summary(problem: Perceptron, samples: Samples) -> Values:
     """Return the numbers kept for every task."""
     violated = problem.target.violated(samples.stabilities).sum(axis=1)
-    numbers: dict[str, Any] = {
+    numbers: Values = {
         "m": problem.m,
         "solved": int(samples.solved.sum()),
         "solved_fraction": float(samples.solved.mean()),
@@ -99,7 +98,7 @@ def summary(problem: Perceptron, samples: Samples) -> dict[str, Any]:
     return numbers
 
 
-def _array(samples: Samples, name: str) -> np.ndarray[Any, Any]:
+def _array(samples: Samples, name: str) -> Array:
     if name == "overlaps":
         return samples.overlaps()
     if name == "violations":

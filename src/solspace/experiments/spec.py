@@ -35,6 +35,7 @@ from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find
 from solspace.system.checks import number, one_of, sized, whole
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Spec:
     name: str = "sweep"
     modules: Any = ()
 
-    def __new__(cls, *args: Any, **entries: Any) -> Spec:  # noqa: D102 - only the names are looked at here
+    def __new__(cls, *args: object, **entries: object) -> Spec:  # noqa: D102 - only the names are looked at here
         for name in entries:
             if name not in cls.__dataclass_fields__:
                 raise unknown("entry of the spec", name, cls.__dataclass_fields__)
@@ -139,7 +140,7 @@ class Spec:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
-    def with_options(self, **options: Any) -> Spec:
+    def with_options(self, **options: object) -> Spec:
         """Return the spec with options set for all samplers that have them: `with_options(device="gpu")`."""
         samplers = []
         for name, given in self.sampler:
@@ -157,7 +158,7 @@ class Spec:
         axes["sampler"] = tuple(" ".join([name, *(f"{k}={v}" for k, v in given)]) for name, given in self.sampler)
         return axes
 
-    def points(self) -> Iterator[dict[str, Any]]:
+    def points(self) -> Iterator[Values]:
         """Yield the distinct points of the grid, as a task's values without the instance."""
         seen = set()
         for point in self._grid():
@@ -166,7 +167,7 @@ class Spec:
                 seen.add(key)
                 yield point
 
-    def _grid(self) -> Iterator[dict[str, Any]]:
+    def _grid(self) -> Iterator[Values]:
         nothing = (None,)
         axes = (
             self.target,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import math
 import socket
 import time
 import traceback
@@ -21,14 +20,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from solspace._version import __version__
 from solspace.store import Result
 from solspace.system.names import unknown
+from solspace.system.plain import Values, plain
 
+if TYPE_CHECKING:
+    from solspace.samplers.registry import Sampler
+
+
+Found = tuple[Values, Values]
+"""Numbers and arrays of a result."""
 KINDS = {
     "sample": ("solspace.experiments.sampling:sample", 1),
     "windows": ("solspace.experiments.predictions:windows", 1),
@@ -73,7 +77,7 @@ class Task:
         """128-bit seed of the task's own randomness."""
         return int(_digest(f"seed|{self.text}"), 16)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Without the cached key: a worker finds its own, which differs from the driver's when its code does.
         return Task, (dict(self.values),)
 
@@ -93,7 +97,7 @@ def results_version(values: Mapping[str, Any]) -> str:
     return f"{version}.{_sampler(values).version}" if "sampler" in values else str(version)
 
 
-def _sampler(values: Mapping[str, Any]) -> Any:
+def _sampler(values: Mapping[str, Any]) -> Sampler:
     from solspace.samplers.registry import find
 
     return find(values["sampler"])
@@ -124,8 +128,8 @@ def import_modules(names: Iterable[str]) -> None:
 def run(task: Task) -> Result:
     """Return the task's result; an error becomes a result that says so."""
     start = time.perf_counter()
-    values: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
+    values: Values = {}
+    arrays: Values = {}
     error = ""
     try:
         import_modules(task.values.get("modules", ()))
@@ -137,9 +141,7 @@ def run(task: Task) -> Result:
     return finished(task, values, arrays, error, time.perf_counter() - start)
 
 
-def finished(
-    task: Task, values: dict[str, Any], arrays: dict[str, Any], error: str = "", seconds: float = 0.0
-) -> Result:
+def finished(task: Task, values: Values, arrays: Values, error: str = "", seconds: float = 0.0) -> Result:
     """Return a result with its provenance filled in."""
     return Result(
         key=task.key, task=dict(task.values), status="failed" if error else "done", values={} if error else values,
@@ -147,14 +149,3 @@ def finished(
         host=socket.gethostname(), seconds=seconds,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
-
-
-def plain(value: Any) -> Any:
-    """Return a number, string, list or None that JSON can say; what is not finite becomes None."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

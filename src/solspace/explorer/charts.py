@@ -5,8 +5,7 @@ A chart takes arrays that theory or a sampler made and shows them; a pointer on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from bokeh.models import (
@@ -15,6 +14,7 @@ from bokeh.models import (
     ColumnDataSource,
     CustomJS,
     DataRange1d,
+    GlyphRenderer,
     HoverTool,
     LinearAxis,
     Range1d,
@@ -23,6 +23,8 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from solspace.explorer.themes import paint
+from solspace.numerics.arrays import Reals
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.diagram import Diagram
@@ -39,8 +41,6 @@ _LINES = {"first": "a second maximum at t", "maxwell": "takes over at t", "last"
 """What happens at the lines of the t–α diagram, in the order of time."""
 _TEXTS = ("name", *(f"{line}_text" for line in _LINES))
 """Columns that hold words."""
-
-Data = Mapping[str, Any]
 
 
 class Charts:
@@ -72,7 +72,7 @@ class Charts:
         self.clear_run()
         self.theme("light")
 
-    def _figure(self, x: str, y: str, **options: Any) -> figure:
+    def _figure(self, x: str, y: str, **options: object) -> figure:
         plot = figure(
             height=HEIGHT, sizing_mode="stretch_width", tools="pan,wheel_zoom,box_zoom,reset,save",
             active_drag=None, active_scroll=None, x_axis_label=x, y_axis_label=y, **options,
@@ -83,7 +83,7 @@ class Charts:
         return plot
 
     @staticmethod
-    def _read(plot: figure, renderer: Any, mode: str = "vline", /, **columns: str) -> None:
+    def _read(plot: figure, renderer: GlyphRenderer, mode: str = "vline", /, **columns: str) -> None:
         """Have a pointer read `columns`, each given with its words, off `renderer`: above it, or on it for "mouse"."""
         tooltips = [(words, f"@{name}" if name in _TEXTS else f"@{name}{{%.4g}}") for name, words in columns.items()]
         formatters = {f"@{name}": "printf" for name in columns if name not in _TEXTS}
@@ -210,7 +210,7 @@ class Charts:
         plot.js_on_change("visible", show)
         return plot
 
-    def show_curves(self, curves: Data) -> None:
+    def show_curves(self, curves: Values) -> None:
         """Show what theory says at one (target, α, t)."""
         colour = REGIME[curves["regime"]]
         self.data["phi"].data = {"q": curves["q"], "phi": curves["phi"]}
@@ -264,7 +264,7 @@ class Charts:
         self.frontier.location = None
         self.unstable.visible = False
 
-    def show_run(self, update: Data) -> None:
+    def show_run(self, update: Values) -> None:
         """Show how a run stands: any of `RUN`."""
         for name in RUN:
             if name in update:
@@ -305,13 +305,13 @@ class Charts:
             paint(plot, name)
 
 
-def _has_points(renderer: Any) -> bool:
+def _has_points(renderer: GlyphRenderer) -> bool:
     column = next(name for name in ("y", "top", "x") if hasattr(renderer.glyph, name))
     values = renderer.data_source.data.get(getattr(renderer.glyph, column), ())
     return bool(np.isfinite(np.asarray(values, dtype=float)).any())
 
 
-def _halfway(x: Any, way: int) -> Any:
+def _halfway(x: Reals, way: int) -> Reals:
     """Return the places half way from each of `x`, in rising order, to the next one (`way` 1) or the one before (-1).
 
     >>> _halfway(np.array([1.0, 2.0, 4.0]), 1), _halfway(np.array([1.0, 2.0, 4.0]), -1)

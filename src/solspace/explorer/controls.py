@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -61,7 +61,7 @@ class Field:
         soon: Soon,
         styles: str,
         scale: Scale | None = None,
-        read: Callable[[str], Any] | None = None,
+        read: Callable[[str], object] | None = None,
     ) -> None:
         self.name, self.changed, self.soon, self.scale = name, changed, soon, scale
         self._read = read or partial(parse, name)
@@ -134,7 +134,15 @@ class Field:
 class Choice:
     """One of a few names."""
 
-    def __init__(self, name: str, label: str, options: Any, value: str, changed: Changed, styles: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        options: Sequence[str] | Mapping[str, str],
+        value: str,
+        changed: Changed,
+        styles: str,
+    ) -> None:
         self.name, self.changed = name, changed
         self._quiet = False
         self.layout = pn.widgets.Select(
@@ -165,5 +173,5 @@ def scales(settings: Settings) -> dict[str, Scale]:
     }
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 import solspace as ss
+from solspace.explorer.tables import THRESHOLDS
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
+from solspace.system.plain import Values
 from solspace.theory.prediction import Prediction
 
 LATEST = 30.0
@@ -30,7 +32,7 @@ def _prediction(target: str, alpha: float) -> Prediction:
 
 
 @lru_cache(maxsize=64)
-def _still(target: str, alpha: float) -> dict[str, Any]:
+def _still(target: str, alpha: float) -> Values:
     """Return what does not depend on t."""
     p = _prediction(target, alpha)
     jumps = _jumps(p)
@@ -50,7 +52,7 @@ def _still(target: str, alpha: float) -> dict[str, Any]:
     }
 
 
-def curves(target: str, alpha: float, time: float) -> dict[str, Any]:
+def curves(target: str, alpha: float, time: float) -> Values:
     """Return everything drawn at one (target as JSON, α, t), as plain numbers and arrays."""
     p, still = _prediction(target, alpha), _still(target, alpha)
     r, q = p.overlap, still["q"]
@@ -69,7 +71,7 @@ def curves(target: str, alpha: float, time: float) -> dict[str, Any]:
     }
 
 
-def columns(target: str, alphas: Sequence[float]) -> dict[str, Any]:
+def columns(target: str, alphas: Sequence[float]) -> Values:
     """Return the exact lines of the t–α diagram at some loads: a second maximum appears, takes over, is alone.
 
     NaN where there is one maximum at every time, and where the equations have no solution.
@@ -86,7 +88,7 @@ def columns(target: str, alphas: Sequence[float]) -> dict[str, Any]:
     return {"alpha": np.asarray(alphas, dtype=float), "first": lines[0], "maxwell": lines[1], "last": lines[2]}
 
 
-def window(p: Prediction) -> dict[str, Any]:
+def window(p: Prediction) -> Values:
     """Return when a second maximum takes over (`takeover`) and when it appears and is alone (`window`), if ever."""
     later = [w for w in p.windows if w.high > 0]
     first = min(later, key=lambda w: w.maxwell, default=None)
@@ -95,11 +97,10 @@ def window(p: Prediction) -> dict[str, Any]:
     return {"takeover": max(0.0, float(first.maxwell)), "window": (max(0.0, float(first.low)), float(first.high))}
 
 
-def thresholds(target: str) -> dict[str, Any]:
+def thresholds(target: str) -> Values:
     """Return the loads at which things change, None where there is none."""
     found = ss.thresholds(Target.from_json(target))
-    names = ("asl", "dynamical", "condensation", "dat", "zero_entropy", "capacity")
-    return {name: _plain(getattr(found, name)) for name in names}
+    return {name: _plain(getattr(found, name)) for name in THRESHOLDS}
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
@@ -154,7 +155,7 @@ def stabilities(target: Target) -> Reals:
     return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
 
 
-def _tops(p: Prediction, time: float, base: float) -> list[dict[str, Any]]:
+def _tops(p: Prediction, time: float, base: float) -> list[Values]:
     low, high = (float(p.overlap_at(time, start=start)) for start in ("low", "high"))
     found = [("maximum", low)] if abs(high - low) < 1e-7 else [("low start", low), ("high start", high)]
     return [{"name": name, "q": q, "phi": float(p.free_entropy_at(q, time)) - base} for name, q in found]
@@ -186,7 +187,7 @@ def path(q: Reals, f: Reals, r: float, jumps: Sequence[tuple[float, float, float
     return {"t_low": np.maximum(low[0], 1e-9), "low": low[1], "t_high": np.maximum(high[0], 1e-9), "high": high[1]}
 
 
-def _height_range(q: Reals, phi: Reals, tops: list[dict[str, Any]]) -> tuple[float, float]:
+def _height_range(q: Reals, phi: Reals, tops: list[Values]) -> tuple[float, float]:
     """Return the heights shown: all of φ_t up to its last maximum, and a part of its fall behind."""
     highest = max(top["phi"] for top in tops)
     lowest = min(0.0, float(np.min(phi[q <= tops[-1]["q"]], initial=0.0)))

@@ -5,7 +5,7 @@ What is asked for depends on the target alone, so pages that look at the same me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from solspace.explorer.pool import Pool
 from solspace.measure import Target
+from solspace.system.plain import Values
 
 COLUMNS = 36
 """Loads at which the lines are computed, half of them where the regimes change."""
@@ -24,13 +25,13 @@ class Diagram:
     """The lines t(α) known so far."""
 
     def __init__(
-        self, pool: Pool, asker: Any, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
+        self, pool: Pool, asker: Hashable, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
     ) -> None:
         self.pool, self.asker, self.later, self.grown = pool, asker, later, grown
         self.target = ""
-        self.thresholds: dict[str, Any] | None = None
+        self.thresholds: Values | None = None
         self.alphas = (0.0, 1.0)
-        self.lines: dict[str, Any] = {name: np.array([]) for name in ("alpha", *LINES)}
+        self.lines: Values = {name: np.array([]) for name in ("alpha", *LINES)}
         self._ahead: list[float] = []
 
     @property
@@ -51,16 +52,16 @@ class Diagram:
         self._ahead = []
         self._ask("thresholds", (self.target,), self._thresholds_came)
 
-    def _ask(self, job: str, args: tuple[Any, ...], then: Callable[[Any], None]) -> None:
+    def _ask(self, job: str, args: tuple[object, ...], then: Callable[[Any], None]) -> None:
         target = self.target
 
-        def arrived(kind: str, value: Any) -> None:
+        def arrived(kind: str, value: object) -> None:
             if kind == "done" and target == self.target:
                 then(value)
 
         self.pool.ask(self.asker, job, args, lambda kind, value: self.later(partial(arrived, kind, value)))
 
-    def _thresholds_came(self, thresholds: dict[str, Any]) -> None:
+    def _thresholds_came(self, thresholds: Values) -> None:
         self.thresholds = thresholds
         self.alphas, self._ahead = loads(thresholds)
         self.grown(self)
@@ -71,7 +72,7 @@ class Diagram:
             batch, self._ahead = tuple(self._ahead[:BATCH]), self._ahead[BATCH:]
             self._ask("columns", (self.target, batch), self._columns_came)
 
-    def _columns_came(self, columns: dict[str, Any]) -> None:
+    def _columns_came(self, columns: Values) -> None:
         joined = {name: np.concatenate([self.lines[name], columns[name]]) for name in self.lines}
         order = np.argsort(joined["alpha"])
         self.lines = {name: values[order] for name, values in joined.items()}
@@ -79,7 +80,7 @@ class Diagram:
         self._next()
 
 
-def loads(thresholds: dict[str, Any]) -> tuple[tuple[float, float], list[float]]:
+def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
     """Return the range of α to show and the loads to compute, the interesting ones first.
 
     >>> span, alphas = loads({"asl": 0.65, "dat": 0.72, "dynamical": None, "condensation": 0.68, "capacity": 0.83})

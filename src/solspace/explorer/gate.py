@@ -17,12 +17,13 @@ from __future__ import annotations
 import re
 import socket
 from ipaddress import ip_address
-from typing import Any
 
 from bokeh.server.tornado import BokehTornado
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 from tornado.routing import Matcher, Rule
 from tornado.web import OutputTransform, RequestHandler
+
+from solspace.system.plain import Values
 
 PATHS = re.compile(
     r"/|/ws"
@@ -113,7 +114,7 @@ class _Refusing(Matcher):
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
 
-    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+    def match(self, request: HTTPServerRequest) -> Values | None:
         status = self.gate.refusal(request.method or "", request.path or "", request.headers)
         return None if status is None else {"target_kwargs": {"status": status}}
 

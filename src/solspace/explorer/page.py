@@ -28,6 +28,7 @@ from solspace.explorer.uploads import MAX_BYTES
 from solspace.explorer.verdict import verdict
 from solspace.measure import Target
 from solspace.measure.potentials import as_potential
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.server import Service
@@ -63,8 +64,8 @@ class Page:
         self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.fields = self._fields()
-        self.facts: dict[str, Any] | None = None
-        self.thresholds: dict[str, Any] | None = None
+        self.facts: Values | None = None
+        self.thresholds: Values | None = None
         self._pending = 0
         self.diagram = Diagram(service.background, self.token, self.turns.soon, self._diagram_grew)
         self.running = Running(self, STYLES)
@@ -107,9 +108,9 @@ class Page:
 
     # ---- controls
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> Values:
         s, ranges = self.settings, scales(self.settings)
-        parts: dict[str, Any] = {
+        parts: Values = {
             "prior": Choice("prior", "weights", {"binary (±1)": "binary", "spherical": "spherical"}, s.prior,
                             self.changed, STYLES),
             "potential": Choice("potential", "potential U(s)", offered(), as_potential(s.potential).name,
@@ -170,7 +171,7 @@ class Page:
 
     # ---- what a change does
 
-    def changed(self, name: str, value: Any) -> None:
+    def changed(self, name: str, value: object) -> None:
         """Take over a new value of one field at the page's next turn."""
         self.turns.soon(partial(self._change, name, value))
 
@@ -202,7 +203,7 @@ class Page:
         self.service.theory.ask(self.token, "curves", question, partial(self._answered, self._pending))
         self.turns.after(SLOW, partial(self._say_computing, self._pending))
 
-    def _answered(self, number: int, kind: str, value: Any) -> None:
+    def _answered(self, number: int, kind: str, value: object) -> None:
         self.turns.soon(partial(self._show_theory, number, kind, value))
 
     def _show_theory(self, number: int, kind: str, value: Any) -> None:
@@ -271,7 +272,7 @@ class _Template(pn.Template):
     def __repr__(self, depth: int = 0) -> str:  # Panel asks for it at every root, and spells out every widget
         return "Template()"
 
-    def _init_doc(self, doc: Any = None, *args: Any, **options: Any) -> Any:
+    def _init_doc(self, doc: Any = None, *args: object, **options: object) -> Any:
         doc = doc or pn.state.curdoc
         if doc is None:
             return super()._init_doc(doc, *args, **options)

@@ -23,7 +23,7 @@ Answer = Callable[[str, Any], None]
 @dataclass
 class _Question:
     job: str
-    args: tuple[Any, ...]
+    args: tuple[object, ...]
     remember: bool = True
     askers: dict[Hashable, Answer] = field(default_factory=dict)
 
@@ -61,13 +61,13 @@ class Pool:
         self.patience, self._memory = patience, memory
         self._closed = False
 
-    def start(self, job: str, args: tuple[Any, ...]) -> None:
+    def start(self, job: str, args: tuple[object, ...]) -> None:
         """Start all processes now and have each do `job` once: the first visitor need not wait for compilers."""
         with self._lock:
             while self._free:
                 self._work(self._free.pop(), _Question(job, args))
 
-    def ask(self, asker: Hashable, job: str, args: tuple[Any, ...], answer: Answer, remember: bool = True) -> None:
+    def ask(self, asker: Hashable, job: str, args: tuple[object, ...], answer: Answer, remember: bool = True) -> None:
         """Have `job` done for `asker`; what the same asker asked before and still waits is dropped."""
         question = _Question(job, args, remember)
         with self._lock:
@@ -119,7 +119,7 @@ class Pool:
         timer.daemon = True
         timer.start()
 
-        def deliver(kind: str, value: Any) -> None:
+        def deliver(kind: str, value: object) -> None:
             timer.cancel()
             with self._lock:
                 self._running.pop(question.key, None)

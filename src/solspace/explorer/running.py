@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ import panel as pn
 from solspace.explorer.controls import Choice, Field
 from solspace.explorer.state import SAMPLERS, refusal
 from solspace.explorer.worker import Worker
+from solspace.numerics.arrays import Array
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
@@ -23,11 +26,11 @@ class Running:
     def __init__(self, page: Page, styles: str) -> None:
         self.page = page
         self.worker: Worker | None = None
-        self.patterns: Any = None
+        self.patterns: Array | None = None
         self._begun = 0.0
         s = page.settings
         options = {label: name for name, label in SAMPLERS.items()}
-        self.fields: dict[str, Any] = {
+        self.fields: Values = {
             "sampler": Choice("sampler", "sampler", options, s.sampler, page.changed, styles),
             "n": Field("n", "weights N", s.n, page.changed, page.turns.soon, styles),
             "samples": Field("samples", "samples", s.samples, page.changed, page.turns.soon, styles),
@@ -105,7 +108,7 @@ class Running:
         if self.worker is not None:
             self.worker.close()
 
-    def _heard(self, kind: str, value: Any) -> None:
+    def _heard(self, kind: str, value: object) -> None:
         if kind == "update" and not self.page.turns.watched:
             return  # a page that is always drawn on never looks deserted to Bokeh 3.10, which would not end its run
         self.page.turns.soon(partial(self._show, kind, value))
@@ -127,7 +130,7 @@ class Running:
             self._tell(f"The run failed: {value}")
         self.settings_changed()
 
-    def _progress(self, update: dict[str, Any]) -> None:
+    def _progress(self, update: Values) -> None:
         done, elapsed = update["fraction"], time.monotonic() - self._begun
         left = f", about {elapsed * (1 - done) / done:.0f} s left" if done > 0.02 and elapsed > 2 else ""
         self.outcome.object = (
@@ -135,7 +138,9 @@ class Running:
             f"<div>{escape(update['words'])}{left}</div></div>"
         )
 
-    def _tell(self, sentence: str, rows: Any = (), files: Any = (), colour: str = "") -> None:
+    def _tell(
+        self, sentence: str, rows: Sequence[tuple[str, str, str]] = (), files: Iterable[str] = (), colour: str = ""
+    ) -> None:
         table = "".join(
             f'<tr><th scope="row">{escape(name)}</th><td>{escape(seen)}</td><td>{escape(theory)}</td></tr>'
             for name, seen, theory in rows
@@ -149,7 +154,7 @@ class Running:
 
     # ---- own patterns
 
-    def uploaded(self, kind: str, value: Any) -> None:
+    def uploaded(self, kind: str, value: object) -> None:
         """Take over patterns (m, n) that a user sent, or say why not; called from any thread."""
         self.page.turns.soon(partial(self._show_upload, kind, value))
 

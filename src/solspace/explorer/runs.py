@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,11 @@ from solspace.info import LocalizationInfo
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron
+from solspace.samplers.annealing.chains import Chains
+from solspace.samplers.localization.loop import Record
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.system.plain import Values, plain
 from solspace.theory.prediction import Prediction
 
 BEAT = 0.2
@@ -34,7 +36,7 @@ BEAT = 0.2
 
 
 @reporting
-def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], None]) -> dict[str, Any]:
+def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values | None], None]) -> Values:
     """Return what the page shows after a run on a random instance or on the user's `patterns` (m, n)."""
     s, target = settings, settings.target
     if patterns is None:
@@ -44,7 +46,7 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], N
     watch = Watch(problem, s, report)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
-        more: dict[str, Any] = {"callback": watch.localized}
+        more: Values = {"callback": watch.localized}
         if s.annealed:
             more = {"callback": watch.annealed, "n_sweeps": s.sweeps, "n_threads": 1}
         samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **more)
@@ -66,7 +68,7 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Any], N
 class Watch:
     """Turns what samplers tell into updates of the page, a few a second."""
 
-    def __init__(self, problem: Perceptron, settings: Settings, report: Callable[[Any], None]) -> None:
+    def __init__(self, problem: Perceptron, settings: Settings, report: Callable[[Values | None], None]) -> None:
         self.problem, self.settings, self.report = problem, settings, report
         self._last = -np.inf
         self._missed: list[tuple[int, float]] = []
@@ -76,7 +78,7 @@ class Watch:
         """True where the page has not heard anything for a while."""
         return time.monotonic() - self._last >= BEAT
 
-    def tell(self, update: dict[str, Any]) -> None:
+    def tell(self, update: Values) -> None:
         """Send `update` to the page."""
         self._last = time.monotonic()
         self.report(update)
@@ -85,7 +87,7 @@ class Watch:
         """Raise `Stopped` if the user asked for it."""
         self.report(None)
 
-    def localized(self, path: Any) -> None:
+    def localized(self, path: Record) -> None:
         """Tell of a step of localization."""
         self.stop_if_asked()
         if not self.due:
@@ -99,10 +101,10 @@ class Watch:
         bars = self._decoded(path.means())
         self.tell({"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars})
 
-    def _decoded(self, means: Reals) -> dict[str, Any]:
+    def _decoded(self, means: Reals) -> Values:
         return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
 
-    def annealed(self, chains: Any) -> None:
+    def annealed(self, chains: Chains) -> None:
         """Tell of some sweeps of annealing."""
         stabilities = self.problem.stabilities(chains.weights)
         violated = self.problem.target.violated(stabilities).sum(axis=1)
@@ -123,7 +125,7 @@ class Watch:
         sweeps, violated = np.array(self._missed).reshape(-1, 2).T
         return {"sweep": sweeps, "violations": violated}
 
-    def stabilities(self, values: Reals) -> dict[str, Any]:
+    def stabilities(self, values: Reals) -> Values:
         """Return the histogram of stabilities, any shape, as bars."""
         return {"bars": histogram(values, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)}
 
@@ -181,7 +183,7 @@ def _prediction(target: Target, alpha: float) -> Prediction | None:
         return None
 
 
-def _end(samples: Samples, watch: Watch) -> dict[str, Any]:
+def _end(samples: Samples, watch: Watch) -> Values:
     if isinstance(samples.info, LocalizationInfo):
         return {"seen": overlap_path(samples.info.t, samples.info.overlap)}
     return {"energy": energy(samples.info["energy"], samples.n), "missed": watch.missed}
@@ -206,7 +208,7 @@ def _files(
     }
     return {
         "samples.npz": packed,
-        "report.json": json.dumps(_plain(report), indent=2).encode(),
+        "report.json": json.dumps(plain(report), indent=2).encode(),
         **pictures(samples, prediction),
         "code.py": program(settings, own).encode(),
     }
@@ -239,13 +241,3 @@ def pictures(samples: Samples, prediction: Prediction | None) -> dict[str, bytes
         figure.savefig(file, format=kind, dpi=160)
         made[f"picture.{kind}"] = file.getvalue()
     return made
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    return None if isinstance(value, float) and not np.isfinite(value) else value

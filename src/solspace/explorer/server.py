@@ -12,9 +12,11 @@ import os
 import secrets
 import socket
 import webbrowser
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import panel as pn
+from bokeh.server.server import Server
 from tornado.ioloop import IOLoop
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
@@ -161,7 +163,7 @@ def free_port(host: str, port: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def make_server(service: Service, host: str, port: int) -> Any:
+def make_server(service: Service, host: str, port: int) -> Server:
     """Return the server, not yet started, on a port that is free."""
     from solspace.explorer.page import make_page
 
@@ -189,7 +191,7 @@ def make_server(service: Service, host: str, port: int) -> Any:
     return server
 
 
-def serve(host: str, port: int, browser: bool, say: Any) -> None:
+def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> None:
     """Serve the page until Ctrl-C."""
     port = free_port(host, port)
     service = Service()

@@ -7,14 +7,14 @@ of a URL holds the fields that differ from the defaults, so that a link is a sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from solspace.measure import Target, priors
 from solspace.measure.potentials import REGISTRY, as_potential
-from solspace.problem import ENSEMBLES
+from solspace.problem import ENSEMBLES, constraints
 from solspace.samplers import registry
 from solspace.system.names import unknown
 
@@ -89,7 +89,7 @@ class Settings:
 
     def constraints(self) -> int:
         """Return M = round(α N), the number of patterns of a random instance."""
-        return max(1, round(self.alpha * self.n))
+        return constraints(self.alpha, self.n)
 
 
 def parse(name: str, text: str) -> Any:
@@ -128,7 +128,7 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
     return ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
@@ -143,8 +143,8 @@ def _number(symbol: str, text: str) -> float:
     return value
 
 
-def _between(symbol: str, low: float, high: float, whole: bool = False) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
+def _between(symbol: str, low: float, high: float, whole: bool = False) -> Callable[[str], float]:
+    def read(text: str) -> float:
         value = _number(symbol, text)
         if whole:
             if value != round(value):
@@ -157,7 +157,7 @@ def _between(symbol: str, low: float, high: float, whole: bool = False) -> Calla
     return read
 
 
-def _one_of(kind: str, allowed: Any) -> Callable[[str], str]:
+def _one_of(kind: str, allowed: Collection[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in allowed:
             raise unknown(kind, text, allowed)
@@ -203,7 +203,7 @@ def with_parameters(potential: str, texts: list[str]) -> str:
     return parse("potential", f"{known.name}({', '.join(words)})")
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
+_PARSERS: dict[str, Callable[[str], float | str]] = {
     "prior": _one_of("prior", PRIORS),
     "potential": _potential,
     "temperature": _between("T", 0.05, 20),

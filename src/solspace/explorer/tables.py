@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html import escape
-from typing import Any
+
+from solspace.system.plain import Values
 
 THRESHOLDS = {
     "asl": "α where ASL stops",
@@ -17,7 +17,7 @@ THRESHOLDS = {
 FACTS = {"overlap": "overlap r", "entropy": "entropy", "free_entropy": "free entropy", "replicon": "replicon"}
 
 
-def numbers(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None) -> str:
+def numbers(facts: Values, thresholds: Values | None) -> str:
     """Return the table of order parameters and thresholds; thresholds still to come are shown as such.
 
     >>> "0.5111" in numbers({"overlap": 0.51112, "entropy": .3, "free_entropy": .2, "replicon": .4, "alpha": .3}, None)

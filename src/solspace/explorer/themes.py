@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from bokeh.models import Span
+from bokeh.models import GlyphRenderer, Span
 from bokeh.plotting import figure
 
 _ROLES = ("panel", "ink", "soft", "line", "theory", "seen", "second")
@@ -40,7 +39,7 @@ def paint(plot: figure, theme: str) -> None:
         span.line_color = colours["soft"]
 
 
-def _paint(renderer: Any, colours: Mapping[str, str]) -> None:
+def _paint(renderer: GlyphRenderer, colours: Mapping[str, str]) -> None:
     glyph, role = renderer.glyph, renderer.name
     if role in ("theory", "seen", "second"):
         glyph.line_color = colours[role]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from solspace.system.plain import Values
 
 AT_TIME = {
     "green": "At t = {time:.4g} φₜ has one maximum.",
@@ -20,7 +21,7 @@ class Verdict(NamedTuple):
     detail: str
 
 
-def verdict(facts: Mapping[str, Any], thresholds: Mapping[str, Any] | None = None) -> Verdict:
+def verdict(facts: Values, thresholds: Values | None = None) -> Verdict:
     """Return what the facts of a prediction mean; thresholds make it more precise where they are known.
 
     >>> facts = dict(alpha=278.0, time=0.04, regime="red", samplable=False, stable=True, satisfiable=True,

@@ -82,7 +82,7 @@ class Worker:
             self._process = process = Child(__name__, str(self.niceness))
             threading.Thread(target=self._listen, args=(process,), daemon=True).start()
 
-    def submit(self, job: str, args: tuple[Any, ...], deliver: Deliver) -> None:
+    def submit(self, job: str, args: tuple[object, ...], deliver: Deliver) -> None:
         """Do `job` (a name in `JOBS` or "module:function"); `deliver` gets its updates and its end."""
         with self._lock:
             if self.busy:
@@ -119,7 +119,7 @@ class Worker:
             self._process.close()
             self._process = None
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: object) -> None:
         with suppress(ChildEnded, AttributeError):  # the child is gone: its reader tells
             self._process.send(message)  # type: ignore[union-attr]
 
@@ -129,7 +129,7 @@ class Worker:
                 self._deliver(*process.receive())
         self._child_ended(process)
 
-    def _deliver(self, number: int, kind: str, value: Any) -> None:
+    def _deliver(self, number: int, kind: str, value: object) -> None:
         with self._lock:
             if self._current is None or self._current[0] != number:
                 return
@@ -150,7 +150,7 @@ class Worker:
         _safely(current[1], *(("stopped", None) if asked else ("failed", sentence)))
 
 
-def _safely(deliver: Deliver, kind: str, value: Any) -> None:
+def _safely(deliver: Deliver, kind: str, value: object) -> None:
     """Deliver, and let no mistake of the receiver end the thread that reads for all."""
     try:
         deliver(kind, value)
@@ -183,8 +183,8 @@ def _receive(source: IO[bytes], inbox: queue.SimpleQueue[Any], stops: set[int]) 
     os._exit(0)
 
 
-def _do(number: int, job: str, args: tuple[Any, ...], stops: set[int], sink: IO[bytes]) -> tuple[str, Any]:
-    def report(value: Any) -> None:
+def _do(number: int, job: str, args: tuple[object, ...], stops: set[int], sink: IO[bytes]) -> tuple[str, object]:
+    def report(value: object) -> None:
         if number in stops:
             raise Stopped
         if value is not None:
@@ -204,7 +204,7 @@ def _do(number: int, job: str, args: tuple[Any, ...], stops: set[int], sink: IO[
         return "failed", " ".join(str(error).split()) or type(error).__name__
 
 
-def reporting(function: Callable[..., Any]) -> Callable[..., Any]:
+def reporting(function: Callable[..., object]) -> Callable[..., Any]:
     """Mark a job that takes `report` as its last argument: report(value) sends an update, report(None) only looks
     whether the user asked to stop."""
     function.reports = True  # type: ignore[attr-defined]

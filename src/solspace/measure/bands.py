@@ -1,4 +1,4 @@
-"""Walls for any interval of stabilities: the weight vanishes like a power of the distance where constraints end.
+"""Bands, and walls for any interval of stabilities: the weight vanishes like a power of the distance where constraints end.
 
 With t(s) the distance from the wall, or the product of the distances from both,
 
@@ -15,33 +15,28 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.potential import Array, Channel, Potential
+from solspace.measure.channels import Channel
+from solspace.measure.potential import Potential, positive_log
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import number
 
 
 @dataclass(frozen=True)
-class LogBand(Potential):
-    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the wall that makes the symmetric perceptron samplable.
-
-    >>> LogBand(1.0).log_weight([0.0, 1.5])
-    array([  0., -inf])
-    """
+class _Even:
+    """What bands about zero have in common, whatever the potential inside."""
 
     width: float = 1.0
-    quadratic: float = 0.0
-    name = "log_band"
-    tau = 0.0
 
     def __post_init__(self) -> None:
-        _check_width(self.width)
-        number()("quadratic", self.quadratic)
+        if not (self.width > 0 and np.isfinite(self.width)):
+            raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
 
     @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The two walls."""
+    def breakpoints(self) -> tuple[float, ...]:
+        """The two edges of the band."""
         return (-self.width, self.width)
 
     @property
@@ -49,14 +44,50 @@ class LogBand(Potential):
         """The middle of the band."""
         return 0.0
 
-    def log_weight(self, s: ArrayLike) -> Array:
-        """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
-        s = np.asarray(s)
-        return _log(self.width - s) + _log(self.width + s) - self.quadratic * s**2
-
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True outside the band."""
         return np.abs(s) > self.width
+
+
+@dataclass(frozen=True)
+class Band(_Even, Potential):  # type: ignore[override]
+    """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
+
+    >>> Band(1.0).violated([-2.0, 0.5])
+    array([ True, False])
+    """
+
+    name = "band"
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        """Return 0 inside the band, -inf outside."""
+        return np.where(self.violated(s), -np.inf, 0.0)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return the difference of two Gaussian tails, without cancellation."""
+        return channels.band_channel(omega, variance, self.width)
+
+
+@dataclass(frozen=True)
+class LogBand(_Even, Potential):  # type: ignore[override]
+    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the wall that makes the symmetric perceptron samplable.
+
+    >>> LogBand(1.0).log_weight([0.0, 1.5])
+    array([  0., -inf])
+    """
+
+    quadratic: float = 0.0
+    name = "log_band"
+    tau = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number()("quadratic", self.quadratic)
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
+        s = np.asarray(s)
+        return positive_log(self.width - s) + positive_log(self.width + s) - self.quadratic * s**2
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the channel by Gauss rules that take the powers into their weight (theory notes 11)."""
@@ -71,23 +102,28 @@ class LogBand(Potential):
 
 
 @dataclass(frozen=True)
-class Wall(Potential):
-    """U = -log of the distance from a wall, or of the product of the distances from two.
-
-    >>> Wall(lower=-1.0, upper=2.0).violated([-1.5, 0.0, 2.5])
-    array([ True, False,  True])
-    """
+class _Between:
+    """What walls on one side or on both have in common, whatever the potential between them."""
 
     lower: float | None = None
     upper: float | None = None
-    name = "wall"
-    tau = 0.0
 
     def __post_init__(self) -> None:
-        _check_ends(self.lower, self.upper)
+        if self.lower is None and self.upper is None:
+            raise ValueError("a wall needs a lower or an upper end; got neither.")
+        for name, end in (("lower", self.lower), ("upper", self.upper)):
+            if end is not None:
+                number()(name, end)
+        if self.lower is None or self.upper is None:
+            return
+        got = f"got lower={self.lower!r}, upper={self.upper!r}."
+        if not self.lower < self.upper:
+            raise ValueError(f"the lower wall must lie below the upper one; {got}")
+        if not math.isfinite(self.upper - self.lower):
+            raise ValueError(f"the walls are too far apart; {got}")
 
     @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+    def breakpoints(self) -> tuple[float, ...]:
         """The walls that there are."""
         return tuple(end for end in (self.lower, self.upper) if end is not None)
 
@@ -96,13 +132,36 @@ class Wall(Potential):
         """The middle of the band; None where there is one wall only."""
         return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
 
-    def log_weight(self, s: ArrayLike) -> Array:
-        """Return the log of the distance, or of the product of both; -inf where s is forbidden."""
-        return _log_distances(np.asarray(s), self.lower, self.upper)
-
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True beyond a wall."""
-        return _beyond(np.asarray(s), self.lower, self.upper)
+        s = np.asarray(s)
+        below = np.zeros(s.shape, bool) if self.lower is None else s < self.lower
+        return below if self.upper is None else below | (s > self.upper)
+
+    def _log_distances(self, s: Reals) -> Reals:
+        below = np.zeros(s.shape) if self.lower is None else positive_log(s - self.lower)
+        return below if self.upper is None else below + positive_log(self.upper - s)
+
+    def _outside(self, s: Reals) -> Reals:
+        # how far beyond the nearer wall, zero inside
+        below = np.zeros(s.shape) if self.lower is None else np.maximum(self.lower - s, 0.0)
+        return below if self.upper is None else below + np.maximum(s - self.upper, 0.0)
+
+
+@dataclass(frozen=True)
+class Wall(_Between, Potential):  # type: ignore[override]
+    """U = -log of the distance from a wall, or of the product of the distances from two.
+
+    >>> Wall(lower=-1.0, upper=2.0).violated([-1.5, 0.0, 2.5])
+    array([ True, False,  True])
+    """
+
+    name = "wall"
+    tau = 0.0
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        """Return the log of the distance, or of the product of both; -inf where s is forbidden."""
+        return self._log_distances(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the log potential's closed form for one wall, that of the band for two."""
@@ -112,14 +171,14 @@ class Wall(Potential):
         log_z, g, dg = channels.power_channel(self._inwards(omega), variance, beta)
         return log_z, g if self.upper is None else -g, dg
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) alone, by the fast kernel where there is one wall."""
         if self.centre is not None:
             return super().derivatives(omega, variance, beta)
         g, dg = channels.power_derivatives(self._inwards(omega), variance, beta)
         return g if self.upper is None else -g, dg
 
-    def _inwards(self, omega: ArrayLike) -> Array:
+    def _inwards(self, omega: ArrayLike) -> Reals:
         # the field's distance from the only wall
         return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
 
@@ -133,7 +192,7 @@ class Wall(Potential):
 
 
 @dataclass(frozen=True)
-class TauWall(Potential):
+class TauWall(_Between, Potential):  # type: ignore[override]
     """U = (1 - t^τ)/τ with t(s) the distance from a wall, or the product of both: soft for τ > 0, the wall at τ = 0.
 
     Beyond a wall t goes on along its tangent and U = (1 - t)/τ, as high and as steep as 1/τ: finite outside, and a wall as
@@ -143,46 +202,30 @@ class TauWall(Potential):
     array([ 0., -2., -4.])
     """
 
-    lower: float | None = None
-    upper: float | None = None
     tau: float = 1.0
     quadratic: float = 0.0
     name = "tau_wall"
 
     def __post_init__(self) -> None:
-        _check_ends(self.lower, self.upper)
+        super().__post_init__()
         number(least=0, most=1)("tau", self.tau)
         number()("quadratic", self.quadratic)
         if self.quadratic and (self.lower is None or self.upper is None):
             raise ValueError("quadratic is a term about the middle of a band: it needs a lower and an upper wall.")
         object.__setattr__(self, "hard", self.tau == 0)
 
-    @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The walls that there are."""
-        return tuple(end for end in (self.lower, self.upper) if end is not None)
-
-    @property
-    def centre(self) -> float | None:
-        """The middle of the band; None where there is one wall only."""
-        return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
-
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return (t^τ - 1)/τ inside, without cancellation at small τ, and (t - 1)/τ along the tangent outside."""
         s = np.asarray(s)
-        level = _log_distances(s, self.lower, self.upper)
+        level = self._log_distances(s)
         if self.tau > 0:
             slope = 1.0 if self.lower is None or self.upper is None else self.upper - self.lower
             level = np.where(
                 np.isneginf(level),
-                -(1.0 + slope * _outside(s, self.lower, self.upper)) / self.tau,
+                -(1.0 + slope * self._outside(s)) / self.tau,
                 np.expm1(self.tau * level) / self.tau,
             )
         return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
-
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
-        """Return True beyond a wall."""
-        return _beyond(np.asarray(s), self.lower, self.upper)
 
     def softened(self, tau: float) -> Potential:
         """Return another member of the family."""
@@ -202,44 +245,6 @@ def wall(lower: float | None = None, upper: float | None = None) -> Wall:
     return Wall(lower, upper)
 
 
-def _log(s: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.where(s > 0, s, 0.0))
-
-
-def _log_distances(s: Array, lower: float | None, upper: float | None) -> Array:
-    below = np.zeros(s.shape) if lower is None else _log(s - lower)
-    return below if upper is None else below + _log(upper - s)
-
-
-def _outside(s: Array, lower: float | None, upper: float | None) -> Array:
-    # how far beyond the nearer wall, zero inside
-    below = np.zeros(s.shape) if lower is None else np.maximum(lower - s, 0.0)
-    return below if upper is None else below + np.maximum(s - upper, 0.0)
-
-
-def _beyond(s: Array, lower: float | None, upper: float | None) -> NDArray[np.bool_]:
-    below = np.zeros(s.shape, bool) if lower is None else s < lower
-    return below if upper is None else below | (s > upper)
-
-
-def _shifted(omega: ArrayLike, by: float | None) -> Array:
+def _shifted(omega: ArrayLike, by: float | None) -> Reals:
     field = np.asarray(omega)
     return field - field.dtype.type(by) if field.dtype == np.float32 else field - by
-
-
-def _check_width(width: float) -> None:
-    if not (width > 0 and np.isfinite(width)):
-        raise ValueError(f"width of the band must be positive and finite; got {width!r}.")
-
-
-def _check_ends(lower: float | None, upper: float | None) -> None:
-    if lower is None and upper is None:
-        raise ValueError("a wall needs a lower or an upper end; got neither.")
-    for name, end in (("lower", lower), ("upper", upper)):
-        if end is not None:
-            number()(name, end)
-    if lower is not None and upper is not None and not lower < upper:
-        raise ValueError(f"the lower wall must lie below the upper one; got lower={lower!r}, upper={upper!r}.")
-    if lower is not None and upper is not None and not math.isfinite(upper - lower):
-        raise ValueError(f"the walls are too far apart; got lower={lower!r}, upper={upper!r}.")

@@ -10,19 +10,22 @@ the power moments, and rearranged so that no two large numbers are subtracted.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure.quadrature import quadrature_channel
+from solspace.numerics import power_integrals
+from solspace.numerics.arrays import Reals
 from solspace.numerics.band_moments import band_moments, tilted_moments
 from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
 from solspace.numerics.tails import vanishing
 
-Array = NDArray[np.floating[Any]]
-Channel = tuple[Array, Array, Array]
-LOG_SQRT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
+Channel = tuple[Reals, Reals, Reals]
+"""log Z, g and dg."""
+LOG_SQRT_TWO_PI = np.float64(power_integrals.LOG_SQRT_TWO_PI)
+"""A double, which makes doubles of whatever it meets."""
 
 __all__ = [
     "band_channel",
@@ -51,8 +54,8 @@ def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
 
 
 def power_derivatives(
-    omega: Array, variance: ArrayLike, beta: float, out: tuple[Array, Array] | None = None
-) -> tuple[Array, Array]:
+    omega: Reals, variance: ArrayLike, beta: float, out: tuple[Reals, Reals] | None = None
+) -> tuple[Reals, Reals]:
     """Return (g, dg) of `power_channel` alone, for `omega` of shape (m, k) and a scalar, (k,) or (m, k) `variance`.
 
     Examples
@@ -233,7 +236,7 @@ STEEPEST = 60.0
 """Largest exponent at the walls, beside the middle of the band, that a quadratic term may reach there."""
 
 
-def _tilted_gaussian(omega: Array, variance: Array, beta: float, width: float, b: float) -> Channel:
+def _tilted_gaussian(omega: Reals, variance: Reals, beta: float, width: float, b: float) -> Channel:
     """The weight's exp(-b s^2) taken into the Gaussian; `omega` >= 0."""
     widening = 1.0 + 2.0 * b * variance
     sigma = np.sqrt(variance / widening)
@@ -243,7 +246,7 @@ def _tilted_gaussian(omega: Array, variance: Array, beta: float, width: float, b
     return log_z, gamma, (curvature - 2.0 * b * variance) / widening
 
 
-def _tilted_band(omega: Array, variance: Array, beta: float, width: float, b: float) -> Channel:
+def _tilted_band(omega: Reals, variance: Reals, beta: float, width: float, b: float) -> Channel:
     """The same where exp(-b s^2) grows faster than the Gaussian falls, or nearly: the walls alone hold the mass."""
     pull, bend = omega * width / variance, width**2 * (1.0 / variance + 2.0 * b)
     log_j, mean, spread = tilted_moments(pull.astype(np.float64), bend.astype(np.float64), beta)
@@ -252,7 +255,7 @@ def _tilted_band(omega: Array, variance: Array, beta: float, width: float, b: fl
     return log_z, (width * mean - omega) / sigma, width**2 * spread / variance - 1.0
 
 
-def _band_inside(c: Array, d: Array) -> Channel:
+def _band_inside(c: Reals, d: Reals) -> Channel:
     log_upper, _, _ = log_power_moment(c - d, 0.0)
     log_lower, _, _ = log_power_moment(-c - d, 0.0)
     outside = np.exp(log_upper) + np.exp(log_lower)
@@ -262,7 +265,7 @@ def _band_inside(c: Array, d: Array) -> Channel:
     return np.log1p(-outside), gamma, -((d + c) * far + (d - c) * near) - gamma * gamma
 
 
-def _band_tail(c: Array, d: Array) -> Channel:
+def _band_tail(c: Reals, d: Reals) -> Channel:
     """One-sided tail at h = c - d, corrected by the far edge; e = exp(-2 c d) <= exp(-6)."""
     log_tail, near, near_curvature = log_power_moment(d - c, 0.0)
     _, far, _ = log_power_moment(-c - d, 0.0)
@@ -274,7 +277,7 @@ def _band_tail(c: Array, d: Array) -> Channel:
     return log_tail + np.log1p(-r), gamma, near * bracket / (1.0 - r) ** 2
 
 
-def _band_narrow(c: Array, d: Array) -> Channel:
+def _band_narrow(c: Reals, d: Reals) -> Channel:
     """Gauss-Legendre in s = sqrt(V) d y; the weight exp(-d^2 y^2 / 2 + c d y) is entire and nearly flat."""
     y, legendre = np.polynomial.legendre.leggauss(24)
     p = (c * d)[:, None]
@@ -287,21 +290,21 @@ def _band_narrow(c: Array, d: Array) -> Channel:
     return log_z, gamma, d * d * spread - 1.0
 
 
-def _mean(x: Array, rho: Array, curvature: Array, beta: float) -> Array:
+def _mean(x: Reals, rho: Reals, curvature: Reals, beta: float) -> Reals:
     """Posterior mean K = rho + x of the power weight, from (log I)'' = beta - rho K where rho + x would cancel."""
     return np.where(x < -1.0, (beta - curvature) / np.where(x < -1.0, rho, 1.0), rho + x)
 
 
-def _density(x: Array) -> Array:
+def _density(x: Reals) -> Reals:
     return np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)
 
 
-def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Array, Array, Any]:
+def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals, Callable[[Reals, Reals, Reals], Channel]]:
     """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
     dtype = common_precision(omega, variance)
     omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
 
-    def finish(log_z: Array, gamma: Array, curvature: Array) -> Channel:
+    def finish(log_z: Reals, gamma: Reals, curvature: Reals) -> Channel:
         values = (log_z, gamma / np.sqrt(variance), curvature / variance)
         return tuple(v.astype(dtype, copy=False)[()] for v in values)  # type: ignore[return-value]
 

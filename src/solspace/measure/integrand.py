@@ -20,10 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
-LogWeight = Callable[[Array], ArrayLike]
+from solspace.numerics.arrays import Bools, Doubles, Index
+
+LogWeight = Callable[[Doubles], ArrayLike]
 
 DROP = 42.0  # the integrand is followed down to exp(-42) of its peak
 
@@ -33,12 +34,12 @@ class Piece:
     """An interval on which the weight is smooth, seen from a point of it; one entry per element."""
 
     log_weight: LogWeight
-    low: Array
-    high: Array
-    omega: Array
-    sigma: Array
-    anchor: Array  # where distances are counted from: one of the ends, or a point inside
-    sign: Array  # +1 when s grows with the distance, -1 otherwise
+    low: Doubles
+    high: Doubles
+    omega: Doubles
+    sigma: Doubles
+    anchor: Doubles  # where distances are counted from: one of the ends, or a point inside
+    sign: Doubles  # +1 when s grows with the distance, -1 otherwise
     linear: bool  # whether t itself is the distance: the ends are out of reach
 
     def __post_init__(self) -> None:
@@ -47,16 +48,16 @@ class Piece:
         self.inside = np.nextafter(self.low, np.inf)[:, None], np.nextafter(self.high, -np.inf)[:, None]
 
     @property
-    def offset(self) -> Array:
+    def offset(self) -> Doubles:
         """The part of the exponent left out of `height`."""
         return -0.5 * self.start**2
 
-    def take(self, keep: NDArray[np.intp]) -> Piece:
+    def take(self, keep: Index) -> Piece:
         """Return the piece for some of the elements."""
         names = ("low", "high", "omega", "sigma", "anchor", "sign")
         return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
-    def distance(self, t: Array) -> tuple[Array, Array]:
+    def distance(self, t: Doubles) -> tuple[Doubles, Doubles]:
         """Return delta(t) and log delta'(t) for t of shape (n, nodes)."""
         if self.linear:
             return t, np.zeros_like(t)
@@ -68,7 +69,7 @@ class Piece:
         short = np.log1p(-np.expm1(-length) / (np.exp(-t) + np.exp(-length)))
         return np.where(length < 30.0, short, rise - fall), log_slope - fall + np.log(-np.expm1(-length))
 
-    def height(self, t: Array) -> tuple[Array, Array]:
+    def height(self, t: Doubles) -> tuple[Doubles, Doubles]:
         """Return h(t), without `offset`, and delta(t)."""
         delta, log_jacobian = self.distance(t)
         signed = self.sign[:, None] * delta
@@ -79,7 +80,7 @@ class Piece:
         return log_w - signed * (self.start[:, None] + 0.5 * signed) + log_jacobian, delta
 
 
-def _softplus(t: Array) -> tuple[Array, Array]:
+def _softplus(t: Doubles) -> tuple[Doubles, Doubles]:
     """Return log(1 + exp(t)) and the log of its derivative, with one logarithm for both."""
     e = np.exp(-np.abs(t))
     w = 1.0 + e
@@ -87,7 +88,7 @@ def _softplus(t: Array) -> tuple[Array, Array]:
     return np.maximum(t, 0.0) + both, np.minimum(t, 0.0) - both
 
 
-def cut(log_weight: LogWeight, a: float, b: float, omega: Array, sigma: Array) -> Piece:
+def cut(log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: Doubles) -> Piece:
     """Return the piece between `a` and `b`, seen from its end next to omega; the whole line is seen from omega."""
     low, high = np.full_like(omega, a), np.full_like(omega, b)
     if np.isinf(a) and np.isinf(b):
@@ -100,18 +101,18 @@ def cut(log_weight: LogWeight, a: float, b: float, omega: Array, sigma: Array) -
 class Range:
     """Where a piece's integrand lives: its peak, the height there, and the ends of the range in t."""
 
-    peak: Array
-    height: Array
-    low: Array
-    high: Array
-    inner: NDArray[np.bool_]  # whether the range stays clear of the piece's ends
+    peak: Doubles
+    height: Doubles
+    low: Doubles
+    high: Doubles
+    inner: Bools  # whether the range stays clear of the piece's ends
 
-    def take(self, keep: NDArray[np.intp]) -> Range:
+    def take(self, keep: Index) -> Range:
         """Return the range for some of the elements."""
         return Range(*(getattr(self, field.name)[keep] for field in fields(self)))
 
 
-def _scan_points(piece: Piece) -> Array:
+def _scan_points(piece: Piece) -> Doubles:
     """Sorted t at which h is first looked at: both exponential ends, the Gaussian's neighbourhood, and far beyond."""
     centre = -piece.sign * piece.start
     tail = np.arange(3.0, 93.0, 3.0)
@@ -151,7 +152,7 @@ def locate(piece: Piece) -> Range:
     return Range(peak, height, low, high, inner)
 
 
-def _climb(piece: Piece, t: Array, h: Array) -> tuple[Array, Array, Array]:
+def _climb(piece: Piece, t: Doubles, h: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """Zoom in on the highest point of a scan until its neighbours are less than one below: peak, height and spacing."""
     rows = np.arange(t.shape[0])
     at = np.argmax(h, axis=1)
@@ -202,7 +203,7 @@ def from_nearer_end(piece: Piece, where: Range) -> tuple[Piece, Range]:
     return piece, Range(peak, height, np.minimum(low, high), np.maximum(low, high), where.inner)
 
 
-def _edges(piece: Piece, t: Array, above: NDArray[np.bool_], peak: Array, floor: Array) -> tuple[Array, Array]:
+def _edges(piece: Piece, t: Doubles, above: Bools, peak: Doubles, floor: Doubles) -> tuple[Doubles, Doubles]:
     """Ends of the range where h exceeds `floor`, each bisected between a point inside and one outside."""
     last = t.shape[1] - 1
     any_above = above.any(axis=1)

@@ -15,12 +15,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-
-Array = NDArray[np.floating[Any]]
-Channel = tuple[Array, Array, Array]
+from solspace.measure.channels import Channel
+from solspace.numerics.arrays import Bools, Reals
 
 _PROBE = np.concatenate([-np.logspace(-3, 3, 60), [0.0], np.logspace(-3, 3, 60)])
 """Stabilities at which a user's potential is tried when a target is built."""
@@ -39,11 +38,11 @@ class Potential:
         """The stability about which the weight of a band is even; None where it is not, or no band."""
         return None
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return -U(s) for stabilities `s` measured from the margin."""
         raise NotImplementedError(f"{type(self).__name__} needs a method log_weight(s).")
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return True where a constraint with stability `s` is not met."""
         return np.asarray(s) < 0
 
@@ -53,7 +52,7 @@ class Potential:
             lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
         )
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) alone: what message passing asks for at every iteration."""
         _, g, dg = self.channel(omega, variance, beta)
         return g, dg
@@ -68,7 +67,7 @@ class Potential:
         return f"{self.name or type(self).__name__}({given})" if given else self.name or type(self).__name__
 
 
-def scaled_log_weight(potential: Potential, s: ArrayLike, beta: float) -> Array:
+def scaled_log_weight(potential: Potential, s: ArrayLike, beta: float) -> Reals:
     """Return -beta U(s): the log weight at inverse temperature `beta`; at beta = 0 only what is forbidden counts."""
     s = np.asarray(s)
     if beta == 0:
@@ -104,12 +103,12 @@ class Own(Potential):
             if hasattr(self.model, offered):
                 object.__setattr__(self, offered, getattr(self.model, offered))
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return the user's log weight."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.asarray(self.model.log_weight(np.asarray(s, dtype=float)), dtype=float)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return the user's answer, else True where the weight vanishes (hard) or s < 0 (soft)."""
         if hasattr(self.model, "violated"):
             return np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
@@ -130,3 +129,9 @@ class Own(Potential):
         if is_dataclass(self.model):
             return {f.name: getattr(self.model, f.name) for f in fields(self.model)}
         return {}
+
+
+def positive_log(s: Reals) -> Reals:
+    """Return log s, -inf where s <= 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(s > 0, s, 0.0))

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.bands import LogBand, TauWall, Wall, wall
-from solspace.measure.potential import Array, Channel, Own, Potential
+from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
+from solspace.measure.channels import Channel
+from solspace.measure.potential import Own, Potential, positive_log
+from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
 
 __all__ = [
@@ -49,7 +51,7 @@ class Uniform(Potential):
 
     name = "uniform"
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return 0 on solutions, -inf elsewhere."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
@@ -57,7 +59,7 @@ class Uniform(Potential):
         """Return the closed form (theory notes 1.1, beta = 0)."""
         return channels.power_channel(omega, variance, 0.0)
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, 0.0)
 
@@ -73,15 +75,15 @@ class Log(Potential):
     name = "log"
     tau = 0.0
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return log s for s > 0, -inf elsewhere."""
-        return _log(np.asarray(s))
+        return positive_log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the closed form by parabolic cylinder functions (theory notes 1.1)."""
         return channels.power_channel(omega, variance, beta)
 
-    def derivatives(self, omega: Array, variance: ArrayLike, beta: float) -> tuple[Array, Array]:
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, beta)
 
@@ -101,7 +103,7 @@ class Hinge(Potential):
     name = "hinge"
     hard = False
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return s on the wrong side, 0 on the right one."""
         return np.minimum(np.asarray(s), 0.0)
 
@@ -121,7 +123,7 @@ class Errors(Potential):
     name = "errors"
     hard = False
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return -1 on the wrong side, 0 on the right one."""
         return np.where(self.violated(s), -1.0, 0.0)
 
@@ -146,12 +148,12 @@ class Tau(Potential):
             raise ValueError(f"tau must lie in [0, 1]; got {self.tau!r}.")
         object.__setattr__(self, "hard", self.tau == 0)
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return (s^tau - 1)/tau on s > 0 without cancellation at small tau, (s - 1)/tau elsewhere."""
         s = np.asarray(s)
         if self.tau == 0:
-            return _log(s)
-        right = np.expm1(self.tau * _log(s)) / self.tau
+            return positive_log(s)
+        right = np.expm1(self.tau * positive_log(s)) / self.tau
         return np.where(s > 0, right, (s - 1) / self.tau)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
@@ -163,44 +165,6 @@ class Tau(Potential):
     def softened(self, tau: float) -> Potential:
         """Return another member of the family; the log potential at τ = 0."""
         return Tau(tau) if tau > 0 else Log()
-
-
-@dataclass(frozen=True)
-class Band(Potential):
-    """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
-
-    >>> Band(1.0).violated([-2.0, 0.5])
-    array([ True, False])
-    """
-
-    width: float = 1.0
-    name = "band"
-
-    def __post_init__(self) -> None:
-        if not (self.width > 0 and np.isfinite(self.width)):
-            raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
-
-    @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """The two edges of the band."""
-        return (-self.width, self.width)
-
-    @property
-    def centre(self) -> float:
-        """The middle of the band."""
-        return 0.0
-
-    def log_weight(self, s: ArrayLike) -> Array:
-        """Return 0 inside the band, -inf outside."""
-        return np.where(self.violated(s), -np.inf, 0.0)
-
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
-        """Return True outside the band."""
-        return np.abs(s) > self.width
-
-    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the difference of two Gaussian tails, without cancellation."""
-        return channels.band_channel(omega, variance, self.width)
 
 
 @dataclass(frozen=True)
@@ -222,22 +186,17 @@ class LogQuadratic(Potential):
                 f"quadratic={self.quadratic!r}."
             )
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return log s + linear s - quadratic s^2 for s > 0, -inf elsewhere."""
         s = np.asarray(s)
-        return _log(s) + self.linear * s - self.quadratic * s**2
+        return positive_log(s) + self.linear * s - self.quadratic * s**2
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         """Return the closed form: the log potential's with shifted field and variance."""
         return channels.log_quadratic_channel(omega, variance, beta, self.linear, self.quadratic)
 
 
-def _log(s: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.where(s > 0, s, 0.0))
-
-
-REGISTRY: dict[str, Callable[..., Any]] = {
+REGISTRY: dict[str, Callable[..., Potential]] = {
     cls.name: cls for cls in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic)
 }
 
@@ -251,7 +210,7 @@ def register(cls: type) -> type:
     return cls
 
 
-def as_potential(given: Any) -> Potential:
+def as_potential(given: object) -> Potential:
     """Return the potential that a name (`"log"`, `"band(0.8)"`), an object or a class stands for; parameters go by place or name.
 
     >>> as_potential("band(0.8)"), as_potential("log_quadratic(quadratic=2, linear=1)")

@@ -7,12 +7,12 @@ with the methods below and put it into ``REGISTRY``; what replica theory needs o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.names import unknown
 
 
@@ -29,7 +29,7 @@ class Prior:
         """Return the weights that a localized posterior `mean` stands for, weights along the last axis."""
         raise NotImplementedError
 
-    def contains(self, weights: ArrayLike) -> NDArray[np.bool_]:
+    def contains(self, weights: ArrayLike) -> Bools:
         """Return whether `weights` lie in the prior's support, weights along the last axis."""
         raise NotImplementedError
 
@@ -59,7 +59,7 @@ class Binary(Prior):
         """Return the sign of the mean, +1 on a tie."""
         return np.where(np.asarray(mean) >= 0, np.int8(1), np.int8(-1))
 
-    def contains(self, weights: ArrayLike) -> NDArray[np.bool_]:
+    def contains(self, weights: ArrayLike) -> Bools:
         """Return True where all weights are ±1."""
         return (np.abs(weights) == 1).all(axis=-1)
 
@@ -103,7 +103,7 @@ class Spherical(Prior):
         mean = np.asarray(mean, dtype=float)
         return mean * (np.sqrt(mean.shape[-1]) / np.linalg.norm(mean, axis=-1, keepdims=True))
 
-    def contains(self, weights: ArrayLike) -> NDArray[np.bool_]:
+    def contains(self, weights: ArrayLike) -> Bools:
         """Return True where the norm is √n to 1e-6."""
         weights = np.asarray(weights, dtype=float)
         return np.abs(np.linalg.norm(weights, axis=-1) / np.sqrt(weights.shape[-1]) - 1) < 1e-6
@@ -133,7 +133,7 @@ def _floating(values: ArrayLike) -> Reals:
 REGISTRY: dict[str, type[Prior]] = {cls.name: cls for cls in (Binary, Spherical)}
 
 
-def as_prior(given: Any) -> Prior:
+def as_prior(given: object) -> Prior:
     """Return the prior that a name, an object or a class stands for.
 
     >>> as_prior("binary")

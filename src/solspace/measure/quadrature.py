@@ -11,13 +11,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from solspace.measure.integrand import DROP, Array, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
+from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
 from solspace.measure.rows import row_moments
+from solspace.numerics.arrays import Doubles, Index
 from solspace.numerics.power import common_precision
 
 BLOCK = 1 << 9  # elements at a time
@@ -29,7 +29,7 @@ ROW = 24  # fields of one variance that share their nodes; fewer are integrated 
 
 def quadrature_channel(
     log_weight: LogWeight, breakpoints: Sequence[float], omega: ArrayLike, variance: ArrayLike
-) -> tuple[Any, Any, Any]:
+) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log Z, g, dg) of the weight exp(`log_weight`(s)), which is smooth between `breakpoints`.
 
     `log_weight` takes and returns arrays and may be -inf. The weight may jump or behave like a power at a breakpoint;
@@ -59,14 +59,14 @@ def quadrature_channel(
     return tuple(v.astype(dtype, copy=False)[()] for v in values)
 
 
-def _rows(sigma: Array, finite: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+def _rows(sigma: Doubles, finite: Index) -> list[Index]:
     """Return the indices of fields that share their sigma with many others, a row for each sigma."""
     order = finite[np.argsort(sigma[finite], kind="stable")]
     ends = np.flatnonzero(np.diff(sigma[order])) + 1
     return [row for row in np.split(order, ends) if row.size >= ROW]
 
 
-def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Array, sigma: Array) -> Array:
+def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles, sigma: Doubles) -> Doubles:
     """Return (log Z, E z, Var z - 1) with z = (s - omega) / sigma under the weighted Gaussian, shape (3, n)."""
     ends = [-np.inf, *sorted(set(map(float, breakpoints))), np.inf]
     pieces = [cut(log_weight, a, b, omega, sigma) for a, b in pairwise(ends)]
@@ -88,7 +88,7 @@ def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Array, 
     return _mixture(parts)
 
 
-def _mixture(parts: Array) -> Array:
+def _mixture(parts: Doubles) -> Doubles:
     """Combine (log mass, mean, variance) of the pieces, shape (pieces, 3, n)."""
     log_z = np.logaddexp.reduce(parts[:, 0], axis=0)
     share = np.exp(parts[:, 0] - log_z)
@@ -97,7 +97,7 @@ def _mixture(parts: Array) -> Array:
     return np.array([log_z, mean, variance - 1.0])
 
 
-def _integrate(piece: Piece, where: Range) -> Array:
+def _integrate(piece: Piece, where: Range) -> Doubles:
     """Return (log mass, mean of z, variance of z) of a piece, shape (3, n), by doubling the trapezoidal rule."""
     out = np.empty((3, where.peak.size))
     exponent = where.height + piece.offset - 0.5 * np.log(2.0 * np.pi)
@@ -141,7 +141,7 @@ def _doubt(log_weight: LogWeight, change: float) -> None:
     )
 
 
-def _sums(piece: Piece, where: Range, fractions: Array) -> Array:
+def _sums(piece: Piece, where: Range, fractions: Doubles) -> Doubles:
     """Return the sums of the integrand times 1, e, e^2, with e the distance from the peak."""
     span = (where.high - where.low)[:, None]
     reference, _ = piece.distance(where.peak[:, None])
@@ -154,7 +154,7 @@ def _sums(piece: Piece, where: Range, fractions: Array) -> Array:
     return sums
 
 
-def _summary(piece: Piece, where: Range, sums: Array, nodes: int) -> Array:
+def _summary(piece: Piece, where: Range, sums: Doubles, nodes: int) -> Doubles:
     """Return (log mass relative to the peak, mean of z, variance of z) from the sums at `nodes` nodes."""
     reference, _ = piece.distance(where.peak[:, None])
     log_mass = np.log(sums[0] * (where.high - where.low) / nodes)

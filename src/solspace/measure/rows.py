@@ -22,9 +22,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solspace.measure.integrand import DROP, Array, LogWeight, cut
+from solspace.measure.integrand import DROP, LogWeight, cut
+from solspace.numerics.arrays import Bools, Doubles
 
 STEPS = (0.25, 0.125, 1 / 16)
 """Distances in y of the nodes that are shared, as tried."""
@@ -39,7 +39,7 @@ TAIL = 4.0
 OUTSIDE = 100.0
 """How far outside a short piece a field may be: what either end sees differs by exponents that round like x^2."""
 OWN_STEP = 0.375
-OWN: Array = OWN_STEP * np.arange(-30.0, 31.0)
+OWN: Doubles = OWN_STEP * np.arange(-30.0, 31.0)
 """Nodes around a field that is integrated alone."""
 STENCIL = 0.02
 """Step of the differences that stand for derivatives, in units of d or 1, whichever is less."""
@@ -48,8 +48,8 @@ ENTRIES = 1 << 17
 
 
 def row_moments(
-    log_weight: LogWeight, breakpoints: Sequence[float], omega: Array, sigma: float
-) -> tuple[Array, NDArray[np.bool_]]:
+    log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles, sigma: float
+) -> tuple[Doubles, Bools]:
     """Return (log Z, E z, Var z - 1), z = (s - omega) / sigma, shape (3, n), and which of them are vouched for (n,)."""
     result, good = np.full((3, omega.size), np.nan), np.zeros(omega.size, bool)
     points = np.array(sorted(set(map(float, breakpoints))))
@@ -74,14 +74,14 @@ def row_moments(
     return result, good
 
 
-def _highest(log_weight: LogWeight, points: Array, sigma: float) -> float:
+def _highest(log_weight: LogWeight, points: Doubles, sigma: float) -> float:
     """Return the largest log weight next to the breakpoints, on the scale of sqrt(V)."""
     steps = sigma * np.concatenate([[1e-9], np.logspace(-2, 2, 30)])
     around = (points[:, None] + np.concatenate([-steps, steps])).ravel()
     return float(np.max(log_weight(around), initial=-np.inf)) if points.size else -np.inf
 
 
-def _expanded(log_weight: LogWeight, omega: Array, sigma: float, distance: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _expanded(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:
     """Return moments (3, n) from the derivatives of log W, and where two orders of differences agree."""
     h = STENCIL * np.minimum(distance, 1.0)
     level = np.asarray(log_weight(omega[:, None] + h[:, None] * np.arange(-4, 5)), dtype=np.float64)
@@ -97,7 +97,7 @@ def _expanded(log_weight: LogWeight, omega: Array, sigma: float, distance: Array
     return np.array([log_z, mean, curvature]), steady & (np.abs(d1) < 1e-3) & (np.abs(d2) < 1e-3)
 
 
-def _differences(points: int) -> Array:
+def _differences(points: int) -> Doubles:
     # rows of weights of the derivatives 1 to 4 at the middle of nine places, from the `points` innermost
     at = np.arange(-(points // 2), points // 2 + 1)
     inverse = np.linalg.inv(np.vander(at.astype(float), increasing=True))
@@ -109,7 +109,7 @@ def _differences(points: int) -> Array:
 NINE, SEVEN = _differences(9), _differences(7)
 
 
-def _alone(log_weight: LogWeight, omega: Array, sigma: float, distance: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _alone(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:
     """Return moments (3, n) by the trapezoidal rule around each field, and where its coarse form agrees."""
     level = np.asarray(log_weight(omega[:, None] + sigma * OWN), dtype=np.float64)
     middle = level[:, OWN.size // 2].copy()
@@ -125,7 +125,7 @@ def _alone(log_weight: LogWeight, omega: Array, sigma: float, distance: Array) -
     return fine, dead & (np.abs(fine - coarse) <= CHANGE * size).all(axis=0)
 
 
-def _sums(weight: Array, z: Array, step: float, flat: NDArray[np.bool_], top: Array) -> Array:
+def _sums(weight: Doubles, z: Doubles, step: float, flat: Bools, top: Doubles) -> Doubles:
     # where flat, `weight` is what comes on top of the Gaussian, whose own moments are 1, 0 and 1
     mass = flat + step * weight.sum(axis=1)
     mean = step * (weight @ z) / mass
@@ -141,15 +141,15 @@ class Side(NamedTuple):
 
     anchor: float
     sign: int
-    u: Array
-    height: Array
+    u: Doubles
+    height: Doubles
     stays: int
     dead: int
 
 
 def _together(
-    log_weight: LogWeight, points: Array, omega: Array, sigma: float, step: float
-) -> tuple[Array, NDArray[np.bool_]]:
+    log_weight: LogWeight, points: Doubles, omega: Doubles, sigma: float, step: float
+) -> tuple[Doubles, Bools]:
     """Return moments (3, n) from nodes that all fields share, and where leaving out every other one changes little."""
     from solspace.numerics.row_kernels import row_sums
 
@@ -165,7 +165,7 @@ def _together(
     return moments, (change < CHANGE) & ~(x[:, joined] < -OUTSIDE).any(axis=1)
 
 
-def _sides(log_weight: LogWeight, a: float, b: float, omega: Array, sigma: float, step: float) -> Iterator[Side]:
+def _sides(log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: float, step: float) -> Iterator[Side]:
     # each finite end of the piece has its side; those of a short piece meet at its middle, as parts of one rule
     length = (b - a) / sigma
     joined = length < 2 * (FAR + REACH)

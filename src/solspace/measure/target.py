@@ -10,14 +10,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import potentials, priors
-from solspace.measure.potential import Channel, Potential, scaled_log_weight
+from solspace.measure.channels import Channel
+from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system import html
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 COLDEST, HOTTEST = 1e-8, 1e12
 """Temperatures that are told apart from zero and from infinity; tables of the channels stay small between them."""
@@ -72,7 +74,7 @@ class Target:
         if not math.isfinite(self.margin):
             raise ValueError(f"margin must be a finite number; got {margin!r}.")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Target cannot be changed; use target.replace({name}=...).")
 
     @property
@@ -93,7 +95,7 @@ class Target:
         """Return -U(s - κ)/T, elementwise; -inf where s is forbidden."""
         return scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
 
-    def violated(self, stabilities: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, stabilities: ArrayLike) -> Bools:
         """Return True where a constraint is not met, elementwise."""
         return self.potential.violated(np.asarray(stabilities) - self.margin)
 
@@ -110,19 +112,19 @@ class Target:
         return self.potential.channel(omega - omega.dtype.type(self.margin), variance, self.beta)
 
     def channel_derivatives(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals]:
-        """Return (g, dg) alone, unchecked: the call inside message passing."""
+        """Return (g, dg) alone, unchecked: what a loop of your own calls at every iteration."""
         if self.margin:
             omega = omega - omega.dtype.type(self.margin)
         return self.potential.derivatives(omega, variance, self.beta)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the target as plain values."""
         potential = {"name": self.potential.name, **self.potential.parameters}
         temperature = "inf" if math.isinf(self.temperature) else self.temperature
         return {"prior": self.prior.name, "potential": potential, "temperature": temperature, "margin": self.margin}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Target:
+    def from_dict(cls, values: Values) -> Target:
         """Return the target that `to_dict` described; potentials of your own must be registered first."""
         values = dict(values)
         given = dict(values["potential"])
@@ -141,7 +143,7 @@ class Target:
         """Return the target that `to_json` wrote."""
         return cls.from_dict(json.loads(text))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return self.prior, self.potential, self.temperature, self.margin
 
     def __eq__(self, other: object) -> bool:
@@ -150,7 +152,7 @@ class Target:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Target, self._key()
 
     def __repr__(self) -> str:
@@ -176,7 +178,7 @@ class Target:
         return html.table("Target", rows)
 
 
-def _set(target: Target, name: str, value: Any) -> None:
+def _set(target: Target, name: str, value: object) -> None:
     object.__setattr__(target, name, value)
 
 

@@ -13,6 +13,12 @@ Reals: TypeAlias = NDArray[np.floating]
 """Real numbers, in single or double precision."""
 Doubles: TypeAlias = NDArray[np.float64]
 """Real numbers where less would not do."""
+Precision: TypeAlias = str | type[np.floating] | np.dtype[np.floating]
+"""float32 or float64, by name or as NumPy has it."""
+Bools: TypeAlias = NDArray[np.bool_]
+"""Answers."""
+Index: TypeAlias = NDArray[np.integer]
+"""Places in another array."""
 LINE = 64
 """Bytes of a cache line, and of the widest vector register."""
 

@@ -22,29 +22,28 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, roots_jacobi
 
+from solspace.numerics.arrays import Doubles
+from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI
 from solspace.numerics.tails import vanishing
 
-Array = NDArray[np.float64]
-LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 INSIDE = 9.7
 """Distance from the wall, in units of the Gaussian's width, from which on the wall is out of reach."""
 PEAKED = 30.0
 """Exponent from which on the mass is nearly Gaussian."""
 ACROSS, WALL = 48, 46
 """Nodes of the two Gauss rules."""
-STEPS: Array = 0.4 * np.arange(-24.0, 25.0)
+STEPS: Doubles = 0.4 * np.arange(-24.0, 25.0)
 """Nodes of the trapezoidal rule inside, in units of the width."""
-LOPSIDED: Array = 0.4 * np.arange(-30.0, 40.0)
+LOPSIDED: Doubles = 0.4 * np.arange(-30.0, 40.0)
 """The same about a mode: towards the wall the mass falls off like an exponential."""
 BLOCK = 1 << 8
 """Fields at a time: some fifty nodes each stay in the processor's cache."""
 
 
 @vanishing
-def band_moments(x: Array, d: Array, beta: float) -> tuple[Array, Array, Array]:
+def band_moments(x: Doubles, d: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     """Return (log Z, E z, Var z - 1) for fields `x` >= 0 and half widths `d` > 0 (n,), at exponent `beta` > 0.
 
     >>> log_z, mean, variance = band_moments(np.array([0.0]), np.array([1.0]), 1.0)
@@ -58,7 +57,7 @@ def band_moments(x: Array, d: Array, beta: float) -> tuple[Array, Array, Array]:
     return result[0], result[1], result[2]
 
 
-def _block(x: Array, d: Array, beta: float) -> Array:
+def _block(x: Doubles, d: Doubles, beta: float) -> Doubles:
     result = np.empty((3, x.size))
     xi = d - x
     drop = 44.0 + 2.2 * beta  # of u^b exp(-u) from its peak to where exp(-42) is left
@@ -79,7 +78,7 @@ def _block(x: Array, d: Array, beta: float) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _gegenbauer(beta: float) -> tuple[Array, Array, float]:
+def _gegenbauer(beta: float) -> tuple[Doubles, Doubles, float]:
     """Return the positive nodes, log weights of each pair divided by two, and the log of what the weights add up to."""
     y, w = roots_jacobi(ACROSS, beta, beta)
     half = ACROSS // 2
@@ -87,7 +86,7 @@ def _gegenbauer(beta: float) -> tuple[Array, Array, float]:
     return y[half:], w[half:] / w.sum(), total
 
 
-def _across(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array, Array]:
+def _across(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     y, weight, total = _gegenbauer(beta)
     pull = (d * x)[:, None]
     towards = np.exp(pull * (y - 1.0) - 0.5 * (d[:, None] * y) ** 2) * weight
@@ -103,13 +102,13 @@ def _across(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array
 
 
 @lru_cache(maxsize=64)
-def _jacobi(beta: float) -> tuple[Array, Array]:
+def _jacobi(beta: float) -> tuple[Doubles, Doubles]:
     """Return nodes v of (0, 1) and weights for the average over v^b."""
     y, w = roots_jacobi(WALL, 0.0, beta)
     return (1.0 + y) / 2.0, w / w.sum()
 
 
-def _wall(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array, Array]:
+def _wall(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     v, weight = _jacobi(beta)
     xi = d - x
     u = reach[:, None] * v
@@ -126,7 +125,7 @@ def _wall(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array, 
     return log_z, xi - mean, variance - 1.0
 
 
-def _inside(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array, Array]:
+def _inside(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     near, far = (d - x)[:, None], (d + x)[:, None]
     mode = np.zeros_like(near)
     for _ in range(4):
@@ -143,7 +142,7 @@ def _inside(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array
 
 
 @vanishing
-def tilted_moments(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, Array]:
+def tilted_moments(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     """Return log of J = int_{-1}^{1} (1 - y^2)^b exp(pull y - bend y^2/2) dy, E y and Var y, for `pull` >= 0 (n,).
 
     The same integral by its natural parameters, where no Gaussian need be: `bend` may have any sign, and should not be
@@ -163,7 +162,7 @@ def tilted_moments(pull: Array, bend: Array, beta: float) -> tuple[Array, Array,
     return result[0], result[1], result[2]
 
 
-def _tilted_across(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, Array]:
+def _tilted_across(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     y, weight, total = _gegenbauer(beta)
     pull = pull[:, None]
     towards = np.exp(pull * (y - 1.0) - 0.5 * bend[:, None] * y * y) * weight
@@ -174,7 +173,7 @@ def _tilted_across(pull: Array, bend: Array, beta: float) -> tuple[Array, Array,
     return total + np.log(mass) + pull[:, 0], mean, even @ (y * y) / mass - mean * mean
 
 
-def _tilted_wall(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, Array]:
+def _tilted_wall(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
     v, weight = _jacobi(beta)
     drop = 44.0 + 2.2 * beta
     # where (pull - bend) x + bend x^2/2 has fallen by `drop`
@@ -189,7 +188,7 @@ def _tilted_wall(pull: Array, bend: Array, beta: float) -> tuple[Array, Array, A
     return log_j + pull - 0.5 * bend, 1.0 - mean, variance
 
 
-def _peaked(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array, Array]:
+def _peaked(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """In t = atanh y the exponent (b + 1) log(1 - y^2) - (d y - x)^2/2 is concave about a mode that Newton's steps find."""
     t = _mode(x, d, beta + 1.0)
     y = np.tanh(t)
@@ -209,7 +208,7 @@ def _peaked(x: Array, d: Array, beta: float, reach: Array) -> tuple[Array, Array
     return log_z, mean, variance - 1.0
 
 
-def _mode(x: Array, d: Array, power: float) -> Array:
+def _mode(x: Doubles, d: Doubles, power: float) -> Doubles:
     """Return t of the largest power log(1 - y^2) - (d y - x)^2/2: -2 power y + d (x - d y)(1 - y^2) = 0, by halving."""
     low, high = np.zeros_like(x), np.full_like(x, 20.0) + np.log1p(d * x)
     for _ in range(60):

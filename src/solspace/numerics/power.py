@@ -21,7 +21,7 @@ from solspace.system.threads import share
 TILE = 1024
 
 
-def common_precision(*given: ArrayLike) -> type[np.floating[Any]]:
+def common_precision(*given: ArrayLike) -> type[np.floating]:
     """Return float32 if every array among `given` is float32 (plain Python numbers do not count), else float64.
 
     Examples
@@ -152,7 +152,7 @@ def _single(field: Reals, g: Reals, dg: Reals, spread: Reals, beta: float) -> No
     if beta > 0.0:
         nodes = power_nodes(beta)
         loop: Any = kernels.derivatives_single
-        precision: type[np.floating[Any]] = np.float32
+        precision: type[np.floating] = np.float32
         settings: tuple[Any, ...] = (nodes.packed, np.float32(nodes.reach), nodes.far)
     else:
         scale, mean = normal_mean()

@@ -16,9 +16,8 @@ import numpy as np
 
 from solspace.numerics.power_single import SPACING
 from solspace.numerics.power_table import DEGREE
-from solspace.system.compiled import njit
+from solspace.system.compiled import FAST, njit
 
-FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 INVERSE_SQRT_TWO_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 _f = np.float32

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solspace.numerics.arrays import Doubles
+from solspace.numerics.arrays import Bools, Doubles
 from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI, negative_moments, positive_moments
 from solspace.numerics.tails import vanishing
 
@@ -144,7 +143,7 @@ def _normal(x: Doubles, table: PowerTable, scaled: bool) -> tuple[Doubles, Doubl
     return np.where(x < 0, below, np.log1p(-upper)), rho, curvature
 
 
-def _polynomials(s: Doubles, negative: NDArray[np.bool_], table: PowerTable) -> Doubles:
+def _polynomials(s: Doubles, negative: Bools, table: PowerTable) -> Doubles:
     cells = table.coefficients.shape[0] // 2
     position = cells * (table.scale / s)
     cell = np.minimum(np.where(position >= 1.0, position, 0.0).astype(np.int64), cells - 1)  # 0 for NaN

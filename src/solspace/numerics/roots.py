@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Index, Reals
 from solspace.numerics.status import Status
-
-Index = NDArray[np.integer[Any]]
 
 
 class Roots(NamedTuple):

@@ -16,7 +16,8 @@ NEAR = 4.0
 """Fields further inside than this, and not beyond the last node, have the square of the distance as it stands."""
 
 
-FAST = {"nogil": True, "fastmath": {"contract", "nsz", "reassoc", "nnan"}}
+ANY_ORDER = {"nogil": True, "fastmath": {"contract", "nsz", "reassoc", "nnan"}}
+"""How sums are compiled whose order does not matter."""
 
 
 @njit(nogil=True)
@@ -66,7 +67,7 @@ def row_sums(x, sides, u, height, step):
     return result, change
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def _exponents(centre, tilt, u, height, exponent):
     """Fill the exponents of one side and return the largest."""
     best = -np.inf

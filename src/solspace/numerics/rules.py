@@ -11,31 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.floating[Any]]
+from solspace.numerics.arrays import Reals
+
 ORDER = 16
 """Nodes in a panel."""
 
 
 @lru_cache(maxsize=8)
-def legendre(order: int = ORDER) -> tuple[Array, Array]:
+def legendre(order: int = ORDER) -> tuple[Reals, Reals]:
     """Return the Gauss–Legendre nodes and weights on [0, 1]."""
     x, w = np.polynomial.legendre.leggauss(order)
     return (x + 1) / 2, w / 2
 
 
 @lru_cache(maxsize=8)
-def hermite(order: int) -> tuple[Array, Array]:
+def hermite(order: int) -> tuple[Reals, Reals]:
     """Return nodes and weights for the average over a standard Gaussian."""
     x, w = np.polynomial.hermite_e.hermegauss(order)
     return x, w / w.sum()
 
 
-def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, growth: float) -> Array:
+def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, growth: float) -> Reals:
     """Return panel edges (q, p + 1) from `start` to `stop`, of width min(max(fine, growth d), cap) or less.
 
     Members with stop <= start get panels of width zero.
@@ -50,7 +51,7 @@ def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, g
     near, far = narrow / growth, wide / growth
     at_near, at_far = 1 / growth, 1 / growth + np.log(wide / narrow) / growth
 
-    def count(d: Array) -> Array:
+    def count(d: Reals) -> Reals:
         middle = at_near + np.log(np.maximum(d, near) / near) / growth
         return np.where(d < near, d / narrow, np.where(d < far, middle, at_far + (d - far) / wide))
 
@@ -63,7 +64,7 @@ def graded(start: ArrayLike, stop: ArrayLike, fine: ArrayLike, cap: ArrayLike, g
     return edges
 
 
-def nodes(edges: Array) -> tuple[Array, Array]:
+def nodes(edges: Reals) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, 16 p) of the panels between `edges` (q, p + 1)."""
     x, w = legendre()
     width = np.diff(edges, axis=-1)[..., None]
@@ -74,15 +75,15 @@ def nodes(edges: Array) -> tuple[Array, Array]:
 class Layout(NamedTuple):
     """Where panels lie: in the windows [low, high] (q,), around `centres`, of width min(max(fine, growth d), cap)."""
 
-    low: Array
-    high: Array
+    low: Reals
+    high: Reals
     centres: tuple[float, ...]
-    fine: Array
-    cap: Array
+    fine: Reals
+    cap: Reals
     growth: float
 
 
-def around(layout: Layout, close: Sequence[tuple[Array | None, Array | None]] | None = None) -> tuple[Array, Array]:
+def around(layout: Layout, close: Sequence[tuple[Reals | None, Reals | None]] | None = None) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, n) of panels graded on both sides of each centre, up to halfway to the next.
 
     Parameters
@@ -115,7 +116,7 @@ def around(layout: Layout, close: Sequence[tuple[Array | None, Array | None]] | 
     return np.concatenate(points, axis=1), np.concatenate(weights, axis=1)
 
 
-def gaussian_trapezoid(step: float, reach: float) -> tuple[Array, Array]:
+def gaussian_trapezoid(step: float, reach: float) -> tuple[Reals, Reals]:
     """Return nodes and weights for the average over a standard Gaussian, equidistant from -reach to reach.
 
     >>> z, w = gaussian_trapezoid(0.5, 8.5)

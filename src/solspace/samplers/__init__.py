@@ -1,1 +1,1 @@
-"""Samples of the target at finite n, one folder to each algorithm: marginals, localization, annealing."""
+"""Samples at finite n, a folder to each algorithm: localization, annealing, solving, and the marginals they share."""

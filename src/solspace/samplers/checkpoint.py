@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import Array, Bools
 from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.files import replacing
@@ -39,12 +39,12 @@ def anything(values: Array) -> bool:
 class Entry:
     """What an array of a state must be: its type, its shape (None: any number of rows), the values it may hold."""
 
-    dtype: Any
+    dtype: DTypeLike
     shape: tuple[int | None, ...]
-    allowed: Callable[[Array], Any] = anything
+    allowed: Callable[[Array], Bools | bool] = anything
 
     @classmethod
-    def like(cls, array: Array, allowed: Callable[[Array], Any] = anything) -> Entry:
+    def like(cls, array: Array, allowed: Callable[[Array], Bools | bool] = anything) -> Entry:
         """Return the entry for arrays of the type and shape of `array`."""
         return cls(array.dtype, array.shape, allowed)
 
@@ -59,12 +59,12 @@ class Entry:
         return shaped and array.dtype == self.dtype and bool(np.all(self.allowed(array)))
 
 
-def within(low: float, high: float) -> Callable[[Array], Any]:
+def within(low: float, high: float) -> Callable[[Array], Bools | bool]:
     """Return the test whether values lie between `low` and `high`; NaN does not."""
     return lambda values: (values >= low) & (values <= high)
 
 
-def among(choices: Sequence[float]) -> Callable[[Array], Any]:
+def among(choices: Sequence[float]) -> Callable[[Array], Bools | bool]:
     """Return the test whether values are some of `choices`."""
     return lambda values: np.isin(values, choices)
 
@@ -85,7 +85,7 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None, key: Mapping[str, Any], resume: bool = False, every: float = EVERY
+        self, path: str | os.PathLike[str] | None, key: Mapping[str, object], resume: bool = False, every: float = EVERY
     ) -> None:
         self.path = None if path is None else Path(path)
         self.key = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
@@ -96,7 +96,7 @@ class Checkpoint:
     def load(
         self,
         entries: Callable[[], Mapping[str, Entry]],
-        sound: Callable[[Mapping[str, Array]], Any] = lambda state: True,
+        sound: Callable[[Mapping[str, Array]], object] = lambda state: True,
     ) -> dict[str, Array] | None:
         """Return the stored arrays; None where there is nothing to go on from.
 

@@ -12,11 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from solspace.system.extras import install
 from solspace.system.names import unknown
 
+if TYPE_CHECKING:
+    from cupy import ndarray
+
+DeviceArray: TypeAlias = "ndarray"
+"""An array of CuPy's, which lies on the device."""
 DEVICES = ("cpu", "gpu", "auto")
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from solspace.problem import Perceptron
 from solspace.samplers.device import DEVICES
 from solspace.system.checks import Check, damping, number, one_of, optional, shown, whole
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
 class Option:
     """One option: its default, its check, what it is for, and the names it takes where it takes names."""
 
-    default: Any
+    default: object
     check: Check
     help: str
     choices: tuple[str, ...] = ()
@@ -29,7 +30,7 @@ def named(default: str, choices: tuple[str, ...], help: str) -> Option:
     return Option(default, one_of(choices), help, choices)
 
 
-def checked(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(options: Options, given: Mapping[str, object]) -> Values:
     """Return the values of `options` among the arguments `given`, each checked."""
     return {name: option.check(name, given.get(name, option.default)) for name, option in options.items()}
 

@@ -84,7 +84,7 @@ class Sampler:
     anywhere: bool = False
     """Whether samples are the same on every device: then a result made on one stands for all."""
 
-    def draw(self, problem: Perceptron, n_samples: int, rng: RNG = None, **options: Any) -> Samples:
+    def draw(self, problem: Perceptron, n_samples: int, rng: RNG = None, **options: object) -> Samples:
         """Return samples of one problem."""
         return self.function(problem, n_samples, rng=rng, **options)
 
@@ -125,7 +125,7 @@ def _lacks_annealing(n: int, target: Target) -> str:
     return f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights."
 
 
-def _localizes_on_device(problem: Perceptron, options: Mapping[str, Any]) -> bool:
+def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> bool:
     asked = {name: options.get(name, option.default) for name, option in localize.OPTIONS.items()}
     name, _ = localize.choose_denoiser(problem, asked)
     return localize.place(problem, asked | {"device": "auto"}, name) == "gpu"

@@ -44,6 +44,7 @@ from solspace.store.file import (
 )
 from solspace.store.result import Result
 from solspace.system.locks import Lock
+from solspace.system.plain import Values
 
 __all__ = ["Damage", "DamagedResult", "Result", "Store", "StoreError"]
 
@@ -151,7 +152,7 @@ class Store:
     def _by_keys(self, keys: Sequence[str]) -> Iterator[_Row]:
         return self._rows("latest", f"key IN ({', '.join('?' * len(keys))})", keys)
 
-    def rows(self, arrays: bool = False, status: str | None = None, **where: Any) -> Iterator[Result]:
+    def rows(self, arrays: bool = False, status: str | None = None, **where: object) -> Iterator[Result]:
         """Yield results in the order they were added.
 
         `where` filters by a task's parts or its numbers: `n=1001`, a list for any of several values, a pair `(low,
@@ -165,7 +166,7 @@ class Store:
             if status in (None, result.status) and all(_matches(result, *item) for item in where.items()):
                 yield self._with_arrays(row, result) if arrays else result
 
-    def _rows(self, table: str, where: str = "1", given: Sequence[Any] = ()) -> Iterator[_Row]:
+    def _rows(self, table: str, where: str = "1", given: Sequence[object] = ()) -> Iterator[_Row]:
         digest, join = (
             ("d.arrays, d.digest", "LEFT JOIN digests d ON d.id = r.id") if self._verified else ("'', ''", "")
         )
@@ -174,7 +175,7 @@ class Store:
         for number, *values, listed, digest in self._select(query, given):
             yield _Row(number, str(values[0]), tuple(values), listed, digest)
 
-    def _select(self, query: str, given: Iterable[Any]) -> Iterator[Any]:
+    def _select(self, query: str, given: Iterable[object]) -> Iterator[Any]:
         with explaining(self.path):
             cursor = self._db.execute(query, tuple(given))
             while rows := cursor.fetchmany(_CHUNK):
@@ -282,7 +283,7 @@ def _opened(path: Path, write: bool) -> tuple[sqlite3.Connection, bool, bool]:
 
 def _columns(result: Result) -> tuple[tuple[Any, ...], dict[str, bytes]]:
     """Return a result as the file keeps it: its columns, and its arrays as bytes."""
-    row: dict[str, Any] = {name: str(getattr(result, name)) for name in COLUMNS}
+    row: Values = {name: str(getattr(result, name)) for name in COLUMNS}
     row |= {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
     packed = {name: _pack(array) for name, array in result.arrays.items()} if result.status == "done" else {}
     return tuple(row.values()), packed
@@ -292,7 +293,7 @@ def _json(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _matches(result: Result, name: str, wanted: Any) -> bool:
+def _matches(result: Result, name: str, wanted: object) -> bool:
     found = _part(result, name)
     if isinstance(wanted, tuple) and len(wanted) == 2:
         return isinstance(found, (int, float)) and wanted[0] <= found <= wanted[1]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 
 def of_bytes(data: bytes) -> str:
@@ -27,7 +26,7 @@ def of_arrays(packed: Mapping[str, bytes]) -> str:
     return json.dumps({name: of_bytes(data) for name, data in packed.items()}, separators=(",", ":"))
 
 
-def of_row(columns: Sequence[Any], arrays: Any) -> str:
+def of_row(columns: Sequence[object], arrays: object) -> str:
     """Return the digest of a row's columns and of the list of its arrays.
 
     A damaged column may have come back as another type, which JSON may not know: any text that differs will do then.
@@ -35,7 +34,7 @@ def of_row(columns: Sequence[Any], arrays: Any) -> str:
     return of_bytes(json.dumps([*columns, arrays], separators=(",", ":"), default=repr).encode())
 
 
-def fault(columns: Sequence[Any], arrays: Any, digest: Any) -> str:
+def fault(columns: Sequence[object], arrays: object, digest: object) -> str:
     """Return what is wrong with a row as it was read; "" when nothing is."""
     if digest is None:
         return "its digest is gone"
@@ -51,5 +50,5 @@ def fault_of_arrays(packed: Mapping[str, bytes], listed: str) -> str:
     return f"its array {changed[0]!r} differs from its digest" if changed else ""
 
 
-def _is(data: Any, digest: str | None) -> bool:
+def _is(data: object, digest: str | None) -> bool:
     return isinstance(data, bytes) and of_bytes(data) == digest

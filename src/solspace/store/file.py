@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from solspace.store import digests
@@ -132,7 +131,7 @@ def _add_digests(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def add_digest(db: sqlite3.Connection, number: int, columns: Sequence[Any], packed: Mapping[str, bytes]) -> None:
+def add_digest(db: sqlite3.Connection, number: int, columns: Sequence[object], packed: Mapping[str, bytes]) -> None:
     """Add the digest of the row `number`."""
     arrays = digests.of_arrays(packed)
     db.execute("INSERT INTO digests VALUES (?, ?, ?)", (number, arrays, digests.of_row(columns, arrays)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from solspace.numerics.arrays import Array
+from solspace.system.plain import Values
 
 
 @dataclass
@@ -14,9 +14,9 @@ class Result:
     """One task's outcome: numbers, arrays, or the error that ended it; and where, when and by what it was made."""
 
     key: str
-    task: dict[str, Any]
+    task: Values
     status: str = "done"
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     error: str = ""
     version: str = ""
@@ -25,14 +25,14 @@ class Result:
     seconds: float = 0.0
     date: str = ""
 
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> Values:
         """Return task, numbers and provenance as one level of names, for tables.
 
         >>> result = Result("k", {"n": 9, "options": {"n_sweeps": 3}}, values={"solved": 1})
         >>> result.flat()["n_sweeps"], result.flat()["solved"]
         (3, 1)
         """
-        row: dict[str, Any] = {"key": self.key, "status": self.status}
+        row: Values = {"key": self.key, "status": self.status}
         for name, value in self.task.items():
             inner = value if name in ("target", "options") and isinstance(value, dict) else {name: value}
             row.update({k: _short(v) for k, v in inner.items()})
@@ -42,7 +42,7 @@ class Result:
         return row
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     if isinstance(value, dict) and "name" in value:
         given = ", ".join(f"{v:g}" for k, v in value.items() if k != "name")
         return f"{value['name']}({given})" if given else value["name"]

@@ -27,7 +27,7 @@ def whole(least: int) -> Check:
     16
     """
 
-    def check(name: str, value: Any) -> int:
+    def check(name: str, value: object) -> int:
         value = value.item() if hasattr(value, "item") else value
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
@@ -45,7 +45,7 @@ def number(
     0.3
     """
 
-    def check(name: str, value: Any) -> float:
+    def check(name: str, value: object) -> float:
         value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
         real = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
         if math.isnan(real) or (positive and real <= 0) or (math.isinf(real) and not infinite):
@@ -93,7 +93,7 @@ def instance(kind: type) -> Check:
     {}
     """
 
-    def check(name: str, value: Any) -> Any:
+    def check(name: str, value: object) -> Any:
         if not isinstance(value, kind):
             raise ValueError(f"{name} must be a solspace {kind.__name__}; got {shown(value)}.")
         return value
@@ -101,7 +101,7 @@ def instance(kind: type) -> Check:
     return check
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as a message shows it: on one line and not too long.
 
     >>> shown(3)
@@ -111,7 +111,7 @@ def shown(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:60]}... ({type(value).__name__})"
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Return True or False.
 
     >>> flag("exchange", True)
@@ -130,7 +130,7 @@ def one_of(allowed: Iterable[str], kind: str = "") -> Check:
     """
     names = tuple(allowed)
 
-    def check(name: str, value: Any) -> str:
+    def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in names:
             raise unknown(kind or name, value, names)
         return value
@@ -143,7 +143,7 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def damping(name: str, value: Any) -> float | str:
+def damping(name: str, value: object) -> float | str:
     """Return "auto" or a share of the old state from 0 to below 1.
 
     >>> damping("damping", "auto"), damping("damping", 0)
@@ -156,7 +156,7 @@ def damping(name: str, value: Any) -> float | str:
     return float(value)
 
 
-def sized(value: Any, n: int) -> Any:
+def sized(value: object, n: int) -> Any:
     """Return an option's value; `"n"` and `"2n"` stand for multiples of the number of weights.
 
     >>> sized("2n", 101), sized(100, 101)

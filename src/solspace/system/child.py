@@ -66,7 +66,7 @@ class Child:
         """How a child that has ended did so, in words; waits for it."""
         return f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
 
-    def send(self, value: Any) -> None:
+    def send(self, value: object) -> None:
         """Send one frame, or raise `ChildEnded`."""
         assert self._process.stdin is not None
         write(self._process.stdin, value)
@@ -105,7 +105,7 @@ def serve() -> None:
             write(sink, read(source))
 
 
-def write(pipe: IO[bytes], value: Any) -> None:
+def write(pipe: IO[bytes], value: object) -> None:
     """Write one frame, or raise `ChildEnded`."""
     frame = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     try:

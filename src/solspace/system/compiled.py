@@ -11,6 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+"""How loops over arrays are compiled: products and sums may be fused, and nothing else that changes a result."""
+
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: `numba.njit` with a compilation cache where one can be kept.
@@ -36,7 +39,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def _forgive(dispatcher: Any) -> None:
+def _forgive(dispatcher: object) -> None:
     """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
     its files may be empty, cut short or damaged.
     """
@@ -46,8 +49,8 @@ def _forgive(dispatcher: Any) -> None:
             setattr(cache, name, _forgiving(getattr(cache, name), cache.flush))
 
 
-def _forgiving(method: Callable[..., Any], flush: Callable[[], None]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
+    def call(*arguments: object) -> object:
         try:
             return method(*arguments)
         except OSError:

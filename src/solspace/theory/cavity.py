@@ -20,17 +20,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Index, Reals
 from solspace.numerics.mixtures import mixtures
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
 from solspace.numerics.tails import vanishing
 
-Array = NDArray[np.floating[Any]]
 TAIL = 9.0
 """Gaussian laws are cut at this many standard deviations."""
 NEAR = 0.3
@@ -50,11 +50,11 @@ BLOCK = 1 << 18
 class Averages(NamedTuple):
     """E[log Z], E[g²], E[g'²], E_q[g²] - E_r[g²] and the sum of the weights, one entry for each overlap."""
 
-    log_z: Array
-    g2: Array
-    dg2: Array
-    increment: Array
-    norm: Array
+    log_z: Reals
+    g2: Reals
+    dg2: Reals
+    increment: Reals
+    norm: Reals
 
 
 class Kinks(NamedTuple):
@@ -101,7 +101,7 @@ def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
 
 
 @vanishing
-def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Array, Array]:
+def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Reals, Reals]:
     """Return fields ω₀ and Gaussian weights (q, n), by panels fine at the breakpoints, for each overlap r and 1 - r."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
     spread = np.sqrt(np.maximum(overlap, 1e-300))
@@ -116,7 +116,7 @@ def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, leve
 
 
 @vanishing
-def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> Array:
+def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> Reals:
     """Return E log Z, E g², E g'² and dE g²/dr = E[g'² - 2g²g'] over ω₀ ~ N(0, r) at variance 1 - r, rows of (4, q)."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
     result = np.empty((4, len(overlap)))
@@ -158,7 +158,7 @@ class CavityField:
 
     @cached_property
     @vanishing
-    def _start(self) -> tuple[Array, ...]:
+    def _start(self) -> tuple[Reals, ...]:
         # ω₀ with log weights, and the channel there; the widest step that gives the reference's own averages
         exact = reference_averages(self.target, self.overlap, self.variance, self.level + 1)[:3, 0]
         for step in STEPS:
@@ -171,11 +171,11 @@ class CavityField:
         with np.errstate(divide="ignore"):
             return omega, np.log(weight), log_z, g, dg
 
-    def _channel(self, omega: Array, variance: ArrayLike) -> tuple[Array, Array, Array]:
+    def _channel(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals, Reals]:
         target = self.target
         return target.potential.channel(omega - target.margin, variance, target.beta)
 
-    def _rule(self, step: float) -> tuple[Array, Array]:
+    def _rule(self, step: float) -> tuple[Reals, Reals]:
         step = step * min(1.0, np.sqrt(self.variance / self.overlap) if self.overlap > 0 else 1.0) / 2**self.level
         reach = min(TAIL + max(map(abs, self._kinks.at)), 37.0)
         if self.overlap == 0:
@@ -199,7 +199,7 @@ class CavityField:
         result[:4] /= result[4]
         return Averages(*result)
 
-    def _near(self, gap: Array, variance: Array) -> Array:
+    def _near(self, gap: Reals, variance: Reals) -> Reals:
         omega, log_weight, log_z, g, dg = self._start
         result = np.empty((5, len(gap)))
         order = np.select([gap <= 0.02 * variance, gap <= 0.1 * variance], [10, 16], 24)
@@ -214,7 +214,7 @@ class CavityField:
             result[:, few] = _sums(*(a.reshape(len(few), -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))
         return result
 
-    def _own(self, gap: Array, variance: Array) -> Array:
+    def _own(self, gap: Reals, variance: Reals) -> Reals:
         omega, log_weight, log_z, g, dg = self._start
         points, width = self._kinks, 2.0**-self.level
         depth = _depth(omega, points)
@@ -238,7 +238,7 @@ class CavityField:
             result[:, k] = _sums(*(a.reshape(1, -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))[:, 0]
         return result
 
-    def _bulk(self, gap: Array, variance: Array) -> Array:
+    def _bulk(self, gap: Reals, variance: Reals) -> Reals:
         start, log_weight, log_z, g, _ = self._start
         result = np.empty((5, len(gap)))
         order = np.argsort(variance)
@@ -251,7 +251,7 @@ class CavityField:
             result[3] = result[1] - float(np.exp(log_weight) @ g**2) * result[4]
         return result
 
-    def _grid(self, gap: Array, variance: Array, start: Array, g: Array) -> tuple[Array, Array]:
+    def _grid(self, gap: Reals, variance: Reals, start: Reals, g: Reals) -> tuple[Reals, Reals]:
         # one grid of ω for all ω₀, a row for each overlap; forbidden sides are left as soon as no ω₀ can reach
         width, spread = 2.0**-self.level, np.sqrt(gap)
         mean = start + gap[:, None] * g
@@ -261,7 +261,7 @@ class CavityField:
         rare = 2 * share * max(map(abs, points.at)) + TAIL * np.sqrt(share * variance)
         reach = np.maximum(TAIL * spread, rare)
         low, high = mean.min(axis=1) - reach, mean.max(axis=1) + reach
-        close: list[tuple[Array | None, Array | None]] = []
+        close: list[tuple[Reals | None, Reals | None]] = []
         for point, void in zip(points.at, points.forbidden):
             depth = [
                 np.sqrt(variance) * (TAIL + 0.5) + abs(end - point) * variance / self.variance for end in start[[0, -1]]
@@ -271,7 +271,7 @@ class CavityField:
         return around(Layout(low, high, points.at, 2 * width * np.sqrt(variance), cap, 0.8 * width), close)
 
 
-def _depth(omega: Array, points: Kinks) -> Array:
+def _depth(omega: Reals, points: Kinks) -> Reals:
     # how far inside a forbidden interval each field lies, zero where it is allowed
     at = np.array(points.at)
     side = np.searchsorted(at, omega)
@@ -279,14 +279,14 @@ def _depth(omega: Array, points: Kinks) -> Array:
     return np.where(void[side], np.abs(omega[:, None] - at).min(axis=1), 0.0)
 
 
-def _groups(labels: NDArray[np.integer], size: int) -> Iterator[NDArray[np.integer]]:
+def _groups(labels: Index, size: int) -> Iterator[Index]:
     # indices of equal label, at most `size` at a time
     for label in np.unique(labels):
         where = np.flatnonzero(labels == label)
         yield from np.array_split(where, -(-len(where) // max(1, size)))
 
 
-def _sums(weight: Array, log_z: Array, g: Array, dg: Array, moved: Array | None) -> Array:
+def _sums(weight: Reals, log_z: Reals, g: Reals, dg: Reals, moved: Reals | None) -> Reals:
     # g is a martingale in q: E_q[g²] - E_r[g²] = E_q[(g - g₀)²], which cancels nothing
     if not np.isfinite(log_z).all():
         log_z = np.where(weight > 0, log_z, 0.0)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog, minimize_scalar
 
 from solspace.measure import Target
+from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Reals
+from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.families import family_space
 from solspace.theory.landscape import Landscape
@@ -81,7 +82,7 @@ class Design:
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the design as plain values."""
         names = ("alpha_asl", "parameters", "overlap", "replicon", "entropy", "evaluations")
         return {"target": self.target.to_dict()} | {name: getattr(self, name) for name in names} | {"words": self.words}
@@ -94,10 +95,10 @@ class Design:
 
 
 def design(
-    family: Any,
+    family: object,
     margin: float = 0.0,
     *,
-    prior: Any = "binary",
+    prior: str | Prior = "binary",
     initial: Mapping[str, float] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     temperature: float = 1.0,

@@ -18,12 +18,12 @@ each is seen from its own side alone, since at ε → 0 the other is out of reac
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import ndtr
 
+from solspace.system.plain import Values
 from solspace.theory.cavity import kinks
 from solspace.theory.reference import Equilibrium
 from solspace.theory.stability import StabilityLaw
@@ -57,7 +57,7 @@ class Edge:
         """The sign of dφ_t/dq as q → 1."""
         return 1 if self.maximum_at_one else -1
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the fields as plain values."""
         return asdict(self) | {"slope_sign": self.slope_sign}
 

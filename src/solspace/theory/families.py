@@ -22,7 +22,7 @@ KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {
 
 
 def family_space(
-    family: Any, initial: Mapping[str, float] | None, bounds: Mapping[str, tuple[float, float]] | None
+    family: object, initial: Mapping[str, float] | None, bounds: Mapping[str, tuple[float, float]] | None
 ) -> tuple[Callable[..., Any], dict[str, tuple[float, float, float]]]:
     """Return what makes the potentials that `family` stands for, and (start, lowest, highest) of each parameter.
 

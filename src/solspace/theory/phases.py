@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
+from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory import words
 from solspace.theory.landscape import Window
@@ -59,10 +60,10 @@ class PhaseDiagram:
     spinodal_low: Reals
     maxwell: Reals
     spinodal_high: Reals
-    samplable: NDArray[np.bool_]
-    stable: NDArray[np.bool_]
-    populated: NDArray[np.bool_]
-    satisfiable: NDArray[np.bool_]
+    samplable: Bools
+    stable: Bools
+    populated: Bools
+    satisfiable: Bools
     entropy: Reals
     notes: tuple[str, ...] = field(default=())
 
@@ -91,7 +92,7 @@ class PhaseDiagram:
 
         return plot_diagram(self, ax, thresholds, **style)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the diagram as plain values; None where there is no line."""
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         flags = {name: getattr(self, name).tolist() for name in self.FLAGS}
@@ -149,7 +150,7 @@ def phase_diagram(
         grid = np.linspace(0, 1.25 * last.max() if len(last) else 2.0, 51)
     regimes = np.array([_regimes(column, grid) for column in columns], dtype="U6").T
     flags = np.array([column.flags for column in columns]).T
-    parts: dict[str, Any] = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
+    parts: Values = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
     entropy = np.array([column.entropy for column in columns])
     return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes))
 
@@ -260,7 +261,7 @@ class SamplingMap:
 
         return plot_map(self, ax, **style)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the map as plain values; None where there is no threshold."""
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         head = {"target": self.target.to_dict(), f"{self.axis}s": self.places.tolist()}
@@ -301,9 +302,7 @@ def sampling_map(
         for place in grid.tolist():
             rows.append(thresholds(target.replace(margin=place) if axis == "margin" else _with_width(target, place)))
             bar.advance(note=f"{axis} = {place:.4g}")
-    lines: dict[str, Any] = {
-        name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES
-    }
+    lines: Values = {name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES}
     reasons = tuple(row.asl_by for row in rows)
     crossing = None
     if axis == "margin" and "cusp" in reasons and "dAT" in reasons:

@@ -6,6 +6,7 @@ stabilities are computed when first asked for, and kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +17,12 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
 from solspace.system import html
+from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory import words
 from solspace.theory.edge import Edge
-from solspace.theory.landscape import Landscape
+from solspace.theory.landscape import Landscape, Window
 from solspace.theory.localization import Localization, Points
 from solspace.theory.reference import Equilibrium, solve
 from solspace.theory.stability import StabilityLaw
@@ -64,10 +66,10 @@ class Prediction:
         for name in REFERENCE:
             self.__dict__[name] = getattr(equilibrium, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Prediction cannot be changed; predict again for another {name}.")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Prediction, (self._equilibrium,)
 
     # -- the reference system ---------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class Prediction:
         return _edge.edge(self._equilibrium)
 
     @property
-    def windows(self) -> list[Any]:
+    def windows(self) -> list[Window]:
         """Times (low, maxwell, high) between which φ_t has two maxima, and at which they are equally high."""
         return self._landscape.windows
 
@@ -216,7 +218,7 @@ class Prediction:
     def _falls(self) -> bool:
         return _edge.maximum_at_one(self._equilibrium)
 
-    def _on_curve(self, q: ArrayLike, column: Any, at_one: float) -> Any:
+    def _on_curve(self, q: ArrayLike, column: Callable[[Points, Reals], Reals], at_one: float) -> Any:
         given = _finite("q", q)
         flat = given.ravel()
         if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
@@ -294,7 +296,7 @@ class Prediction:
 
         return plot_prediction(self, kind, ax, **style)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the prediction as plain values."""
         return {
             "target": self.target.to_dict(),

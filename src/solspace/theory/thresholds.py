@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from solspace.measure import Target
 from solspace.system import html
+from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory.branch import PRECISE, Branch
 from solspace.theory.localization import Localization
@@ -73,7 +73,7 @@ class Thresholds:
     cusp_overlap: float | None = None
     cusp_time: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return the thresholds as plain values."""
         return {"target": self.target.to_dict()} | {k: v for k, v in asdict(self).items() if k != "target"}
 

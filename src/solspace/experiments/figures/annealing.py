@@ -17,6 +17,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +76,7 @@ def by_sweeps(sampler: str, target: Target, title: str, start: float, stop: floa
         fixed = {"name": sampler, "n_sweeps": [count for count in SWEEPS[size] if count != "n"]}
         grow = {"name": sampler, "n_sweeps": "n"}
         few = [n for n in SIZES[size] if n <= 5001]  # beyond, N sweeps cost more than all the rest
-        common: dict[str, Any] = {
+        common: Values = {
             "name": name, "alpha": _loads(start, stop, size, target), "target": target, "instances": INSTANCES[size],
         }  # fmt: skip
         return [Spec(n=SIZES[size], sampler=fixed, **common), Spec(n=few, sampler=grow, **common)]
@@ -106,7 +107,7 @@ def temperature(margin: float = 0.0) -> Figure:
     )  # fmt: skip
 
 
-def points(results: Results) -> list[dict[str, Any]]:
+def points(results: Results) -> list[Values]:
     """Return the fraction solved at each point; `sweeps` is the number, or "N" where it is the number of weights."""
     found = results.mean("solved_fraction", by=BY)
     return [{**point, "sweeps": "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]} for point in found]
@@ -118,7 +119,7 @@ def theory(target: Target) -> Callable[[str], Sequence[Task]]:
 
 
 def picture(
-    results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str, sampler: str | None = None
+    results: Results, panels: Sequence[tuple[str, Values]], heading: str, sampler: str | None = None
 ) -> Picture:
     """Return the picture: for each panel its title and what its points have in common; `sampler` where all share it."""
     from solspace.plots import style, sweeps

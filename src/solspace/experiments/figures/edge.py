@@ -18,6 +18,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
 from solspace.store import Result
+from solspace.system.plain import Values
 
 FINITE = (Target(potential="uniform"), Target(temperature=2.0), Target(temperature=1.25))
 DIVERGING = (Target(temperature=0.8), Target(temperature=0.5), Target(temperature=1 / 3))
@@ -35,7 +36,7 @@ def _law(row: Result) -> Any:
     return np.where(epsilon < 1e-2, law + slope[0] - law[0], np.nan)
 
 
-def _table(row: Result) -> list[dict[str, Any]]:
+def _table(row: Result) -> list[Values]:
     about = {"potential": row.flat()["potential"], "temperature": row.flat()["temperature"]}
     about |= {name: row.values[name] for name in ("divergence", "constant", "maximum_at_one")}
     return [

@@ -6,13 +6,14 @@ give what the chains give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from solspace.data.catalogue import data_set
 from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
+from solspace.system.plain import Values
 
 
 class Panel(NamedTuple):
@@ -36,7 +37,7 @@ PANELS = {
 SAMPLES = {"quick": 32, "paper": 256}
 CHAINS = {"quick": 64, "paper": 1056}
 SWEEPS = {"quick": 400, "paper": 2000}
-LINES: dict[str, Mapping[str, Any]] = {
+LINES: dict[str, Values] = {
     "chains": {},
     "AMP": {"denoiser": "amp", "finish": 0},
     "EP, and a draw in the field": {"denoiser": "ep"},
@@ -88,7 +89,7 @@ def _draw(results: Results, size: str, note: str) -> Picture:
     return Picture(figure, table)
 
 
-def _name(task: Mapping[str, Any]) -> str:
+def _name(task: Values) -> str:
     if task["sampler"] == "tau":
         return "chains"
     return next(
@@ -96,7 +97,7 @@ def _name(task: Mapping[str, Any]) -> str:
     )
 
 
-def _line(values: Mapping[str, Any]) -> dict[str, Any]:
+def _line(values: Values) -> Values:
     names = ("overlap", "overlap_error", "self_overlap", "solved_fraction", "verdict")
     return {name: values.get(name) for name in names}
 

@@ -13,6 +13,7 @@ from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.system.checks import number
 from solspace.system.names import unknown
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -30,7 +31,7 @@ class Picture:
     """A drawing and the numbers in it, a mapping for each row of the CSV file."""
 
     drawing: Drawing
-    table: list[dict[str, Any]]
+    table: list[Values]
 
 
 def nothing(size: str) -> Sequence[Any]:

@@ -7,13 +7,13 @@ of standard deviation 1, *raw* ones are pixels/255. A panel for each number of s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from solspace.data.catalogue import data_set
 from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.figures.loads import steps
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
+from solspace.system.plain import Values
 
 PREPROCESS = ("centred", "raw")
 LABELS = {
@@ -73,7 +73,7 @@ def _title(data: str) -> str:
 
 
 def _picture(
-    results: Results, panels: Sequence[tuple[str, dict[str, Any]]], heading: str, temperature: float, margin: float
+    results: Results, panels: Sequence[tuple[str, Values]], heading: str, temperature: float, margin: float
 ) -> Picture:
     from solspace.plots import style, sweeps
 

@@ -7,7 +7,7 @@ fair. Where it has not, replicas that are exchanged with earlier stages of the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from solspace.data.catalogue import data_set
 from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ KINDS = {False: "plain chains", True: "with exchange"}
 
 def _spec(panel: Panel, size: str, exchange: bool, temperature: float, margin: float) -> ImageSpec:
     sweeps = SWEEPS[size]
-    more: dict[str, Any] = {"n_extra": sweeps["n_extra"], "thin": sweeps["n_extra"] // 40}
+    more: Values = {"n_extra": sweeps["n_extra"], "thin": sweeps["n_extra"] // 40}
     more |= {"exchange": True} if exchange else {}
     return ImageSpec(
         panel.data, panel.alphas, (sweeps["n_sweeps"],), features=(panel.features,), methods=("tau",),
@@ -66,7 +67,7 @@ def _spec(panel: Panel, size: str, exchange: bool, temperature: float, margin: f
     )  # fmt: skip
 
 
-def table(results: Results) -> list[dict[str, Any]]:
+def table(results: Results) -> list[Values]:
     """Return a line for each instance and kind of chains."""
     lines = []
     for row in results.rows(kind="mixing"):
@@ -97,7 +98,7 @@ def _draw(results: Results, size: str, title: str) -> Picture:
 
 
 def _names(axes: Any) -> tuple[Any, Any]:
-    found: Mapping[str, Any] = {}
+    found: Values = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         found = {**dict(zip(labels, handles)), **found}
@@ -105,7 +106,7 @@ def _names(axes: Any) -> tuple[Any, Any]:
     return [found[label] for label in order], order
 
 
-def _note(lines: Sequence[Mapping[str, Any]], size: str) -> str:
+def _note(lines: Sequence[Values], size: str) -> str:
     run, instances = SWEEPS[size], INSTANCES[size]
     lag = run["n_extra"] // 2
     return (

@@ -7,7 +7,6 @@ on the device, whatever else the machine did.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.figures.loads import rescaled
@@ -17,6 +16,7 @@ from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
 from solspace.samplers.registry import find
+from solspace.system.plain import Values
 
 PAPER, BAND = Target("binary", "log", temperature=0.5), Target("binary", "band(1)")
 SHORTEST = 1e-3
@@ -29,7 +29,7 @@ LOADS = {
 BANDS = {"quick": [0.8, 1.2, 1.5], "paper": [1.0, 1.2, 1.4, 1.5, 1.55, 1.6]}
 
 
-def _positive(point: dict[str, Any]) -> dict[str, Any]:
+def _positive(point: Values) -> Values:
     """Return a point whose times can be drawn on a logarithmic axis."""
     return {**point, **{name: max(point[name], SHORTEST) for name in ("mean", "low", "high")}}
 
@@ -42,7 +42,7 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
         instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (40, 120.0, 1000)}[size]
         solve = {"name": "solve", "time_limit": limit}
         chains = {"n_sweeps": sweeps, "mode": "solve"}
-        common: dict[str, Any] = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}
+        common: Values = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}
         samplers = ["asl", {"name": "tau", **chains}, {"name": "temperature", **chains}, solve]
         return [
             Spec(alpha=list(rescaled(LOADS[size], half, PAPER)), target=half, sampler=samplers, **common),

@@ -7,7 +7,7 @@ N = 5000, α = 0.3, T = 0.5; and in the appendix the sphere under the uniform me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.numerics.bins import bins, spacing
 from solspace.store import Result
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +61,7 @@ def stabilities(
     return Figure(name, f"stabilities of ASL samples against P(s), {words}", place, draw, specs, theory)
 
 
-def panel(results: Results, theory: Result, ax: Axes) -> list[dict[str, Any]]:
+def panel(results: Results, theory: Result, ax: Axes) -> list[Values]:
     """Draw all samples at one load under their prediction; return the table of the histogram's numbers."""
     from solspace.plots import sweeps
 
@@ -86,7 +88,7 @@ def panel(results: Results, theory: Result, ax: Axes) -> list[dict[str, Any]]:
     return _table(values, s, density, edges, alpha)
 
 
-def _table(values: Any, s: Any, density: Any, edges: Any, alpha: float) -> list[dict[str, Any]]:
+def _table(values: Reals, s: Reals, density: Reals, edges: Reals, alpha: float) -> list[Values]:
     counts, _ = np.histogram(values, edges)
     width = edges[1] - edges[0]
     centres = (edges[1:] + edges[:-1]) / 2

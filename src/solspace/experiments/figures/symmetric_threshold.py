@@ -7,7 +7,6 @@ Higher temperatures lean less on the walls and reach further, up to T = 1, where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from solspace.experiments.predictions import thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.store import Result
+from solspace.system.plain import Values
 
 WIDTHS = (0.5, 0.8, 1.0, 1.5)
 TICKS = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
@@ -33,7 +34,7 @@ def draw(results: Results, size: str) -> Picture:
     from solspace.plots import diagrams, style
 
     rows = list(results.rows(kind="thresholds"))
-    table: list[dict[str, Any]] = []
+    table: list[Values] = []
     with style.style():
         figure, ax = style.panels(1, width=6.4, height=4.6)
         for colour, width in zip(style.SERIES, WIDTHS):
@@ -54,7 +55,7 @@ def draw(results: Results, size: str) -> Picture:
     return Picture(figure, table)
 
 
-def _point(width: float, row: Any) -> dict[str, Any]:
+def _point(width: float, row: Result) -> Values:
     loads = {name: row.values[name] for name in ("asl", "dynamical", "zero_entropy", "capacity")}
     return {"width": width, "temperature": row.task["target"]["temperature"], **loads}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from solspace.experiments.results import Results
 from solspace.measure import Target
 from solspace.store import Result
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ def one_curve(results: Results, ax: Axes, base: str = "r") -> Result:
     return row
 
 
-def curve_table(row: Result) -> list[dict[str, Any]]:
+def curve_table(row: Result) -> list[Values]:
     """Return φ_t(q) as rows of a table."""
     return [
         {"t": time, "regime": regime, "q": float(q), "phi": float(value)}
@@ -37,7 +38,7 @@ def diagram(
     top: float | None,
     marked: tuple[str, ...] = (),
     legend: str = "upper left",
-) -> list[dict[str, Any]]:
+) -> list[Values]:
     """Draw the stored t–α diagram of `target` on `ax` up to time `top` (None: a little after the last window), its thresholds
     marked; return its table.
     """
@@ -56,7 +57,7 @@ def diagram(
     return [_line(row) for row in rows]
 
 
-def _line(row: Result) -> dict[str, Any]:
+def _line(row: Result) -> Values:
     (low, maxwell, high), *_ = row.values["windows"] or [(None, None, None)]
     about = {name: row.values[name] for name in ("overlap", "replicon", "entropy", "samplable")}
     return {"alpha": row.task["alpha"], "t_low": low, "t_maxwell": maxwell, "t_high": high, **about}

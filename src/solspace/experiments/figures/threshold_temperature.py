@@ -9,7 +9,7 @@ against the load. What does not follow is success: right, the samples that solve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +58,7 @@ def figure(margin: float = 0.0) -> Figure:
     def draw(results: Results, size: str) -> Picture:
         from solspace.plots import style, sweeps
 
-        table: list[dict[str, Any]] = []
+        table: list[Values] = []
         with style.style():
             figure, (left, centre, right) = style.panels(3, width=4.4)
             table += _draw_thresholds(results, left)
@@ -77,7 +79,7 @@ def figure(margin: float = 0.0) -> Figure:
     return Figure("threshold-temperature", words, "ours", draw, specs, theory)
 
 
-def _draw_thresholds(results: Results, ax: Axes) -> list[dict[str, Any]]:
+def _draw_thresholds(results: Results, ax: Axes) -> list[Values]:
     from solspace.plots.diagrams import temperature_lines
     from solspace.plots.style import BLUE
 
@@ -91,7 +93,7 @@ def _draw_thresholds(results: Results, ax: Axes) -> list[dict[str, Any]]:
     return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
 
 
-def _draw_instability(results: Results, ax: Axes) -> list[dict[str, Any]]:
+def _draw_instability(results: Results, ax: Axes) -> list[Values]:
     from solspace.plots.style import GREY, SERIES
 
     table = []
@@ -113,7 +115,7 @@ def _draw_instability(results: Results, ax: Axes) -> list[dict[str, Any]]:
     return table
 
 
-def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str, Any]]:
+def _binned(measured: Reals, ax: Axes, colour: str, heat: float) -> list[Values]:
     """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs."""
     from solspace.plots import sweeps
 
@@ -134,7 +136,7 @@ def _binned(measured: Any, ax: Axes, colour: str, heat: float) -> list[dict[str,
     return table
 
 
-def _draw_success(results: Results, ax: Axes) -> list[dict[str, Any]]:
+def _draw_success(results: Results, ax: Axes) -> list[Values]:
     from solspace.plots import sweeps
 
     by = ["temperature", "alpha"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Any, overload
@@ -23,6 +23,7 @@ from typing import Any, overload
 import numpy as np
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import cpu, lots
@@ -36,6 +37,7 @@ from solspace.samplers.options import DEVICE, Option, checked, count, named, pro
 from solspace.samples import Samples
 from solspace.system import progress as bars
 from solspace.system.checks import flag, optional, whole
+from solspace.system.plain import Values
 
 MODES = ("sample", "solve")
 OPTIONS = {
@@ -47,26 +49,26 @@ OPTIONS = {
     "n_rungs": count(None, "stages among which replicas are exchanged", least=2),
     "device": DEVICE,
 }
-State = Callable[[], Mapping[str, Any]]
+State = Callable[[], Mapping[str, Array]]
 """What makes the arrays from which a run can go on."""
 _CALL = {"n_chains": count(16, "chains"), "n_threads": Option(None, optional(whole(1)), "threads"), **OPTIONS}
 
 
 @overload
 def anneal(
-    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau", rng: RNG = None,
+    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau", rng: RNG = None,
     **options: Any,
 ) -> Samples: ...  # fmt: skip
 @overload
 def anneal(
-    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: Any = "tau",
+    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau",
     rng: RNG | Sequence[RNG] = None, **options: Any,
 ) -> list[Samples]: ...  # fmt: skip
 def anneal(  # type: ignore[misc]
     problem: Perceptron | Sequence[Perceptron],
     n_chains: int = 16,
     n_sweeps: int | None = None,
-    schedule: Any = "tau",
+    schedule: object = "tau",
     rng: RNG | Sequence[RNG] = None,
     *,
     mode: str = "sample",
@@ -77,7 +79,7 @@ def anneal(  # type: ignore[misc]
     device: str = "cpu",
     n_threads: int | None = None,
     progress: bool | None = None,
-    callback: Callable[[Chains], Any] | None = None,
+    callback: Callable[[Chains], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     keep_checkpoint: bool = False,
@@ -177,7 +179,7 @@ def planned(target: Target, options: tuple[tuple[str, Any], ...]) -> tuple[str, 
     return _plan(target, checked(OPTIONS, given) | {"schedule": given["schedule"]})
 
 
-def _plan(target: Target, asked: dict[str, Any]) -> tuple[str, Plan]:
+def _plan(target: Target, asked: Values) -> tuple[str, Plan]:
     """Return the schedule's name and the sweeps that a call asks for; raise a sentence for what cannot be."""
     mode, n_extra, thin = asked["mode"], asked["n_extra"], asked["thin"]
     if target.prior.name != "binary":
@@ -195,8 +197,8 @@ def _plan(target: Target, asked: dict[str, Any]) -> tuple[str, Plan]:
 
 
 def _one(
-    problem: Perceptron, name: str, plan: Plan, key: int, asked: dict[str, Any], where: str, store: Checkpoint,
-    progress: bool | None, callback: Callable[[Chains], Any] | None,
+    problem: Perceptron, name: str, plan: Plan, key: int, asked: Values, where: str, store: Checkpoint,
+    progress: bool | None, callback: Callable[[Chains], object] | None,
 ) -> tuple[Samples, State]:  # fmt: skip
     """Return the samples of one problem, and what makes the state that could be stored."""
 
@@ -236,11 +238,11 @@ def _one(
 def _many(
     problems: Sequence[Perceptron],
     seeds: Sequence[np.random.SeedSequence],
-    asked: dict[str, Any],
+    asked: Values,
     progress: bool | None,
 ) -> list[Samples]:
     """Return the samples of each problem, all at once on a device."""
-    groups: dict[Any, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for number, problem in enumerate(problems):
         groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
     n_chains = asked["n_chains"]
@@ -262,7 +264,7 @@ def _many(
     return [results[i] for i in range(len(problems))]
 
 
-def _identity(problem: Perceptron, plan: Plan, key: int, asked: dict[str, Any]) -> dict[str, Any]:
+def _identity(problem: Perceptron, plan: Plan, key: int, asked: Values) -> Values:
     """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
     probe = np.linspace(-4, 4, 33)
     values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])

@@ -21,6 +21,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.checkpoint import Entry, within
 from solspace.samples import Samples
+from solspace.system.plain import Values
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Plan:
         return self.stages[-1].target
 
     @cached_property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> Values:
         """Temperatures, τ where all stages have one, and the sweeps that end in a draw."""
         about = {"draw_sweep": np.flatnonzero(self.draw_at >= 0)}
         about["temperature"] = np.array([stage.temperature for stage in self.stages])

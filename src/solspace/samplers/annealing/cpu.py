@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.kernels.rows import Rows, Sweeps
 
 _ROOM = 1 << 22
 """Most numbers laid out at a time for the sweeps to come."""
@@ -27,16 +28,20 @@ NOT_DONE = np.iinfo(np.int64).min
 """Energy of a sweep that a chain did not come to."""
 
 
+P = TypeVar("P", Landscapes, real_forms.Forms)
+"""How potentials are laid out."""
+
+
 @dataclass(frozen=True)
-class Work:
+class Work(Generic[P]):
     """What some sweeps need, shared by all groups of chains."""
 
     sweeps: slice
-    potentials: Any
+    potentials: P
     orders: Array
 
 
-class CpuFlips:
+class CpuFlips(Generic[P]):
     """What both kernels have in common: groups of chains, and the threads that take them through sweeps."""
 
     kernel: str
@@ -64,19 +69,19 @@ class CpuFlips:
         """Compute from the weights what the kernel caches."""
         raise NotImplementedError
 
-    def potentials(self, stages: Sequence[Stage]) -> Any:
+    def potentials(self, stages: Sequence[Stage]) -> P:
         """Return what is sampled at these stages, as the kernel takes it."""
         raise NotImplementedError
 
-    def walk(self, work: Work, chains: Chains, rows: slice) -> None:
+    def walk(self, work: Work[P], chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`."""
         raise NotImplementedError
 
-    def weigh(self, stage: Array, prepared: Work) -> tuple[Array, Array]:
+    def weigh(self, stage: Array, prepared: Work[P]) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         raise NotImplementedError
 
-    def prepare(self, sweeps: slice) -> Work:
+    def prepare(self, sweeps: slice) -> Work[P]:
         """Lay out the potentials of these sweeps and order their sites."""
         from solspace.samplers.kernels.philox import site_orders
 
@@ -85,11 +90,11 @@ class CpuFlips:
         return Work(sweeps, self.rungs if self.plan.ladder else self.potentials(self.plan.stages[sweeps]), orders)
 
     @cached_property
-    def rungs(self) -> Any:
+    def rungs(self) -> P:
         """The potentials of the plan's ladder."""
         return self.potentials(self.plan.ladder)
 
-    def launch(self, chains: Chains, sweeps: slice, prepared: Work) -> None:
+    def launch(self, chains: Chains, sweeps: slice, prepared: Work[P]) -> None:
         """Let every thread take its group through the sweeps."""
         self._tasks = [self._threads.submit(self.walk, prepared, chains, rows) for rows in self.groups]
 
@@ -111,20 +116,16 @@ class CpuFlips:
         """The problem computes them."""
         return None
 
-    def _sweeps(self, work: Work) -> Any:
+    def _sweeps(self, work: Work[P]) -> Sweeps:
         """Return these sweeps as the kernels take them."""
-        from solspace.samplers.kernels.rows import Sweeps
-
         plan, sweeps = self.plan, work.sweeps
         return Sweeps(
             self.key, sweeps.start, work.potentials.kt, plan.stride, work.orders, plan.bath(sweeps),
             plan.draw_at[sweeps], plan.solve,
         )  # fmt: skip
 
-    def _rows(self, work: Work, chains: Chains, rows: slice) -> Any:
+    def _rows(self, work: Work[P], chains: Chains, rows: slice) -> Rows:
         """Return the chains `rows` as the kernels take them, with room for their energies."""
-        from solspace.samplers.kernels.rows import Rows
-
         energies = np.full((rows.stop - rows.start, len(work.orders)), NOT_DONE)
         field = np.empty((0, 0)) if chains.field is None else chains.field[rows]
         number = (
@@ -135,7 +136,7 @@ class CpuFlips:
             chains.accepted[rows, chains.recorded(work.sweeps)], energies, chains.solved_at[rows], chains.stopped[rows],
         )  # fmt: skip
 
-    def _record(self, work: Work, chains: Chains, rows: slice, energies: Array) -> None:
+    def _record(self, work: Work[P], chains: Chains, rows: slice, energies: Array) -> None:
         """Keep the integer energies of the chains `rows` as ΣU."""
         count = len(work.orders)
         stage = chains.first_stage()[rows, None] + self.plan.stride * np.arange(count)
@@ -143,7 +144,7 @@ class CpuFlips:
         chains.energy[rows, chains.recorded(work.sweeps)] = np.where(energies == NOT_DONE, np.nan, found)
 
 
-class IntegerFlips(CpuFlips):
+class IntegerFlips(CpuFlips[Landscapes]):
     """Chains on ±1 patterns: packed columns and integer fields (`kernels.flips_integer`)."""
 
     kernel = "integer"
@@ -171,13 +172,13 @@ class IntegerFlips(CpuFlips):
         """Round the potentials of these stages."""
         return landscapes(stages, self.lattice)
 
-    def weigh(self, stage: Array, prepared: Work) -> tuple[Array, Array]:
+    def weigh(self, stage: Array, prepared: Work[Landscapes]) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         rounded, m = prepared.potentials, self.problem.m
         energy = rounded.energies[stage[:, None], self.levels[:, :m]].sum(axis=1, dtype=np.int64)
         return energy / rounded.kt[stage], rounded.potential(energy, stage, m)
 
-    def walk(self, work: Work, chains: Chains, rows: slice) -> None:
+    def walk(self, work: Work[Landscapes], chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`."""
         from solspace.samplers.kernels.flips_integer import Scratch, run_chains
 
@@ -196,7 +197,7 @@ class IntegerFlips(CpuFlips):
         self._record(work, chains, rows, own.energy)
 
 
-class RealFlips(CpuFlips):
+class RealFlips(CpuFlips[real_forms.Forms]):
     """Chains on patterns of any values, in fixed point (`kernels.flips_real`)."""
 
     kernel = "fixed point"
@@ -219,7 +220,7 @@ class RealFlips(CpuFlips):
         """Put the potentials of these stages into the kernel's form."""
         return real_forms.forms(stages, [self.fixed], self.power).of(0)
 
-    def weigh(self, stage: Array, prepared: Work) -> tuple[Array, Array]:
+    def weigh(self, stage: Array, prepared: Work[real_forms.Forms]) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         from solspace.samplers.kernels.flips_real import Potentials, weigh
 
@@ -227,7 +228,7 @@ class RealFlips(CpuFlips):
         weigh(self.patterns, Potentials(made.forms, made.marks, made.margins), stage, self.states, energy)
         return energy / made.kt[stage], made.potential(energy, stage, self.problem.m)
 
-    def walk(self, work: Work, chains: Chains, rows: slice) -> None:
+    def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`, as many together as the cache takes."""
         from solspace.samplers.kernels.flips_real import Potentials, run_chains
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -152,7 +151,7 @@ class Exchange:
             ladders.draws[:, self.plan.draw_at[now]] = self.flips.weights_of(replicas, ladders.places()[:, -1])
         replicas.sweep += 1
 
-    def exchange(self, sweep: int, prepared: Any) -> Array:
+    def exchange(self, sweep: int, prepared: object) -> Array:
         """Exchange neighbours after `sweep`; return ΣU (C,) of who is then at the last rung."""
         from solspace.samplers.kernels.philox import exponentials
 
@@ -167,7 +166,7 @@ class Exchange:
         self._count(places)
         return energy[places[:, -1]]
 
-    def proposed(self, sweep: int, prepared: Any) -> tuple[Array, Array, Array, Array, Array]:
+    def proposed(self, sweep: int, prepared: object) -> tuple[Array, Array, Array, Array, Array]:
         """Return the pairs of a sweep, the rows at their earlier and later rungs (C, pairs), and Δ of their exchange.
 
         And ΣU (C R,) at the last rung of those who are there or may come to be there.

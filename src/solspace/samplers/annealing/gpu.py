@@ -20,7 +20,7 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import cupy, idle_streams, stream
+from solspace.samplers.device import DeviceArray, cupy, idle_streams, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
@@ -77,15 +77,15 @@ class GpuFlips:
         """The potentials of the plan's ladder."""
         return self.potentials(self.plan.ladder)
 
-    def _cache(self) -> Any:
+    def _cache(self) -> DeviceArray:
         """Return what the kernel caches of the weights."""
         raise NotImplementedError
 
-    def _problem(self) -> tuple[Any, ...]:
+    def _problem(self) -> tuple[object, ...]:
         """Return the kernel's arguments that describe the problems."""
         raise NotImplementedError
 
-    def _potentials(self, potentials: Any) -> tuple[Any, ...]:
+    def _potentials(self, potentials: Any) -> tuple[object, ...]:
         """Return the kernel's arguments that describe what each sweep samples."""
         raise NotImplementedError
 
@@ -97,11 +97,11 @@ class GpuFlips:
         """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of."""
         raise NotImplementedError
 
-    def _weigh(self, stage: Any, potentials: Any) -> tuple[Array, Array]:
+    def _weigh(self, stage: DeviceArray, potentials: Any) -> tuple[Array, Array]:
         """Return the integer energies (k,) of the chains at `stage`, and the kT there."""
         raise NotImplementedError
 
-    def _more(self) -> tuple[Any, ...]:
+    def _more(self) -> tuple[object, ...]:
         """Return arguments that this kernel takes beyond those that both do."""
         return ()
 
@@ -149,7 +149,7 @@ class GpuFlips:
         constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", int(fielded)))
         return kernel(self.source, "walk", constants, self.layout.shared_bytes)
 
-    def orders(self, sweeps: slice) -> tuple[Any, int]:
+    def orders(self, sweeps: slice) -> tuple[DeviceArray, int]:
         """Return the order of the sites in each sweep, for every problem, and the length of its rows."""
         count, length = sweeps.stop - sweeps.start, self.layout.tile * -(-self.n // self.layout.tile)
         orders = self.cupy.empty((len(self.problems), count, length), np.int32)
@@ -166,7 +166,7 @@ class GpuFlips:
             self.sweeps, self.prepared = sweeps, prepared
             self.made = self._launch(chains.first_stage(), sweeps, prepared)
 
-    def _walkers(self, stage: Array) -> Any:
+    def _walkers(self, stage: Array) -> DeviceArray:
         """Return the rows that walk; those of a block must be at one stage, and -1 fills up."""
         if not self.plan.ladder:
             return self.cupy.flatnonzero(self.stopped == 0).astype(np.int32)
@@ -175,7 +175,7 @@ class GpuFlips:
         padded = [np.append(part, np.full(-len(part) % group, -1)) for part in parts]
         return self.cupy.asarray(np.concatenate(padded).astype(np.int32))
 
-    def _launch(self, stage: Array, sweeps: slice, potentials: Any) -> dict[str, Any]:
+    def _launch(self, stage: Array, sweeps: slice, potentials: Any) -> dict[str, DeviceArray]:
         device, plan, k = self.cupy, self.plan, len(self.weights)
         count = sweeps.stop - sweeps.start
         draw_at = plan.draw_at[sweeps]

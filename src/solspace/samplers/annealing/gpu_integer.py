@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.layout import IntegerLayout
 from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.device import DeviceArray
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -52,7 +52,7 @@ class GpuIntegerFlips(GpuFlips):
             raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
         return layout
 
-    def _pack(self) -> Any:
+    def _pack(self) -> DeviceArray:
         layout, device = self.layout, self.cupy
         packed = device.empty((len(self.problems), self.n, layout.words, layout.threads), np.uint32)
         width = max(1, _PART // self.m)
@@ -65,15 +65,15 @@ class GpuIntegerFlips(GpuFlips):
                 self._pack_part("pack_columns", part, part.shape[1], packed[number, first:])
         return packed
 
-    def _pack_part(self, name: str, given: Any, columns: int, packed: Any) -> None:
+    def _pack_part(self, name: str, given: DeviceArray, columns: int, packed: DeviceArray) -> None:
         words, threads = self.layout.words, self.layout.threads
         sizes = map(np.int32, (self.m, columns, words, threads))
         kernel("chains", name)((-(-columns // 128), words * threads), (128,), (given, *sizes, packed))
 
-    def _cache(self) -> Any:
+    def _cache(self) -> DeviceArray:
         return self._levels(self.weights, self.instance_of)
 
-    def _levels(self, weights: Any, instance_of: Any) -> Any:
+    def _levels(self, weights: DeviceArray, instance_of: DeviceArray) -> DeviceArray:
         layout, k = self.layout, len(weights)
         levels = self.cupy.empty((k, layout.slots, layout.threads), np.uint16)
         sizes = map(np.int32, (self.n, layout.words, layout.threads, layout.slots, self.lattice.base))
@@ -92,30 +92,30 @@ class GpuIntegerFlips(GpuFlips):
         with self.stream:
             return self._stabilities(self._levels(self.cupy.asarray(weights), self.instance_of.repeat(draws)))
 
-    def _stabilities(self, levels: Any) -> Array:
+    def _stabilities(self, levels: DeviceArray) -> Array:
         counted = levels.reshape(len(levels), -1)[:, : self.m].get().astype(np.float64)
         counted *= 2
         counted += 2 * self.lattice.base - self.n - 2
         counted /= np.sqrt(self.n)
         return counted
 
-    def _problem(self) -> tuple[Any, ...]:
+    def _problem(self) -> tuple[object, ...]:
         sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
         return self.columns, *map(np.int32, sizes)
 
-    def _potentials(self, rounded: Landscapes) -> tuple[Any, ...]:
+    def _potentials(self, rounded: Landscapes) -> tuple[object, ...]:
         return self.cupy.asarray(rounded.energies), self.cupy.asarray(rounded.kt)
 
     def _energy(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
         return rounded.potential(energy, stage, self.m)
 
-    def _weigh(self, stage: Any, rounded: Landscapes) -> tuple[Array, Array]:
+    def _weigh(self, stage: DeviceArray, rounded: Landscapes) -> tuple[Array, Array]:
         levels = self.cached.reshape(len(stage), -1)[:, : self.m].astype(np.int32)
         levels += stage[:, None] * np.int32(self.lattice.size)
         energies = self.cupy.asarray(rounded.energies).ravel()
         return energies[levels].sum(axis=1, dtype=np.int64).get(), rounded.kt[stage.get()]
 
-    def _more(self) -> tuple[Any, ...]:
+    def _more(self) -> tuple[object, ...]:
         return (self.outside,)
 
     def _look(self) -> None:

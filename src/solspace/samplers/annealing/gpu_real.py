@@ -17,6 +17,7 @@ from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.layout import RealLayout
 from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.device import DeviceArray
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 
@@ -73,7 +74,7 @@ class GpuRealFlips(GpuFlips):
                 _sent[key] = held = Columns(columns)
         return held
 
-    def _cache(self) -> Any:
+    def _cache(self) -> DeviceArray:
         size = self.layout.size
         states = self.cupy.empty((len(self.weights), size), np.int32)
         add = kernel("chains", "add_columns")
@@ -95,7 +96,7 @@ class GpuRealFlips(GpuFlips):
     def _energy(self, energy: Array, stage: Array, made: real_forms.Forms) -> Array:
         return energy * made.unit[self.instance_of.get()[:, None], stage]
 
-    def _weigh(self, stage: Any, made: real_forms.Forms) -> tuple[Array, Array]:
+    def _weigh(self, stage: DeviceArray, made: real_forms.Forms) -> tuple[Array, Array]:
         energy = self.cupy.zeros(len(stage), np.int64)
         forms, marks, margins, kt = self._potentials(made)
         shared = self.layout.weighing_bytes

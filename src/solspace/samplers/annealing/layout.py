@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from solspace.samplers.annealing.integer_levels import LEVELS
+
 WINDOW = 1 << 14
 """Levels of the table that are kept where levels and table do not both fit."""
-LEVELS = 1 << 16
 _MOST_PAIRS = 79
 """Pairs of constraints whose fields and levels fit the registers of a thread."""
 _MOST_WARPS = 16

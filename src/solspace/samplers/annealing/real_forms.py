@@ -4,7 +4,7 @@ An entry x becomes the integer rint(x 2^q), with q as large as 32 bits allow for
 the integer t = Σ x w - margin, exactly, and s - margin = c t with c = 2^-q/√n. The potential is approximated by one of
 the two forms of `kernels.energies`, in units of which `kt` make one kT. Both resolve a potential best near t = 0, so t is
 counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. The walls and
-steep places of a potential are treated as in `samplers.landscape`, with the root mean square of a flip's step in place of
+steep places of a potential are treated as in `integer_levels`, with the root mean square of a flip's step in place of
 the lattice step.
 """
 
@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from solspace.measure import Target
 from solspace.measure.potential import Potential
 from solspace.measure.potentials import Errors, Hinge, Log, Tau, TauWall, Uniform, Wall
-from solspace.numerics.arrays import Array, aligned
+from solspace.numerics.arrays import Array, Bools, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.integer_levels import WALL
 from solspace.samplers.annealing.schedules import Stage
@@ -97,7 +96,9 @@ class FixedPoint:
         """Return the first and the last Σ x w at which a constraint of `target` is met."""
         return self.interval(lambda s: ~target.potential.violated(s), target.potential, "meets", target.margin)
 
-    def interval(self, inside: Any, potential: Potential, verb: str, margin: float = 0.0) -> tuple[int, int]:
+    def interval(
+        self, inside: Callable[[Array], Bools], potential: Potential, verb: str, margin: float = 0.0
+    ) -> tuple[int, int]:
         """Return the first and the last t, counted from -margin, where `inside(s)` holds.
 
         It may change at the potential's breakpoints and at the margin only, and must hold on one interval.
@@ -208,7 +209,7 @@ def is_power(stage: Stage) -> bool:
     return known and np.isfinite(stage.temperature)
 
 
-def _walled(potential: Any) -> bool:
+def _walled(potential: Potential) -> bool:
     return isinstance(potential, (Wall, TauWall))
 
 
@@ -226,7 +227,7 @@ def reach_of(stages: Sequence[Stage]) -> float:
     return max(abs(origin(stage)) for stage in stages)
 
 
-def _offset(potential: Any) -> float:
+def _offset(potential: Potential) -> float:
     if potential.centre is not None:
         return float(potential.centre)
     return float(potential.breakpoints[0]) if _walled(potential) else 0.0

@@ -4,7 +4,7 @@
 for every τ > 0 and becomes -log s at τ = 0 (-log of the distance from the wall, or of the product of both, where the
 constraints end elsewhere: `measure.bands`). The last sweep *is* τ = 0, the potential itself, so that the chain ends in (and
 further sweeps stay in) the measure the theory describes; the wall that the potential then has is clamped on the wrong side,
-see `samplers.landscape`. A potential has such a family if it has a method `softened(tau)`. Temperature annealing lowers T
+see `integer_levels`. A potential has such a family if it has a method `softened(tau)`. Temperature annealing lowers T
 linearly from 1 to 0 on a soft potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
 
 A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a
@@ -106,7 +106,7 @@ class TemperatureAnnealing:
     """
 
     start: float = 1.0
-    potential: Any = "hinge"
+    potential: str | Potential = "hinge"
     name = "temperature"
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:

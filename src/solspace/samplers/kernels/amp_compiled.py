@@ -1,16 +1,19 @@
-"""The two halves of an AMP iteration by compiled loops, for the priors that have them; `amp_plain` does the rest."""
+"""The two halves of an AMP iteration, by compiled loops where the prior has them.
+
+Samples are columns; `weight` is how far a column moves towards its new value (1 undamped, 0 frozen). A frozen column keeps
+its bits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from solspace.measure import Target, priors
+from solspace.measure import Target, channels, potentials, priors
 from solspace.numerics.arrays import Array
-from solspace.samplers.kernels import amp_plain as plain
-from solspace.samplers.kernels.channel_response import respond_into
+from solspace.samplers.kernels.channel_table import table_for
 from solspace.system.threads import split
 
 LANES = 16
@@ -20,7 +23,11 @@ LANES = 16
 def respond(
     product: Array, g: Array, variance: Array, weight: Array, target: Target, new: Array, curvature: Array
 ) -> tuple[Array, Array]:
-    """Return what `plain.respond` returns."""
+    """Turn the products X m/√n (m, k) into the constraints' response: the output half of an iteration.
+
+    omega = product - V g; `new` becomes g(omega, V), `curvature` its derivative dg, and `g` moves towards the new one.
+    Returns the means of dg and of dg² over the constraints, (k,) each. `product` is used up.
+    """
     from solspace.samplers.kernels import amp_loops as elementwise
 
     margin = product.dtype.type(target.margin)
@@ -28,6 +35,20 @@ def respond(
     _by_rows(lambda s: elementwise.subtract_reaction(product[s], g[s], wide[s] if len(wide) > 1 else wide, margin), g)
     respond_into(target, product, variance, (new, curvature))
     return _means(2, elementwise.settle, g, new, curvature, weight)
+
+
+def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
+    """Write (g, dg) of `target` at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
+    potential = target.potential
+    if isinstance(potential, (potentials.Uniform, potentials.Log)):
+        exponent = 0.0 if isinstance(potential, potentials.Uniform) else target.beta
+        channels.power_derivatives(omega, variance, exponent, out)
+        return
+    table = table_for(potential, target.beta, omega, variance)
+    if table is not None:
+        table.respond_into(omega, variance, out)
+        return
+    out[0][...], out[1][...] = potential.derivatives(omega, variance, target.beta)
 
 
 def estimate(
@@ -41,13 +62,38 @@ def estimate(
     target: Target,
     share: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Return what `plain.estimate` returns."""
+    """Turn the products Xᵀ g/√n (n, k) into new marginals: the input half of an iteration.
+
+    B = product + A m + h; `mean` moves towards the new mean, `spread` (where wanted) becomes the variance of each
+    weight. Returns the mean squared (undamped) change of `mean`, and the means of the variances and of their squares
+    over the weights, (k,) each. `product` is used up. Where a `share` (k,) is given, that much of B becomes the field of
+    the columns that move.
+    """
     uniform = precision.ndim == 1
     if isinstance(target.prior, priors.Binary):
         return _binary(product, field, mean, spread, np.atleast_2d(precision), weight, share)
     if isinstance(target.prior, priors.Spherical) and uniform:
         return _spherical(product, field, mean, spread, np.atleast_2d(precision), weight)
-    return plain.estimate(product, field, mean, spread, precision, time, weight, target, share)
+    return in_arrays(product, field, mean, spread, precision, time, weight, target, share)
+
+
+def in_arrays(
+    product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, time: Array, weight: Array,
+    target: Target, share: Array | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return what `estimate` does, for any prior."""
+    product += precision * mean
+    product += field
+    if share is not None:
+        field[:, weight > 0] = (share * product)[:, weight > 0]
+    new, variance = target.prior.marginals(precision + time, product)
+    change = ((new - mean) ** 2).mean(axis=0)
+    # by columns: a frozen one may meet a new value that overflowed, and zero times infinity must not reach it
+    moving = weight > 0
+    mean[:, moving] += weight[moving] * (new[:, moving] - mean[:, moving])
+    if spread is not None:
+        spread[:, moving] = variance[:, moving]
+    return change, variance.mean(axis=0), (variance * variance).mean(axis=0)
 
 
 def _binary(
@@ -82,7 +128,7 @@ def _spherical(
     return change, width, width * width
 
 
-def _means(count: int, kernel: Any, *arrays: Array) -> Any:
+def _means(count: int, kernel: Callable[..., None], *arrays: Array) -> Any:
     """Return the means over rows of what `kernel(*arrays, first, sums)` adds up, (count, k) in float64.
 
     Where columns are few, several rows are folded into one of LANES: what lies beside each other can be vectorised.
@@ -108,7 +154,7 @@ def _fold(array: Array, rows: int, k: int, folded: int) -> Array:
     return array if array.size == 0 else np.tile(array, LANES // k)
 
 
-def _sums(count: int, kernel: Any, arrays: Any) -> Array:
+def _sums(count: int, kernel: Callable[..., None], arrays: Sequence[Array]) -> Array:
     from solspace.samplers.kernels.amp_loops import PIECE
 
     rows, k = arrays[0].shape

@@ -13,9 +13,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from solspace.system.compiled import njit
+from solspace.system.compiled import FAST, njit
 
-FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PIECE = 512
 SMALLEST = 1e-7
 """Least variance of a ±1 weight."""

@@ -10,9 +10,9 @@ are counted from the margin; those of a band, which is even about its centre, in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -157,7 +157,9 @@ class Fold:
         return omega if np.isinf(self.half) else omega + (self.centre - self.half)
 
 
-def _by_rows(kernel: Any, omega: Array, variance: Array, out: tuple[Array, Array], *tables: Any) -> None:
+def _by_rows(
+    kernel: Callable[..., None], omega: Array, variance: Array, out: tuple[Array, Array], *tables: Array | float
+) -> None:
     start = np.arcsinh(FIRST)
 
     def part(first: int, last: int) -> None:

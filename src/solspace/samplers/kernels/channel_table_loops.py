@@ -9,9 +9,7 @@ import math
 
 import numpy as np
 
-from solspace.system.compiled import njit
-
-FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+from solspace.system.compiled import FAST, njit
 
 
 @njit(inline="always", **FAST)

@@ -19,7 +19,8 @@ only the middle 2^16 levels can be told apart, and a chain that comes near their
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -79,7 +80,7 @@ class Scratch(NamedTuple):
 
 
 @numba.njit(inline="always")
-def _selected(bits: Any, column: Any, blocks: Any, field: Any) -> Any:
+def _selected(bits: Array, column: int, blocks: int, field: Array) -> int:
     """Return the sum of the field over constraints whose pattern is +1 in this column."""
     a, b, c, d = zeros(), zeros(), zeros(), zeros()
     for k in range(0, blocks, GROUP):
@@ -90,7 +91,7 @@ def _selected(bits: Any, column: Any, blocks: Any, field: Any) -> Any:
     return total(add(add(a, b), add(c, d)))
 
 
-def _mover(pages: int) -> Any:
+def _mover(pages: int) -> Callable[..., tuple[int, int]]:
     """Return the function that carries out a flip, with a register window of 128 `pages` levels."""
 
     @numba.njit
@@ -125,7 +126,7 @@ _move_1, _move_2, _move_3, _move_4 = (_mover(pages) for pages in (1, 2, 3, 4))
 
 
 @numba.njit
-def _violated(level: Any, valid: Any, block: Any, first: Any, width: Any) -> Any:
+def _violated(level: Array, valid: Array, block: int, first: int, width: int) -> int:
     """Return the first block from `block` on, cyclically, with a level not allowed; -1 if there is none."""
     blocks = len(valid)
     for step in range(blocks):
@@ -136,7 +137,7 @@ def _violated(level: Any, valid: Any, block: Any, first: Any, width: Any) -> Any
 
 
 @numba.njit
-def _refresh(energy: Any, level: Any, scratch: Any, m: Any) -> Any:
+def _refresh(energy: Array, level: Array, scratch: Scratch, m: int) -> tuple[int, int, int, int, int]:
     """Build the field's table for new energies, read the field; return Σ C, Σ P, Σ E, and a window (low, pages)."""
     field, table, halves = scratch.field, scratch.table, scratch.halves
     size = len(energy)

@@ -11,7 +11,8 @@ long, so the chains of a group take each site together: a column is read from me
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -59,7 +60,7 @@ class Potentials(NamedTuple):
     margins: Array
 
 
-def _energy_after(sign: int) -> Any:
+def _energy_after(sign: int) -> Callable[..., int]:
     """Return the function that sums the energies of all stabilities less `sign` times a column."""
 
     @numba.njit
@@ -81,20 +82,20 @@ def _energy_after(sign: int) -> Any:
 
 
 @numba.njit
-def _move(state: Any, column: Any, columns: Any, weight: Any) -> None:
+def _move(state: Array, column: int, columns: Array, weight: int) -> None:
     for k in range(0, len(state), 16):
         step = load(columns, column + k)
         store(state, k, subtract(load(state, k), step) if weight > 0 else add(load(state, k), step))
 
 
 @numba.njit
-def _add(state: Any, value: Any) -> None:
+def _add(state: Array, value: int) -> None:
     for k in range(len(state)):
         state[k] += value
 
 
 @numba.njit
-def _violated(state: Any, start: Any, first: Any, last: Any) -> Any:
+def _violated(state: Array, start: int, first: int, last: int) -> int:
     """Return the first place from `start` on, cyclically, with a stability not allowed; -1 if there is none."""
     size = len(state)
     for step in range(0, size, 16):

@@ -21,15 +21,15 @@ Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (2011)
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
-from numba import float64, int32, int64, uint32, uint64
+from numba import float64, int32, int64, uint64
 
+from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 
+Words = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 ACCEPTANCE, ORDER, START, NOISE, EXCHANGE = 0, 1, 2, 3, 4
 """The streams of a call."""
 _LOW = uint64(0xFFFFFFFF)
@@ -39,7 +39,7 @@ _ROOT_HALF = uint64(0x3FE6A09E667F3BCD)
 
 
 @numba.njit(inline="always")
-def philox_words(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> Any:
+def philox_words(block: int, sweep: int, chain: int, stream: int, key: np.uint64) -> Words:
     """Return the four 32-bit words of a counter, each as uint64."""
     a, b, c, d = uint64(block) & _LOW, uint64(sweep), uint64(chain), uint64(stream)
     k, l = key & _LOW, key >> uint64(32)  # noqa: E741
@@ -52,7 +52,7 @@ def philox_words(block: Any, sweep: Any, chain: Any, stream: Any, key: Any) -> A
 
 
 @numba.njit(inline="always", error_model="numpy")
-def _minus_log(u: Any) -> Any:
+def _minus_log(u: float) -> float:
     """Return -log(u) for 0 < u < 1."""
     # u = m 2^e with m in [sqrt(1/2), sqrt(2)): shifted by the bits of sqrt(1/2), the exponent field is e + 1023
     shifted = bits_of(u) + (_ONE - _ROOT_HALF)
@@ -71,13 +71,14 @@ def _minus_log(u: Any) -> Any:
 
 
 @numba.njit(inline="always")
-def _uniform(bits: Any) -> Any:
+def _uniform(bits: np.uint64) -> float:
     """Return (2 k + 1)/2^53 with k the upper 52 of 64 bits."""
     return (float_of((bits >> uint64(12)) | _ONE) - 1.0) + 1.1102230246251565e-16
 
 
 @numba.njit(error_model="numpy")
-def _thresholds(bits: Any, kt: Any, bath: Any, out: Any) -> None:
+def thresholds_of(bits: Array, kt: float, bath: bool, out: Array) -> None:
+    """Write the thresholds that random `bits` (uint64) stand for into `out`; `bath` asks for the heat bath's."""
     if bath:
         # so small a kt stands for zero: it only lets the sign of the logarithm through
         least = max(kt, 1e-300)
@@ -86,24 +87,26 @@ def _thresholds(bits: Any, kt: Any, bath: Any, out: Any) -> None:
             out[i] = int32(np.floor((_minus_log(u) - _minus_log(1.0 - u)) * least))
     else:
         for i in range(len(out)):
-            out[i] = int32(_minus_log(_uniform(bits[i])) * kt)
+            out[i] = int32(_minus_log(_uniform(bits[i])) * kt)  # type: ignore[call-overload]
 
 
 @numba.njit
-def thresholds(key: Any, chain: Any, sweep: Any, first: Any, kt: Any, bath: Any, raw: Any, out: Any) -> None:
+def thresholds(
+    key: np.uint64, chain: int, sweep: int, first: int, kt: float, bath: bool, raw: Array, out: Array
+) -> None:
     """Write the thresholds of proposals first .. first + len(out) - 1 of a sweep; `first` and len(out) are even.
 
-    `bath` asks for the heat bath's; `raw` is scratch of the same length.
+    `raw` is scratch of the same length.
     """
     for i in range(len(out) // 2):
         a, b, c, d = philox_words(first // 2 + i, sweep, chain, ACCEPTANCE, key)
         raw[2 * i] = (b << uint64(32)) | a
         raw[2 * i + 1] = (d << uint64(32)) | c
-    _thresholds(raw, kt, bath, out)
+    thresholds_of(raw, kt, bath, out)
 
 
 @njit(nogil=True)
-def site_orders(key: Any, first: Any, out: Any) -> None:
+def site_orders(key: np.uint64, first: int, out: Array) -> None:
     """Fill `out` (sweeps, n) with a fresh permutation of the sites for each sweep from `first` on (Fisher-Yates)."""
     n = out.shape[1]
     draws = np.empty(n + 3, np.uint64)
@@ -120,7 +123,7 @@ def site_orders(key: Any, first: Any, out: Any) -> None:
 
 
 @njit(nogil=True)
-def first_weights(key: Any, first_chain: Any, out: Any) -> None:
+def first_weights(key: np.uint64, first_chain: int, out: Array) -> None:
     """Fill `out` (chains, n) with independent fair signs, chain numbers counted from `first_chain`."""
     chains, n = out.shape
     for c in range(chains):
@@ -134,28 +137,9 @@ def first_weights(key: Any, first_chain: Any, out: Any) -> None:
 
 
 @njit(error_model="numpy")
-def exponentials(key: Any, sweep: Any, out: Any) -> None:
+def exponentials(key: np.uint64, sweep: int, out: Array) -> None:
     """Fill `out` (ladders, pairs) with -log(u), which decide the exchanges after a sweep."""
     for ladder in range(out.shape[0]):
         for pair in range(out.shape[1]):
             a, b, _, _ = philox_words(pair, sweep, ladder, EXCHANGE, key)
             out[ladder, pair] = _minus_log(_uniform((b << uint64(32)) | a))
-
-
-@njit()
-def philox(counter: Any, key: Any) -> Any:
-    """Return the image of a counter of four words under a 64-bit key, for tests against the published values."""
-    a, b, c, d = philox_words(counter[0], counter[1], counter[2], counter[3], key)
-    return uint32(a), uint32(b), uint32(c), uint32(d)
-
-
-@njit()
-def sweep_thresholds(key: Any, chain: Any, sweep: Any, kt: Any, bath: Any, out: Any) -> None:
-    """Write the thresholds of a whole sweep into `out`, of even length."""
-    thresholds(key, chain, sweep, 0, kt, bath, np.empty(len(out), np.uint64), out)
-
-
-@njit()
-def thresholds_of(bits: Any, kt: Any, bath: Any, out: Any) -> None:
-    """Write the thresholds that random `bits` (uint64) stand for into `out`."""
-    _thresholds(bits, kt, bath, out)

@@ -16,7 +16,8 @@ from numba.core.typing import BaseContext
 from solspace.samplers.kernels.machine_vectors import Emitter, intrinsic
 from solspace.system.compiled import njit
 
-FAST = {"nogil": True, "error_model": "numpy", "fastmath": True}
+ANY_ORDER = {"nogil": True, "error_model": "numpy", "fastmath": True}
+"""How sums are compiled whose order does not matter."""
 STRIP = 2048
 """Sums kept in the first cache while rows run by."""
 
@@ -33,7 +34,7 @@ def _wide(typing: BaseContext) -> Emitter:
     return types.void(), generate
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def forward(patterns, column, out, first, last, scale):
     """Fill first <= μ < last of `out` with scale Σ_i x_μi column_i."""
     _wide()
@@ -55,7 +56,7 @@ def forward(patterns, column, out, first, last, scale):
         out[r] = scale * total
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def backward(patterns, column, out, first, last, scale):
     """Fill first <= i < last of `out` with scale Σ_μ x_μi column_μ."""
     _wide()
@@ -73,7 +74,7 @@ def backward(patterns, column, out, first, last, scale):
                 part[i] += factor * row[i]
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def _add_eight(rows, factors, scale, part):
     _wide()
     a, b, c, d, e, f, g, h = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7]
@@ -83,7 +84,7 @@ def _add_eight(rows, factors, scale, part):
         part[i] += fa * a[i] + fb * b[i] + fc * c[i] + fd * d[i] + fe * e[i] + ff * f[i] + fg * g[i] + fh * h[i]
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def forward_four(patterns, columns, out, at, first, last, scale, square):
     """Fill rows first <= μ < last of out[:, at : at + 4] with scale Σ_i x_μi columns[:, i], or with x² in the place of
     x; `columns` is (4, n).
@@ -104,12 +105,12 @@ def forward_four(patterns, columns, out, at, first, last, scale, square):
         _put(out[r], at, scale, ua, ub, uc, ud)
 
 
-@njit(inline="always", **FAST)
+@njit(inline="always", **ANY_ORDER)
 def _put(row, at, scale, a, b, c, d):
     row[at], row[at + 1], row[at + 2], row[at + 3] = scale * a, scale * b, scale * c, scale * d
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def backward_four(patterns, given, at, out, first, last, scale, square):
     """Fill first <= i < last of `out` (4, n) with scale Σ_μ x_μi given[μ, at : at + 4], or with x² in the place of x."""
     _wide()
@@ -128,7 +129,7 @@ def backward_four(patterns, given, at, out, first, last, scale, square):
                     part[i] += scale * factor * (x * x if square else x)
 
 
-@njit(**FAST)
+@njit(**ANY_ORDER)
 def _add_four(rows, factors, scale, square, a, b, c, d):
     _wide()
     kind = a.dtype.type

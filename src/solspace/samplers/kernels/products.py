@@ -8,12 +8,9 @@ run at the speed of a large square matrix product in BLAS. Few columns only wait
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import DTypeLike
 
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import Array, Precision, aligned
 from solspace.problem import Perceptron
 from solspace.system.threads import split
 
@@ -21,7 +18,7 @@ FEW = 12
 """Up to so many columns are multiplied four at a time."""
 
 
-def width(k: int, dtype: DTypeLike) -> int:
+def width(k: int, dtype: Precision) -> int:
     """Return the number of columns to allocate for `k` samples: one, fours up to FEW, whole registers beyond."""
     if k <= 1:
         return k
@@ -33,7 +30,7 @@ def width(k: int, dtype: DTypeLike) -> int:
     return lane * -(-k // lane)
 
 
-def narrower(wide: int, dtype: DTypeLike) -> int:
+def narrower(wide: int, dtype: Precision) -> int:
     """Return the largest number of columns for which fewer than `wide` are allocated.
 
     >>> narrower(1, np.float32), narrower(8, np.float32)
@@ -42,19 +39,15 @@ def narrower(wide: int, dtype: DTypeLike) -> int:
     return next(k for k in range(wide - 1, -1, -1) if width(k, dtype) < wide)
 
 
-def columns(rows: int, k: int, dtype: DTypeLike) -> Array:
+def columns(rows: int, k: int, dtype: Precision) -> Array:
     """Return zeros (rows, width(k)) that begin on a cache line."""
-    shape = (rows, width(k, dtype))
-    size = rows * shape[1] * np.dtype(dtype).itemsize
-    memory = np.zeros(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
+    return aligned((rows, width(k, dtype)), dtype)
 
 
 class Products:
     """The four products of AMP for columns (n, k) or (m, k) of type `dtype`, as `columns` makes them."""
 
-    def __init__(self, problem: Perceptron, dtype: Any) -> None:
+    def __init__(self, problem: Perceptron, dtype: Precision) -> None:
         self.patterns = problem.patterns
         self.dtype = np.dtype(dtype)
         self.scale = self.dtype.type(1 / np.sqrt(problem.n))

@@ -8,13 +8,11 @@ together, problem i has the lanes i `each` … (i + 1) `each` - 1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from solspace.measure.priors import Prior
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import Array, Precision
 from solspace.problem import Perceptron
 from solspace.samplers.localization.pace import Pace
 from solspace.samplers.marginals import cpu, gpu
@@ -27,9 +25,9 @@ class Denoiser:
 
     k: int
     each: int
-    field: Any
+    field: Array
     """(n, width) h, moved by the integrators."""
-    mean: Any
+    mean: Array
     """(n, width) mean of the weights at the field, as of the last call."""
     damping: Array
     robust = False
@@ -48,11 +46,11 @@ class Denoiser:
         """Bring `mean` of the samples `lanes` up to their field and `time` (k,)."""
         raise NotImplementedError
 
-    def spread(self) -> Any:
+    def spread(self) -> Array:
         """Return the variances of the weights, (width,) or (n, width)."""
         return np.maximum(1 - self.mean * self.mean, 0)
 
-    def widen(self, values: Array) -> Any:
+    def widen(self, values: Array) -> Array:
         """Return `values` (k,) for all columns of `mean`, 0 beyond `k`."""
         return np.asarray(values, self.mean.dtype)
 
@@ -108,6 +106,9 @@ class MessagePassing(Denoiser):
         self.relaxation = Relaxation(messages, pace.damping, automatic)
         self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
         self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
+        # asked of the messages themselves, wherever they lie
+        self.widen, self.spread, self.overlaps = messages.widen, messages.spreads, messages.overlaps  # type: ignore[method-assign]
+        self.means, self.fields, self.stabilities = messages.means, messages.fields, messages.stabilities  # type: ignore[method-assign]
 
     @property
     def instability(self) -> Array:
@@ -127,30 +128,6 @@ class MessagePassing(Denoiser):
         """Iterate to convergence."""
         self.messages.time[...] = time
         return self.relaxation.run(self.tolerance * self.pace.sharpness(self.instability), self.limit, lanes)
-
-    def spread(self) -> Any:
-        """Return the variances of the weights."""
-        return self.messages.spreads()
-
-    def widen(self, values: Array) -> Any:
-        """Return `values` (k,) for all columns."""
-        return self.messages.widen(values)
-
-    def overlaps(self) -> Array:
-        """Return |m|²/n, (k,)."""
-        return self.messages.overlaps()
-
-    def means(self) -> Array:
-        """Return the means (k, n)."""
-        return self.messages.means()
-
-    def fields(self) -> Array:
-        """Return the fields (k, n)."""
-        return self.messages.fields()
-
-    def stabilities(self, weights: Array) -> Array | None:
-        """Return the stabilities (k, m) of `weights` (k, n) of ±1 where a device can tell."""
-        return self.messages.stabilities(weights) if isinstance(self.messages, gpu.GpuMessages) else None
 
     def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
         """Return the weights; for ±1 weights a device finds their signs."""
@@ -216,7 +193,7 @@ class Function(Denoiser):
     """A denoiser given as a function (field (k, n), time (k,)) -> mean (k, n)."""
 
     def __init__(
-        self, problem: Perceptron, k: int, dtype: DTypeLike, function: Callable[[Array, Array], Array]
+        self, problem: Perceptron, k: int, dtype: Precision, function: Callable[[Array, Array], Array]
     ) -> None:
         self.k, self.each, self.function, self.damping = k, k, function, np.zeros(k)
         self.field, self.mean = np.zeros((problem.n, k), dtype), np.zeros((problem.n, k), dtype)

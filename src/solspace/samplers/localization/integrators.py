@@ -19,7 +19,6 @@ Time runs separately for every sample; a finished sample takes steps of length 0
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -27,30 +26,30 @@ from solspace.numerics.arrays import Array
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.marginals.relaxation import Effort
 
-Integrator = Callable[[Denoiser, Array, Array, Any, Array], Effort]
+Integrator = Callable[[Denoiser, Array, Array, Array, Array], Effort]
 """(denoiser, time (k,), step (k,), noise, lanes) -> effort: moves the denoiser's field and means."""
 WEAK = 0.02
 """Instability below which the weights count as independent given the field."""
 
 
-def heun(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+def heun(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
     """Move the fields of the samples `lanes` from `time` (k,) by `step` (k,), driven by `noise`, N(0, 1) each."""
     return _corrected(denoiser, time, step, noise, lanes, denoiser.widen(np.sqrt(step)), lanes)
 
 
-def matched(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+def matched(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
     """Move the fields as `heun` does, with noise that makes the step exact for independent Gaussian weights."""
     return _corrected(denoiser, time, step, noise, lanes, _amplitude(denoiser, step), lanes)
 
 
-def posterior(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+def posterior(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
     """Move the fields as `heun` does, with the variance that the weights' own spread adds to the noise."""
     wide = denoiser.widen(step)
     _diffuse(denoiser, wide, noise, np.sqrt(wide * (1 + wide * denoiser.spread())))
     return denoiser.relax(time + step, lanes)
 
 
-def mixed(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+def mixed(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
     """Move the fields as `posterior` does where the instability is below WEAK, as `matched` does elsewhere."""
     weak = denoiser.instability < WEAK
     if weak[lanes].all():
@@ -59,7 +58,7 @@ def mixed(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array
     return _corrected(denoiser, time, step, noise, lanes, amplitude, lanes[~weak[lanes]])
 
 
-def euler(denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array) -> Effort:
+def euler(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
     """Move the fields as `heun` does, with the drift at the start of the step alone."""
     _diffuse(denoiser, denoiser.widen(step), noise, denoiser.widen(np.sqrt(step)))
     return denoiser.relax(time + step, lanes)
@@ -74,7 +73,7 @@ INTEGRATORS: dict[str, Integrator] = {
 }
 
 
-def _amplitude(denoiser: Denoiser, step: Array, corrected: Any = 1.0) -> Any:
+def _amplitude(denoiser: Denoiser, step: Array, corrected: Array | float = 1.0) -> Array:
     """Return the amplitude of the noise whose variance is dt (1 + Δ dt) after the columns `corrected` are."""
     wide = denoiser.widen(step)
     gain = wide * denoiser.spread()
@@ -82,7 +81,7 @@ def _amplitude(denoiser: Denoiser, step: Array, corrected: Any = 1.0) -> Any:
 
 
 def _corrected(
-    denoiser: Denoiser, time: Array, step: Array, noise: Any, lanes: Array, amplitude: Any, corrected: Array
+    denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array, amplitude: Array, corrected: Array
 ) -> Effort:
     """Predict all `lanes`, then correct those `corrected` by half the change of the drift."""
     before = denoiser.mean.copy()
@@ -96,7 +95,7 @@ def _corrected(
     return predicted + denoiser.relax(time + step, corrected)
 
 
-def _diffuse(denoiser: Denoiser, step: Any, noise: Any, amplitude: Any) -> None:
+def _diffuse(denoiser: Denoiser, step: Array, noise: Array, amplitude: Array) -> None:
     """Add mean · step + noise · amplitude to the fields; the noise is used up."""
     noise *= amplitude
     denoiser.field += noise

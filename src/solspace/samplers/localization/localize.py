@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -23,9 +23,8 @@ from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.localization.integrators import INTEGRATORS
-from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.pace import METHODS
-from solspace.samplers.localization.record import Record
 from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place
 from solspace.samplers.marginals.amp import TRY
 from solspace.samplers.options import (
@@ -47,7 +46,7 @@ SHORTEST, LATEST = 1e-6, 1e6
 """Bounds of steps and of the final time, past which a run would not end."""
 
 
-def _step(name: str, value: Any) -> Any:
+def _step(name: str, value: ArrayLike | None) -> float | Array | None:
     """Return a relative step or a grid of times."""
     if value is None or isinstance(value, str) or np.ndim(value) == 0:
         return None if value is None else number(positive=True, least=SHORTEST)(name, value)
@@ -60,12 +59,12 @@ def _step(name: str, value: Any) -> Any:
 DENOISERS = ("auto", "amp", "ep")
 
 
-def _denoiser(name: str, value: Any) -> Any:
+def _denoiser(name: str, value: object) -> object:
     """Return a denoiser's name, or a function."""
     return value if callable(value) else one_of(DENOISERS)(name, value)
 
 
-def _finish(name: str, value: Any) -> Any:
+def _finish(name: str, value: object) -> object:
     """Return a number of sweeps, or "auto"."""
     if isinstance(value, str) and value == "auto":
         return value
@@ -113,7 +112,7 @@ def localize(  # type: ignore[misc]
     device: str = "cpu",
     denoiser: str | Callable[[Array, Array], Array] = "auto",
     finish: int | str = "auto",
-    callback: Callable[[Record], Any] | None = None,
+    callback: Callable[[Record], object] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -215,7 +214,7 @@ def localize(  # type: ignore[misc]
 
 def _together(problems: Sequence[Perceptron], asked: Asked) -> list[list[int]]:
     """Return which problems run together: on a device, by AMP, those of one shape, kind of patterns and target."""
-    groups: dict[Any, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for i, p in enumerate(problems):
         name, _ = choose_denoiser(p, asked)
         alone = name != "amp" or place(p, asked, name) == "cpu"

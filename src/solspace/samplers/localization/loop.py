@@ -1,9 +1,9 @@
-"""The loop of stochastic localization: steps, records, checkpoints."""
+"""The loop of stochastic localization: steps, the record of what happened at each, checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.localization.integrators import Integrator
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.localization.pace import Clock
-from solspace.samplers.localization.record import Record
 from solspace.samplers.marginals.relaxation import LADDER, Effort
 from solspace.system.progress import progress as progress_bar
 
@@ -25,6 +24,48 @@ PACED = ("step", "longest", "tolerance", "limit")
 
 Leave = Callable[[int, Array], tuple[Array, Array, Array]]
 """(turn, lanes) -> weights (len(lanes), n), which of the samples (len(lanes),) may leave with them, whose draw is a fair one."""
+
+
+class Record:
+    """Rows of (k,) values, one row a step: time, overlap |m|²/n, AMP iterations, whether they converged, λ.
+
+    Rows of a sample that has arrived (or diverged) hold NaN, 0 iterations and True. `means()` returns where the samples
+    stand now: their posterior means (k, n).
+
+    >>> record = Record(means=lambda: np.zeros((2, 5)))
+    >>> record.add(t=np.zeros(2), overlap=np.zeros(2), iterations=np.ones(2, int), converged=np.ones(2, bool),
+    ...            instability=np.zeros(2))
+    >>> len(record), record.t.shape
+    (1, (1, 2))
+    """
+
+    TYPES: ClassVar = {"t": float, "overlap": float, "iterations": int, "converged": bool, "instability": float}
+    """What is recorded, and the types of its values."""
+
+    def __init__(self, means: Callable[[], Array]) -> None:
+        self._rows: dict[str, list[Array]] = {name: [] for name in self.TYPES}
+        self.means = means
+
+    def add(self, **values: Array) -> None:
+        """Append a row."""
+        for name in self.TYPES:
+            self._rows[name].append(np.array(values[name], self.TYPES[name]))
+
+    def __len__(self) -> int:
+        return len(self._rows["t"])
+
+    def __getattr__(self, name: str) -> Array:
+        if name in self.TYPES:
+            return np.array(self._rows[name])
+        raise AttributeError(name)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the record as arrays (steps, k) by name."""
+        return {name: getattr(self, name) for name in self.TYPES}
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        """Take up what `arrays` returned."""
+        self._rows = {name: list(arrays[name]) for name in self.TYPES}
 
 
 class Loop:
@@ -58,7 +99,7 @@ class Loop:
         """(k,) True for samples that are still on their way."""
         return self.clock.running & ~self.diverged & ~self.left
 
-    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, show: bool | None) -> None:
+    def go(self, store: Checkpoint, callback: Callable[[Record], object] | None, show: bool | None) -> None:
         """Go to the end, from the checkpoint where there is one."""
         state = store.load(self._entries, self._sound)
         if state is not None:

@@ -8,12 +8,11 @@ path of noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.device import cupy
+from solspace.samplers.device import DeviceArray, cupy
 from solspace.system.threads import split
 
 _BLOCK = 128
@@ -53,7 +52,7 @@ class GpuNoise:
         self.keys, self.table = device.asarray(np.array([_key(own) for own in seeds])), device.asarray(cubics())
         self.columns = device.zeros((len(seeds), n, k), np.float32)
 
-    def draw(self, lanes: Array, steps: Array) -> Any:
+    def draw(self, lanes: Array, steps: Array) -> DeviceArray:
         """Return the array with the deviates of `steps` of the samples `lanes`; the next call writes over it."""
         from solspace.samplers.kernels.cuda import kernel
         from solspace.samplers.kernels.normals import CELLS

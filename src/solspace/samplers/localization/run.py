@@ -7,8 +7,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,21 +18,21 @@ from solspace.samplers.device import answering, resolve
 from solspace.samplers.localization import finish
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
 from solspace.samplers.localization.integrators import INTEGRATORS
-from solspace.samplers.localization.loop import Loop
+from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, SHORT, Clock, Pace, kind, paces
-from solspace.samplers.localization.record import Record
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu_channel import supported
 from solspace.samplers.options import choose_variances
 from solspace.samples import Samples
+from solspace.system.plain import Values
 
-Asked = dict[str, Any]
+Asked = Values
 """Checked options of `localize`, and its `n_samples`."""
 
 
-class Status(Enum):
+class Fate(Enum):
     """How a sample came about; the value says it in words."""
 
     FAIR = "localized; message passing converged at every step"
@@ -80,7 +78,7 @@ class Run:
 
     problems: list[Perceptron]
     seeds: list[np.random.SeedSequence]
-    chosen: dict[str, Any]
+    chosen: Values
     """What was chosen, as `LocalizationInfo` tells it."""
     paces: tuple[Pace, Pace | None]
     times: Array | None
@@ -121,11 +119,11 @@ class Run:
         on_device = where == "gpu" and name == "amp"
         noise = GpuNoise(seeds, problem.n, k) if on_device else Noise(seeds[0], np.zeros_like(drift.mean))
         clock = Clock(drift.k, ends[-1], times, pace, slower)
-        leave = partial(_leave, problems, drift, clock, seeds, sweeps, len(ends), where) if sweeps else None
+        leave = finish.Exit(finish.Bath(problems, seeds, sweeps, where), drift, clock, len(ends)) if sweeps else None
         loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds, ends, leave)
         return cls(problems, seeds, chosen, (pace, slower), times, loop)
 
-    def key(self) -> dict[str, Any]:
+    def key(self) -> Values:
         """Return what a checkpoint must agree in."""
         (problem,), (seeds,) = self.problems, self.seeds
         automatic = isinstance(self.loop.denoiser, MessagePassing) and self.loop.denoiser.relaxation.automatic
@@ -139,7 +137,9 @@ class Run:
             "problem": fingerprint(problem),
         }
 
-    def go(self, store: Checkpoint, callback: Callable[[Record], Any] | None, progress: bool | None) -> list[Samples]:
+    def go(
+        self, store: Checkpoint, callback: Callable[[Record], object] | None, progress: bool | None
+    ) -> list[Samples]:
         """Localize, and return the samples of each problem."""
         began = clocks.perf_counter()
         with np.errstate(all="ignore"), answering() if self.chosen["device"] == "gpu" else nullcontext():
@@ -159,7 +159,7 @@ class Run:
         self, samples: Samples, seeds: np.random.SeedSequence, rows: slice, path: dict[str, Array], seconds: float
     ) -> LocalizationInfo:
         loop = self.loop
-        record: dict[str, Any] = {name: values[:, rows] for name, values in path.items()}
+        record: Values = {name: values[:, rows] for name, values in path.items()}
         return LocalizationInfo(
             sampler="asl",
             seed=str(seeds.entropy),
@@ -211,55 +211,15 @@ def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:
     return choose_variances(problem, asked["variances"])
 
 
-def _leave(
-    problems: list[Perceptron], drift: Denoiser, clock: Clock, seeds: list[np.random.SeedSequence], sweeps: int,
-    turns: int, where: str, turn: int, lanes: Array,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return weights drawn in the fields of the samples `lanes`, which samples may leave with them, and whose draw is fair.
-
-    Before the last turn a sample leaves if flips in its field mix; and not if its instability came near 1, where theory sees
-    weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their means, or all.
-    """
-    last, means, fields = turn == turns - 1, drift.means(), drift.fields()
-    asking = np.isfinite(fields[lanes]).all(axis=1) & np.isfinite(means[lanes]).all(axis=1)
-    if not last:
-        asking &= ~clock.careful[lanes]
-    weights, fair = np.ones((len(lanes), problems[0].n), np.int8), np.zeros(len(lanes), bool)
-    if not asking.any():
-        return weights, fair, fair
-    drawn = finish.draw(problems, fields, means, lanes[asking], seeds, sweeps, turn, where)
-    weights[asking] = drawn.weights
-    missing = np.zeros(len(lanes), int)
-    if problems[0].target.potential.hard:
-        missing[asking] = drawn.missed
-    fair[asking] = drawn.mixed & (missing[asking] == 0)
-    gone = fair.copy()
-    if last:
-        gone |= asking & (missing == 0)
-        rest = np.flatnonzero(asking & ~gone)
-        if len(rest):
-            gone[rest] = missing[rest] < _missed(problems, drift, means, lanes[rest])
-    return weights, gone, fair
-
-
-def _missed(problems: list[Perceptron], drift: Denoiser, means: Array, lanes: Array) -> Array:
-    """Return how many constraints the signs of the means of the samples `lanes` miss; a device that has them counts."""
-    signs = np.where(means >= 0, np.int8(1), np.int8(-1))
-    found = drift.stabilities(signs)
-    if found is None:
-        return finish.missed(problems, lanes // drift.each, signs[lanes])
-    return problems[0].target.violated(found[lanes]).sum(axis=1)
-
-
-def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Status]:
+def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Fate]:
     fair = np.asarray(converged.all(axis=0))
     hard = samples.target.potential.hard
     words = []
     for j, solved in enumerate(samples.solved):
         if diverged[j]:
-            words.append(Status.DIVERGED)
+            words.append(Fate.DIVERGED)
         elif hard and not solved:
-            words.append(Status.MISSED)
+            words.append(Fate.MISSED)
         else:
-            words.append(Status.FAIR if fair[j] else Status.DOUBTFUL)
+            words.append(Fate.FAIR if fair[j] else Fate.DOUBTFUL)
     return words

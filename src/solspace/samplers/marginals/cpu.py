@@ -15,10 +15,9 @@ constraint would pull with an unbounded force and a run that misses a single con
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from solspace.measure.priors import Binary
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import Array, Precision
 from solspace.problem import Perceptron
 from solspace.samplers.kernels import amp_compiled
 from solspace.samplers.kernels.products import Products, columns, narrower
@@ -64,10 +63,10 @@ class Messages:
     """
 
     def __init__(
-        self, problem: Perceptron, k: int, dtype: DTypeLike, full: bool = False, spreads: bool = False
+        self, problem: Perceptron, k: int, dtype: Precision, full: bool = False, spreads: bool = False
     ) -> None:
         self.problem, self.dtype, self.full, self.k, self.each = problem, np.dtype(dtype), full, k, k
-        self.products, self.kernels = Products(problem, dtype), amp_compiled
+        self.products = Products(problem, dtype)
         self.moment = second_moment(problem)
         self.floor = VARIANCE_FLOOR / problem.n if isinstance(problem.target.prior, Binary) else TINY
         n, m = problem.n, problem.m
@@ -101,7 +100,7 @@ class Messages:
         target, work = self.problem.target, self._scratch
         weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
-        slope, roughness = self.kernels.respond(
+        slope, roughness = amp_compiled.respond(
             product, self.g, self.variance, weight, target, work["new"], work["curvature"]
         )
         back = self.products.backward(work["new"], out=work["backward"])
@@ -110,7 +109,7 @@ class Messages:
             np.negative(precision, out=precision)
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
-        change, size, size2 = self.kernels.estimate(
+        change, size, size2 = amp_compiled.estimate(
             back, self.field, self.mean, self.spread, precision, time, weight, target, fed
         )
         self._set_variance(size, weight)
@@ -209,6 +208,10 @@ class Messages:
     def fields(self) -> Array:
         """Return the fields (k, n) in double precision."""
         return self.field[:, : self.k].T.astype(float)
+
+    def stabilities(self, weights: Array) -> None:
+        """The problem computes them."""
+        return None
 
     def state(self) -> dict[str, Array]:
         """Return fields and messages by name, for a checkpoint."""

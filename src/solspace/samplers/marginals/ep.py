@@ -16,12 +16,11 @@ from solspace.samplers.marginals.gaussian import Gaussian
 from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
 from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
 from solspace.samplers.marginals.propagation import Propagation, ScalarGaussian
-from solspace.samplers.options import DEVICE, Option, checked, count, named
+from solspace.samplers.options import DEVICE, VARIANCES, Option, checked, count, named
 from solspace.system.checks import instance, number
 
 LARGE = 2e10
 """Operations of an iteration, m² n or n² m, above which one variance a site costs too much."""
-VARIANCES = ("auto", "full", "scalar")
 OPTIONS = {
     "tolerance": Option(1e-10, number(positive=True), "mean squared difference of the two means at which to stop"),
     "max_iterations": count(300, "limit of iterations in one attempt"),

@@ -7,16 +7,17 @@ Columns that have come to rest are left behind once they are many: the others go
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.samplers.device import DeviceArray
 from solspace.samplers.marginals.gpu_columns import GpuColumns
 from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import Terms
+from solspace.system.plain import Values
 
 _LEAST = 8
 """Columns to a problem in the smallest iteration."""
@@ -31,7 +32,7 @@ class GpuMessages:
         self.field, self.mean = self.whole.field, self.whole.mean
         self.time = np.zeros(self.k)
         """The norm of the weights takes care of time: nothing here depends on it."""
-        self._kept: list[Any] = []
+        self._kept: list[DeviceArray] = []
         self._columns: dict[tuple[int, int], GpuColumns] = {}
 
     def columns(self, lanes: Array, terms: Terms) -> GpuColumns:
@@ -100,11 +101,11 @@ class GpuMessages:
         """Return λ of each column, (k,)."""
         return self.whole.instability.get().astype(float)
 
-    def widen(self, values: Array) -> Any:
+    def widen(self, values: Array) -> DeviceArray:
         """Return `values` (k,) on the device, as (problems, 1, each)."""
         return self.cupy.asarray(np.asarray(values, np.float32).reshape(-1, 1, self.each))
 
-    def spreads(self) -> Any:
+    def spreads(self) -> DeviceArray:
         """Return the variances of the weights, for each or for all of a sample."""
         if isinstance(self.whole.target.prior, Binary):
             return self.cupy.maximum(1 - self.mean * self.mean, 0)
@@ -137,7 +138,7 @@ class GpuMessages:
         found = self.whole.patterns.stabilities(self.cupy.ascontiguousarray(columns))
         return None if found is None else found.reshape(self.k, -1)
 
-    def _rows(self, columns: Any) -> Array:
+    def _rows(self, columns: DeviceArray) -> Array:
         """Return columns (problems, n, each) as rows (k, n) on the host."""
         return self.cupy.ascontiguousarray(columns.transpose(0, 2, 1)).get().reshape(self.k, -1)
 
@@ -150,7 +151,7 @@ class GpuMessages:
         for name, part in self._parts().items():
             part[...] = self.cupy.asarray(state[name])
 
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> Values:
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.whole.messages())}}
 
 

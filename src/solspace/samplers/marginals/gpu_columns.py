@@ -13,6 +13,7 @@ import numpy as np
 
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
+from solspace.samplers.device import DeviceArray
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
 from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
@@ -71,7 +72,7 @@ class GpuColumns:
             ("PARTS", self.patterns.parts), ("FORM", kind), ("ROWS", _ROWS), ("STRIPS", _STRIPS), *CONSTANTS, *_OUTCOMES
         )  # fmt: skip
 
-        def launch(name: str, strips: int, *arguments: Any) -> Any:
+        def launch(name: str, strips: int, *arguments: object) -> Any:
             found = kernel("messages", name, constants)
             grid, block = ((-(-width // 32), strips), (32, _STRIPS)) if strips else ((-(-width // 128),), (128,))
             typed = tuple(_typed(value) for value in arguments)
@@ -133,7 +134,7 @@ class GpuColumns:
             self._move(self.moves, back=False)
         self.split()
 
-    def _move(self, moves: Any, back: bool) -> None:
+    def _move(self, moves: DeviceArray, back: bool) -> None:
         for found, grid, whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
             found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
@@ -164,7 +165,7 @@ class GpuColumns:
         return Ending(outcome[there], count[there], best[there], residual[there])
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: object) -> Any:
     if isinstance(value, (int, np.integer)):
         return np.int32(value)
     return np.float32(value) if isinstance(value, (float, np.floating)) else value

@@ -7,14 +7,15 @@ batches. Where sites are negative A itself is factorised: a device multiplies as
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from solspace.problem import Perceptron
-from solspace.samplers.device import cupy
+from solspace.samplers.device import DeviceArray, cupy
 from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites, away_from_zero
 
+Solved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
+"""Means and variances of the weights, variances of the stabilities, and log det A."""
 _ROOM = 1 << 28
 """Most numbers of one array (samples, m, n) on the device."""
 _SOUND = 1e-12
@@ -45,7 +46,7 @@ class GpuGaussian:
                 found.put(few, self._batch(form, sites.of(few)))
         return found
 
-    def _batch(self, form: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any]], sites: Sites) -> Moments:
+    def _batch(self, form: Callable[..., Solved], sites: Sites) -> Moments:
         device, matrix = self.cupy, self.matrix
         gamma, c, lam, b = (device.asarray(part) for part in sites)
         linear = c + b @ matrix
@@ -57,7 +58,7 @@ class GpuGaussian:
         proper = device.isfinite(determinant) & sound & (variance > 0).all(axis=1) & (seen > 0).all(axis=1)
         return Moments(*(part.get() for part in (mean, variance, stability, seen, determinant, proper)))
 
-    def _by_constraints(self, gamma: Any, lam: Any, linear: Any) -> tuple[Any, Any, Any, Any]:
+    def _by_constraints(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> Solved:
         device = self.cupy
         root = 1 / device.sqrt(gamma)
         w = self.matrix * root[:, None, :] * device.sqrt(lam)[:, :, None]
@@ -72,7 +73,7 @@ class GpuGaussian:
         determinant = device.log(gamma).sum(axis=1) + 2 * device.log(_diagonals(lower)).sum(axis=1)
         return mean, variance, seen, determinant
 
-    def _by_weights(self, gamma: Any, lam: Any, linear: Any) -> tuple[Any, Any, Any, Any]:
+    def _by_weights(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> Solved:
         device, matrix = self.cupy, self.matrix
         precision = matrix.T @ (lam[:, :, None] * matrix)
         n = matrix.shape[1]
@@ -85,5 +86,5 @@ class GpuGaussian:
         return mean, variance, seen, 2 * device.log(_diagonals(lower)).sum(axis=1)
 
 
-def _diagonals(matrices: Any) -> Any:
+def _diagonals(matrices: DeviceArray) -> DeviceArray:
     return matrices.diagonal(0, 1, 2)

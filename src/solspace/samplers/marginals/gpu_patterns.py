@@ -16,7 +16,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import cupy
+from solspace.samplers.device import DeviceArray, cupy
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.marginals.cpu import second_moment
 from solspace.samplers.packed import PackedPerceptron
@@ -42,7 +42,7 @@ class GpuPatterns:
     def __len__(self) -> int:
         return len(self.matrix)
 
-    def _send(self, problem: Perceptron, to: Any) -> None:
+    def _send(self, problem: Perceptron, to: DeviceArray) -> None:
         if self.parts == 1:
             to[...] = self.cupy.asarray(np.ascontiguousarray(problem.patterns, dtype=np.float32))
             return
@@ -62,7 +62,7 @@ class GpuPatterns:
         """Take the patterns of the problems `numbers` of another of this kind."""
         self.matrix, self.moments = other.matrix[self.cupy.asarray(numbers)], other.moments[numbers]
 
-    def product(self, given: Any, out: Any, transposed: bool, weight: Any = None) -> None:
+    def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
         """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1.
 
         All columns are multiplied, whatever their `weight`: in a matrix product some cost as much as all.
@@ -79,7 +79,7 @@ class GpuPatterns:
             _ZERO.ctypes.data, out.data.ptr, _FLOAT, width, width * rows, len(self), _COMPUTE, 99,
         )  # fmt: skip
 
-    def stabilities(self, signs: Any) -> Array | None:
+    def stabilities(self, signs: DeviceArray) -> Array | None:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k); None where the host must do it."""
         if self.parts == 1:
             return None
@@ -87,7 +87,7 @@ class GpuPatterns:
         counted /= np.sqrt(self.n)
         return counted
 
-    def outside(self, signs: Any, lower: float, upper: float) -> Any:
+    def outside(self, signs: DeviceArray, lower: float, upper: float) -> DeviceArray:
         """Return how many stabilities of weights of ±1, (problems, n, k), are not from `lower` to `upper`: (problems, k).
 
         Up to rounding where patterns are not ±1.
@@ -95,7 +95,7 @@ class GpuPatterns:
         sums, scale = self._sums(signs), np.sqrt(self.n)
         return ((sums < np.float32(lower * scale)) | (sums > np.float32(upper * scale))).sum(axis=1)
 
-    def _sums(self, signs: Any) -> Any:
+    def _sums(self, signs: DeviceArray) -> DeviceArray:
         """Return Σ x w, (problems, m, k) on the device."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
         bfloat = (signs < 0).astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80)

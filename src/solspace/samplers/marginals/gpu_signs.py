@@ -13,7 +13,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import cupy
+from solspace.samplers.device import DeviceArray, cupy
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -58,7 +58,7 @@ class GpuSigns:
         chosen = self.cupy.asarray(numbers)
         self.rows, self.columns, self.moments = other.rows[chosen], other.columns[chosen], other.moments[numbers]
 
-    def product(self, given: Any, out: Any, transposed: bool, weight: Any) -> None:
+    def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray) -> None:
         """Write X · given, or Xᵀ · given, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
         bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
         number, words, rows = bits.shape
@@ -68,18 +68,18 @@ class GpuSigns:
         multiply = kernel("signs", "multiply", _sizes(together))
         multiply(grid, (_ROWS, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
 
-    def stabilities(self, signs: Any) -> Array:
+    def stabilities(self, signs: DeviceArray) -> Array:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k)."""
         counted = self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1)).get().astype(np.float64)
         counted /= np.sqrt(self.n)
         return counted
 
-    def outside(self, signs: Any, lower: float, upper: float) -> Any:
+    def outside(self, signs: DeviceArray, lower: float, upper: float) -> DeviceArray:
         """Return how many stabilities of weights of ±1, (problems, n, k), are not from `lower` to `upper`: (problems, k)."""
         sums, scale = self._sums(signs), np.sqrt(self.n)
         return ((sums < np.float32(lower * scale)) | (sums > np.float32(upper * scale))).sum(axis=1)
 
-    def _sums(self, signs: Any) -> Any:
+    def _sums(self, signs: DeviceArray) -> DeviceArray:
         """Return Σ x w, (problems, m, k) on the device: integers, which float32 adds exactly."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
         weight = self.cupy.asarray(np.ones(len(self) * signs.shape[2], np.float32))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from solspace.problem import Perceptron
-from solspace.samplers.device import cupy
+from solspace.samplers.device import DeviceArray, cupy
 from solspace.samplers.marginals.gpu_channel import response_table
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.marginals.gpu_signs import FEW, GpuSigns
@@ -37,10 +36,10 @@ class State:
         self.moment, self.variance = self.cupy.asarray(moments), self.cupy.asarray(moments)
         self.instability, self.spread = (self.cupy.asarray(np.full(self.width, x, np.float32)) for x in (0.0, 1.0))
 
-    def messages(self) -> list[Any]:
+    def messages(self) -> list[DeviceArray]:
         """Return the arrays that the next iteration depends on, columns last."""
         return [self.mean, self.g, self.variance, self.instability, self.spread]
 
-    def by_problem(self, part: Any) -> Any:
+    def by_problem(self, part: DeviceArray) -> DeviceArray:
         """Return an array with its columns as (problems, ..., k)."""
         return part.reshape(len(self.patterns), self.k) if part.ndim == 1 else part

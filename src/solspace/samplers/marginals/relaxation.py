@@ -11,7 +11,7 @@ threshold many calls do not converge whatever one does, so a column that has jus
 time.
 
 All of this is here, once, and knows no device. A backend (`cpu.Messages`, `gpu.GpuMessages`) holds the messages and does
-what `Messages` below asks for: take some columns through iterations, keep them, put them back.
+what `Backend` below asks for: take some columns through iterations, keep them, put them back.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Columns(Protocol):
         ...
 
 
-class Messages(Protocol):
+class Backend(Protocol):
     """The messages of `k` columns, wherever they are kept."""
 
     @property
@@ -147,7 +147,7 @@ class Effort:
 class Relaxation:
     """Messages with a damping (k,) and a patience (k,) for each column; where `automatic` the damping climbs."""
 
-    def __init__(self, messages: Messages, damping: float, automatic: bool) -> None:
+    def __init__(self, messages: Backend, damping: float, automatic: bool) -> None:
         self.messages, self.automatic = messages, automatic
         self.damping, self.patience = np.full(messages.k, float(damping)), np.ones(messages.k)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,7 @@ def fewest(search: Search, sweeps: int = 1000) -> None:
         _anneal(search, "fewest", sweeps, len(SWEEPS))
 
 
-def _way(target: Target, method: str) -> tuple[Target, Any]:
+def _way(target: Target, method: str) -> tuple[Target, object]:
     """Return the target that chains are to end in, and the schedule that leads there."""
     plain = flat(target)
     if method == "tau" and isinstance(plain.potential, (Uniform, Band)):

@@ -7,14 +7,14 @@ user's own potential allows goes through quadrature, as it does in sampling.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potential import Array, Potential
+from solspace.measure.potential import Potential
 from solspace.measure.potentials import Band, Uniform
+from solspace.numerics.arrays import Array, Bools, Reals
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 
@@ -38,11 +38,11 @@ class Allowed(Potential):
         """Where the other is not smooth."""
         return tuple(self.potential.breakpoints)
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return 0 where allowed, -inf elsewhere."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return the other's answer."""
         return np.asarray(self.potential.violated(s), dtype=bool)
 
@@ -60,11 +60,11 @@ class Unmet(Potential):
         """Where the other is not smooth."""
         return tuple(self.potential.breakpoints)
 
-    def log_weight(self, s: ArrayLike) -> Array:
+    def log_weight(self, s: ArrayLike) -> Reals:
         """Return -1 where not allowed, 0 elsewhere."""
         return np.where(self.violated(s), -1.0, 0.0)
 
-    def violated(self, s: ArrayLike) -> NDArray[np.bool_]:
+    def violated(self, s: ArrayLike) -> Bools:
         """Return the other's answer."""
         return np.asarray(self.potential.violated(s), dtype=bool)
 
@@ -140,7 +140,7 @@ def contradiction(problem: Perceptron) -> str:
     return f"constraints {pair[0] + 1} and {pair[1] + 1} are opposite (x and -x): {why}."
 
 
-def _can_vanish(row: Any) -> bool:
+def _can_vanish(row: Array) -> bool:
     """Return whether ±1 weights are known that give a stability of exactly 0: multiples of one number that add up evenly."""
     size = np.abs(row[row != 0].astype(float))
     if not size.size:

@@ -5,12 +5,11 @@ Launches of a burst follow each other without the host; it looks at the end of t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.samplers.device import DeviceArray
 from solspace.samplers.localization.noise import GpuNoise
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.relaxation import MOVING, Terms
@@ -66,7 +65,7 @@ class GpuRuns:
         lower, upper = (whole.target.margin + end for end in interval(whole.target.potential))
         return whole.patterns.outside(self._signs(), lower, upper).get().ravel()
 
-    def _signs(self) -> Any:
+    def _signs(self) -> DeviceArray:
         return (2 * (self.messages.mean >= 0) - 1).astype(np.int8)
 
     def signs(self, lanes: Array) -> Array:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class Search:
         seeds: np.random.SeedSequence,
         time_limit: float | None = None,
         where: str = "cpu",
-        report: Callable[[Search], Any] = lambda search: None,
+        report: Callable[[Search], object] = lambda search: None,
     ) -> None:
         self.problem, self.n_solutions, self.seeds, self.where, self.report = problem, n_solutions, seeds, where, report
         self.begun, self.limit = time.monotonic(), time_limit

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from solspace.enumeration import LARGEST, fewest_missed
 from solspace.measure import Target
@@ -53,7 +52,7 @@ def solve(
     device: str = "cpu",
     *,
     progress: bool | None = None,
-    callback: Callable[[Search], Any] | None = None,
+    callback: Callable[[Search], object] | None = None,
 ) -> Samples:
     """Return `n_solutions` solutions of `problem`, or the weights that miss the fewest constraints.
 
