@@ -78,9 +78,8 @@ class Bath:
         own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * problem.n)
         cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * problem.n)
         weights = drawn[:, 0, 1]
-        found = flips.stabilities(
-            np.ascontiguousarray(chains.draws[:, 1])
-        )  # where a device has the patterns, it is asked
+        # where a device has the patterns, it is asked
+        found = flips.stabilities(np.ascontiguousarray(chains.draws[:, 1]))
         if found is None:
             lacking = self.missed(lanes // each, weights)
         else:
