@@ -24,6 +24,7 @@ def run(*arguments, cwd, code=0):
     return done
 
 
+@pytest.mark.slow
 def test_the_main_job(tmp_path):
     done = run("sample", "--n", "501", "--samples", "8", cwd=tmp_path)
     assert "8/8" in done.stdout
@@ -36,6 +37,7 @@ def test_the_main_job(tmp_path):
     assert not list(tmp_path.glob("*.checkpoint*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["tau", "sa"])
 def test_annealing(tmp_path, sampler):
     done = run("sample", "--sampler", sampler, "--n", "201", "--alpha", "0.1", "--sweeps", "60", "--json", cwd=tmp_path)
@@ -44,6 +46,7 @@ def test_annealing(tmp_path, sampler):
     assert report["samples"] == 16
 
 
+@pytest.mark.slow
 def test_own_structured_data_gets_no_prediction(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "X.npy", rng.normal(size=(60, 301)) + 2 * rng.normal(size=(60, 1)))
@@ -100,6 +103,7 @@ def test_a_run_that_was_stopped_too_early_promises_nothing(tmp_path):
     assert "--resume" not in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_verb_that_keeps_nothing_says_so(tmp_path):
     place, sign = tmp_path / "here", tmp_path / "at work"
     place.mkdir()
@@ -136,6 +140,7 @@ def test_phase(tmp_path):
     assert (tmp_path / "phase.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

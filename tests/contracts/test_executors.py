@@ -110,6 +110,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
             process.wait()
 
 
+@pytest.mark.slow
 def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
     with cluster(tmp_path, workers=2) as (address, processes, _):
@@ -121,6 +122,7 @@ def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str,
     assert comparable(path) == reference
 
 
+@pytest.mark.slow
 def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with cluster(tmp_path, workers=1) as (address, processes, _):
@@ -133,6 +135,7 @@ def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
     assert 10 <= rows_in(path) < 400
 
 
+@pytest.mark.slow
 def test_dask_without_workers_says_so_and_goes_on_when_one_comes(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
     with cluster(tmp_path, workers=1) as (address, processes, start_worker):

@@ -34,6 +34,7 @@ def test_a_solution_is_exit_code_0(folder):
     assert json.loads((folder / "report.json").read_text())["solved"] == 2
 
 
+@pytest.mark.slow
 def test_none_is_exit_code_1_with_the_unmet_and_theory(folder):
     done = invoke("solve", "--n", "301", "--alpha", "0.95", "--time-limit", "2")
     assert done.exit_code == 1
@@ -46,6 +47,7 @@ def test_none_is_exit_code_1_with_the_unmet_and_theory(folder):
     assert not ss.Samples.load(folder / "solutions.npz").solved.any()
 
 
+@pytest.mark.slow
 def test_files_of_the_user_that_contradict_each_other(folder):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 51)), rng.choice([-1, 1], 20)
@@ -80,6 +82,7 @@ def test_counting(folder):
     assert not list(folder.glob("*.npz"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best(tmp_path):
     arguments = ["solve", "--n", "2001", "--alpha", "0.8", "--time-limit", "300"]
     process = subprocess.Popen([*COMMAND, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True)

@@ -222,6 +222,7 @@ def explorer(tmp_path, monkeypatch):
         assert not mark.exists(), "a request had a module imported"
 
 
+@pytest.mark.slow
 def test_hostile_requests(explorer, budget, tally):
     attacker = Attacker(explorer)
     for number in range(budget(200, 5_000)):

@@ -122,6 +122,7 @@ class Given(Missing):
     breakpoints = (-1.03, 1.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 2.0])
 def test_a_wall_of_ones_own_needs_no_warning(temperature):
     own, ours = (

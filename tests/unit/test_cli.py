@@ -212,6 +212,7 @@ def test_failures_are_one_sentence_and_debug_shows_the_trace(monkeypatch, tmp_pa
         assert traced.exception is error
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_a_verb_quietly(tmp_path):
     for arguments in (["sample", "--sampler", "exact", "--json"], ["reproduce", "--list"], ["--help"]):
         command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]

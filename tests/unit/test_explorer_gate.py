@@ -110,6 +110,7 @@ def test_where_everybody_is_served_addresses_are_names_are_not():
     assert gate(port=80).serves("localhost")
 
 
+@pytest.mark.slow
 def test_an_ipv6_address_is_served(tmp_path):
     if sys.platform == "win32":
         pytest.skip("needs a loopback of IPv6")
