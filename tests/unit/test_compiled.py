@@ -111,3 +111,44 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, dtype, beta
     for g, dg in results[1:]:
         np.testing.assert_array_equal(g, results[0][0])
         np.testing.assert_array_equal(dg, results[0][1])
+
+
+def test_code_of_other_arguments_counts_as_none(tmp_path, monkeypatch):
+    """Two processes that save at once can leave one's code under the other's name."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "module.py").write_text(MODULE)
+
+    def fresh():
+        return runpy.run_path(str(tmp_path / "module.py"))["triple"]
+
+    made = fresh()
+    assert made(2.5) == 7.5
+    assert made(np.ones(2, np.float32)).sum() == 6
+    first, second = sorted((tmp_path / "cache").rglob("*.nbc"))
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+    again = fresh()
+    assert again(2.5) == 7.5
+    assert again(np.ones(2, np.float32)).sum() == 6
+    assert sum(again.stats.cache_hits.values()) == 0
+    healed = fresh()
+    assert healed(2.5) == 7.5
+    assert healed(np.ones(2, np.float32)).sum() == 6
+    assert sum(healed.stats.cache_hits.values()) == 2
+
+
+SAVING = """
+import sys, numpy as np
+from module import triple
+triple(np.ones(2, sys.argv[1]))
+"""
+
+
+def test_processes_that_save_at_once_do_not_mix_their_code(tmp_path):
+    (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "saving.py").write_text(SAVING)
+    kinds = ["f4", "f8", "i4", "i8"]
+    at_once = [subprocess.Popen([sys.executable, "saving.py", kind], cwd=tmp_path) for kind in kinds]
+    assert [process.wait() for process in at_once] == [0] * len(kinds)
+    assert len(list(tmp_path.rglob("*.nbc"))) == len(kinds)

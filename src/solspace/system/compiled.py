@@ -7,6 +7,7 @@ and not at all where neither can or where the disk is full. A damaged file of th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -41,12 +42,36 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 def _forgive(dispatcher: object) -> None:
     """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
-    its files may be empty, cut short or damaged.
+    its files may be empty, cut short or damaged, or hold what another process put there at the same moment.
     """
     cache: Any = getattr(dispatcher, "_cache", None)
-    for name in ("save_overload", "load_overload"):
-        if hasattr(cache, name):
-            setattr(cache, name, _forgiving(getattr(cache, name), cache.flush))
+    if hasattr(cache, "save_overload") and hasattr(cache, "load_overload"):
+        cache.save_overload = _forgiving(_one_at_a_time(cache.save_overload, cache.cache_path), cache.flush)
+        cache.load_overload = _forgiving(_as_asked(cache.load_overload), cache.flush)
+
+
+def _one_at_a_time(save: Callable[..., object], folder: str) -> Callable[..., object]:
+    """Return `save` under a lock: Numba numbers files by what it finds, so that two processes would take the same number."""
+
+    def call(*arguments: object) -> object:
+        from filelock import FileLock
+
+        os.makedirs(folder, exist_ok=True)
+        with FileLock(os.path.join(folder, "saving.lock"), timeout=30):
+            return save(*arguments)
+
+    return call
+
+
+def _as_asked(load: Callable[..., Any]) -> Callable[..., object]:
+    """Return `load` that takes code for arguments of other types for none."""
+
+    def call(asked: Any, *more: object) -> object:
+        found = load(asked, *more)
+        wanted = tuple(getattr(asked, "args", asked))
+        return found if found is None or tuple(found.signature.args) == wanted else None
+
+    return call
 
 
 def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
