@@ -136,19 +136,3 @@ def test_code_of_other_arguments_counts_as_none(tmp_path, monkeypatch):
     assert healed(2.5) == 7.5
     assert healed(np.ones(2, np.float32)).sum() == 6
     assert sum(healed.stats.cache_hits.values()) == 2
-
-
-SAVING = """
-import sys, numpy as np
-from module import triple
-triple(np.ones(2, sys.argv[1]))
-"""
-
-
-def test_processes_that_save_at_once_do_not_mix_their_code(tmp_path):
-    (tmp_path / "module.py").write_text(MODULE)
-    (tmp_path / "saving.py").write_text(SAVING)
-    kinds = ["f4", "f8", "i4", "i8"]
-    at_once = [subprocess.Popen([sys.executable, "saving.py", kind], cwd=tmp_path) for kind in kinds]
-    assert [process.wait() for process in at_once] == [0] * len(kinds)
-    assert len(list(tmp_path.rglob("*.nbc"))) == len(kinds)

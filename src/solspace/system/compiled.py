@@ -7,7 +7,6 @@ and not at all where neither can or where the disk is full. A damaged file of th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -46,25 +45,16 @@ def _forgive(dispatcher: object) -> None:
     """
     cache: Any = getattr(dispatcher, "_cache", None)
     if hasattr(cache, "save_overload") and hasattr(cache, "load_overload"):
-        cache.save_overload = _forgiving(_one_at_a_time(cache.save_overload, cache.cache_path), cache.flush)
+        cache.save_overload = _forgiving(cache.save_overload, cache.flush)
         cache.load_overload = _forgiving(_as_asked(cache.load_overload), cache.flush)
 
 
-def _one_at_a_time(save: Callable[..., object], folder: str) -> Callable[..., object]:
-    """Return `save` under a lock: Numba numbers files by what it finds, so that two processes would take the same number."""
-
-    def call(*arguments: object) -> object:
-        from filelock import FileLock
-
-        os.makedirs(folder, exist_ok=True)
-        with FileLock(os.path.join(folder, "saving.lock"), timeout=30):
-            return save(*arguments)
-
-    return call
-
-
 def _as_asked(load: Callable[..., Any]) -> Callable[..., object]:
-    """Return `load` that takes code for arguments of other types for none."""
+    """Return `load` that takes code for arguments of other types for none.
+
+    Numba numbers the files of a cache by what it finds there: two processes that save at once take the same number, and one
+    finds the other's code under its own name.
+    """
 
     def call(asked: Any, *more: object) -> object:
         found = load(asked, *more)
