@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.kernels.rows import Rows, Sweeps
+
+if TYPE_CHECKING:
+    from solspace.samplers.kernels import flips_real
 
 _ROOM = 1 << 22
 """Most numbers laid out at a time for the sweeps to come."""
@@ -222,24 +225,30 @@ class RealFlips(CpuFlips[real_forms.Forms]):
 
     def weigh(self, stage: Array, prepared: Work[real_forms.Forms]) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
-        from solspace.samplers.kernels.flips_real import Potentials, weigh
+        from solspace.samplers.kernels.flips_real import weigh
 
         made, energy = prepared.potentials, np.empty(len(stage), np.int64)
-        weigh(self.patterns, Potentials(made.forms, made.marks, made.margins), stage, self.states, energy)
+        weigh(self.patterns, _as_taken(made), stage, self.states, energy)
         return energy / made.kt[stage], made.potential(energy, stage, self.problem.m)
 
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`, as many together as the cache takes."""
-        from solspace.samplers.kernels.flips_real import Potentials, run_chains
+        from solspace.samplers.kernels.flips_real import run_chains
 
-        made = work.potentials
-        potentials, sweeps = Potentials(made.forms, made.marks, made.margins), self._sweeps(work)
+        potentials, sweeps = _as_taken(work.potentials), self._sweeps(work)
         together = max(1, _CACHE // (4 * self.states.shape[1]))
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
             own = self._rows(work, chains, some)
             run_chains(self.patterns, potentials, sweeps, own, self.states[some], self._halt)
             self._record(work, chains, some, own.energy)
+
+
+def _as_taken(made: real_forms.Forms) -> flips_real.Potentials:
+    """Return potentials as the kernel takes them."""
+    from solspace.samplers.kernels.flips_real import Potentials
+
+    return Potentials(made.forms, made.marks, made.margins, made.logarithm)
 
 
 def flips_for(problem: Perceptron) -> Callable[..., IntegerFlips | RealFlips]:

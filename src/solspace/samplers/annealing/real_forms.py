@@ -145,7 +145,8 @@ _made: weakref.WeakValueDictionary[tuple[int, float], FixedPoint] = weakref.Weak
 class Forms:
     """Potentials as the kernel takes them, one row for each stage, of each problem where there are several.
 
-    `kt` units make one kT (zero at T = 0); a constraint's potential is energy · `unit`.
+    `kt` units make one kT (zero at T = 0); a constraint's potential is energy · `unit`. Where it is a logarithm the energy
+    is B[0] - `logarithm` · log t from t = 1 on, and at least B[0] before; elsewhere `logarithm` is 0.
     """
 
     forms: Array
@@ -153,6 +154,7 @@ class Forms:
     margins: Array
     kt: Array
     unit: Array
+    logarithm: Array
 
     def of(self, problem: int) -> Forms:
         """Return those of one problem."""
@@ -172,6 +174,7 @@ def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> 
     heat = np.array([stage.temperature if stage.temperature > 0 else 1.0 for stage in stages])
     heat[np.isinf(heat)] = 0.0
     coefficients, marks, scale = power_forms(stages, fixed) if power else _cell_forms(stages, fixed)
+    logs = np.array([power and _is_logarithm(stage.potential) for stage in stages])
     origins, units = np.array([origin(stage) for stage in stages]), np.array([own.unit for own in fixed])
     return Forms(
         forms=coefficients,
@@ -179,6 +182,7 @@ def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> 
         margins=np.ceil(origins / units[:, None]).astype(np.int64),
         kt=np.where(thermal, scale, 0.0),
         unit=heat / scale,
+        logarithm=np.where(logs, scale / np.where(heat > 0, heat, 1.0), 0.0),
     )
 
 
@@ -265,6 +269,10 @@ def power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[A
 
 def _has_powers(potential: Potential) -> bool:
     return isinstance(potential, (Tau, Log)) or _walled(potential)
+
+
+def _is_logarithm(potential: Potential) -> bool:
+    return _has_powers(potential) and getattr(potential, "tau", 0.0) == 0
 
 
 def _left(stages: Sequence[Stage], beta: Array, unit: Array, steep: Array, first: Array) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from numba.core.typing import BaseContext
 from solspace.samplers.annealing.real_forms import (
     CELLS,
     DEGREE,
+    EXPONENT,
     HALF,
     JUMP,
     JUMPS,
@@ -54,6 +55,9 @@ from solspace.samplers.kernels.machine_vectors import (
     intrinsic,
     ints,
 )  # isort: skip  # fmt: skip
+
+AT_ONE = B + EXPONENT
+"""Where the coefficients of a power form hold its energy at t = 1."""
 
 
 def _fma(b: IRBuilder, x: Value, y: Value, z: Value) -> Value:

@@ -5,8 +5,9 @@ float32 would keep the sums). From there on the chain is exact: a flip adds a co
 however long the run, and the integer energy of a stability is a fixed function of it (`kernels.energies`), so that
 sums do not depend on their order.
 
-A proposal evaluates the potential at every constraint; there is no lattice on which to cache differences. Columns are
-long, so the chains of a group take each site together: a column is read from memory once for all of them.
+A proposal evaluates the potential at every constraint; there is no lattice on which to cache differences. Where it is a
+logarithm a bound (`kernels.least_energies`) rejects most proposals first, as the energies would. Columns are long, so the
+chains of a group take each site together: a column is read from memory once for all of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numba import int64
 
 from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.energies import energies, last_energy
+from solspace.samplers.kernels.least_energies import bound, exp_at_most, product_down, product_up
 from solspace.samplers.kernels.machine_vectors import (
     add,
     ints_beyond,
@@ -53,23 +55,26 @@ class Patterns(NamedTuple):
 
 
 class Potentials(NamedTuple):
-    """What is sampled at each stage: coefficients and marks (`kernels.energies`), and the margin in units of Σ x w."""
+    """What is sampled at each stage: coefficients and marks (`kernels.energies`), the margin in units of Σ x w, and how many
+    units make a logarithm where it is one, else 0.
+    """
 
     forms: Array
     marks: Array
     margins: Array
+    logarithms: Array
 
 
 def _energy_after(sign: int) -> Callable[..., int]:
-    """Return the function that sums the energies of all stabilities less `sign` times a column."""
+    """Return the function that sums the energies of the `size` stabilities from `at` on, less `sign` times a column."""
 
     @numba.njit
-    def energy_after(state, column, columns, form, marks):
+    def energy_after(states, at, size, columns, column, form, marks):
         sums = no_longs()
-        for first in range(0, len(state), 16 * STRIDE):
+        for first in range(0, size, 16 * STRIDE):
             part = zeros()
             for k in range(first, first + 16 * STRIDE, 16):
-                t = load(state, k)
+                t = load(states, at + k)
                 if sign > 0:
                     t = subtract(t, load(columns, column + k))
                 elif sign < 0:
@@ -82,25 +87,24 @@ def _energy_after(sign: int) -> Callable[..., int]:
 
 
 @numba.njit
-def _move(state: Array, column: int, columns: Array, weight: int) -> None:
-    for k in range(0, len(state), 16):
-        step = load(columns, column + k)
-        store(state, k, subtract(load(state, k), step) if weight > 0 else add(load(state, k), step))
+def _move(states: Array, at: int, size: int, columns: Array, column: int, weight: int) -> None:
+    for k in range(0, size, 16):
+        t, step = load(states, at + k), load(columns, column + k)
+        store(states, at + k, subtract(t, step) if weight > 0 else add(t, step))
 
 
 @numba.njit
-def _add(state: Array, value: int) -> None:
-    for k in range(len(state)):
-        state[k] += value
+def _add(states: Array, at: int, size: int, value: int) -> None:
+    for k in range(at, at + size):
+        states[k] += value
 
 
 @numba.njit
-def _violated(state: Array, start: int, first: int, last: int) -> int:
+def _violated(states: Array, at: int, size: int, start: int, first: int, last: int) -> int:
     """Return the first place from `start` on, cyclically, with a stability not allowed; -1 if there is none."""
-    size = len(state)
     for step in range(0, size, 16):
         k = start + step if start + step < size else start + step - size
-        if ints_beyond(load(state, k), first, last):
+        if ints_beyond(load(states, at + k), first, last):
             return k
     return -1
 
@@ -116,26 +120,34 @@ def run_chains(
 
     `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
-    columns, forms, marks, margins = patterns.columns, potentials.forms, potentials.marks, potentials.margins
+    columns, (forms, marks, margins, logarithms) = patterns.columns, potentials
     stopped, solved_at, weights = rows.stopped, rows.solved_at, rows.weights
     k, n = weights.shape
     proposals, size = sweeps.orders.shape[1], states.shape[1]
-    raw, threshold = np.empty(TILE, np.uint64), np.empty((k, TILE), np.int32)
+    # one array with offsets: slicing rows out of it costs as much as a hundred constraints
+    flat = states.reshape(-1)
+    raw, drawn = np.empty(TILE, np.uint64), np.empty(TILE, np.int32)
+    # chains side by side, as they take a site
+    threshold, pull = np.empty((TILE, k), np.int32), np.zeros((TILE, k), np.int64)
     energy, witness, margin = np.empty(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     stage, beside = np.empty(k, np.int64), np.empty(k, np.int64)
+    logarithm, least, scale = np.empty(k), np.empty(k), np.empty(k)
     first, last = patterns.allowed
     pulled, apart = rows.field.size > 0, sweeps.stride == 0
     form, mark = forms[0], marks[0]
     for t in range(len(sweeps.orders)):
         for row in range(k):
+            at = row * size
             stage[row] = rows.stage[row] + sweeps.stride * t
-            form, mark, state = forms[stage[row]], marks[stage[row]], states[row]
+            form, mark = forms[stage[row]], marks[stage[row]]
             if margins[stage[row]] != margin[row]:
-                _add(state, margin[row] - margins[stage[row]])
+                _add(flat, at, size, margin[row] - margins[stage[row]])
                 margin[row] = margins[stage[row]]
-            beside[row] = (size - patterns.m) * last_energy(load(state, size - 16), form, mark)
-            energy[row] = _here(state, 0, columns, form, mark)
-            witness[row] = _violated(state, 0, first - margin[row], last - margin[row])
+            beside[row] = (size - patterns.m) * last_energy(load(flat, at + size - 16), form, mark)
+            energy[row] = _here(flat, at, size, columns, 0, form, mark)
+            witness[row] = _violated(flat, at, size, 0, first - margin[row], last - margin[row])
+            logarithm[row] = logarithms[stage[row]]
+            least[row], scale[row] = bound(size, energy[row], witness[row] < 0, logarithm[row], form)
             if sweeps.solve and witness[row] < 0 and not stopped[row]:
                 stopped[row] = True
                 rows.energy[row, t] = energy[row] - beside[row]
@@ -146,10 +158,21 @@ def run_chains(
                     return
                 ahead = min(TILE, proposals - p + (proposals & 1))
                 for row in range(k):
+                    kt = sweeps.kt[stage[row]]
                     thresholds(
-                        sweeps.key, rows.number[row], sweeps.first + t, p, sweeps.kt[stage[row]], sweeps.bath[t],
-                        raw[:ahead], threshold[row, :ahead],
-                    )  # fmt: skip
+                        sweeps.key,
+                        rows.number[row],
+                        sweeps.first + t,
+                        p,
+                        kt,
+                        sweeps.bath[t],
+                        raw[:ahead],
+                        drawn[:ahead],
+                    )
+                    for j in range(min(TILE, proposals - p)):
+                        threshold[j, row] = drawn[j]
+                        if pulled:
+                            pull[j, row] = int64(np.rint(2.0 * kt * rows.field[row, sweeps.orders[t, p + j]]))
             site = int64(sweeps.orders[t, p])
             column = site * size
             following = int64(sweeps.orders[t, p + 1 if p + 1 < proposals else p]) * size
@@ -158,24 +181,30 @@ def run_chains(
                     prefetch(columns, following + j)
                 if stopped[row]:
                     continue
-                state, w = states[row], weights[row, site]
+                at, w = row * size, weights[row, site]
+                most = energy[row] - w * pull[p % TILE, row] + threshold[p % TILE, row]
+                if logarithm[row] > 0:
+                    if w > 0:
+                        product = product_down(flat, at, size, columns, column, scale[row])
+                    else:
+                        product = product_up(flat, at, size, columns, column, scale[row])
+                    # not by a logarithm of the product: this way round both sides are found at once
+                    if product < exp_at_most((least[row] - most) / logarithm[row]):
+                        continue
                 if apart:  # a slice here costs as much as a dozen constraints
                     form, mark = forms[stage[row]], marks[stage[row]]
                 if w > 0:
-                    after = _down(state, column, columns, form, mark)
+                    after = _down(flat, at, size, columns, column, form, mark)
                 else:
-                    after = _up(state, column, columns, form, mark)
-                pull = int64(0)
-                if pulled:
-                    pull = w * int64(np.rint(2.0 * sweeps.kt[stage[row]] * rows.field[row, site]))
-                if after - energy[row] + pull > threshold[row, p % TILE]:
+                    after = _up(flat, at, size, columns, column, form, mark)
+                if after > most:
                     continue
-                _move(state, column, columns, w)
+                _move(flat, at, size, columns, column, w)
                 weights[row, site] = -w
                 energy[row] = after
                 rows.accepted[row, t] += 1
                 if sweeps.solve:
-                    witness[row] = _violated(state, witness[row], first - margin[row], last - margin[row])
+                    witness[row] = _violated(flat, at, size, witness[row], first - margin[row], last - margin[row])
                     if witness[row] < 0:
                         stopped[row] = True
                         rows.energy[row, t] = after - beside[row]
@@ -184,24 +213,24 @@ def run_chains(
             if stopped[row]:
                 continue
             rows.energy[row, t] = energy[row] - beside[row]
-            if solved_at[row] < 0 and _violated(states[row], 0, first - margin[row], last - margin[row]) < 0:
+            if solved_at[row] < 0 and _violated(flat, row * size, size, 0, first - margin[row], last - margin[row]) < 0:
                 solved_at[row] = sweeps.first + t
             if sweeps.draw_at[t] >= 0:
                 for i in range(n):
                     rows.draws[row, sweeps.draw_at[t], i] = weights[row, i]
     for row in range(k):
-        _add(states[row], margin[row])
+        _add(flat, row * size, size, margin[row])
 
 
 @njit(nogil=True, error_model="numpy")
 def weigh(patterns: Patterns, potentials: Potentials, stage: Array, states: Array, out: Array) -> None:
     """Write the energy (k,) int64 that chains at `states` have at their `stage` (k,)."""
-    size = states.shape[1]
+    size, flat = states.shape[1], states.reshape(-1)
     for row in range(len(out)):
         form, mark, margin = potentials.forms[stage[row]], potentials.marks[stage[row]], potentials.margins[stage[row]]
+        at = row * size
         # moved in place and back: a copy would not be aligned as the vectors are
-        state = states[row]
-        _add(state, -margin)
-        beside = (size - patterns.m) * last_energy(load(state, size - 16), form, mark)
-        out[row] = _here(state, 0, patterns.columns, form, mark) - beside
-        _add(state, margin)
+        _add(flat, at, size, -margin)
+        beside = (size - patterns.m) * last_energy(load(flat, at + size - 16), form, mark)
+        out[row] = _here(flat, at, size, patterns.columns, 0, form, mark) - beside
+        _add(flat, at, size, margin)

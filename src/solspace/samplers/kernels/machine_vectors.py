@@ -1,13 +1,14 @@
 """Vectors of the machine as values inside compiled functions.
 
 Numba leaves vectors to LLVM's loop vectoriser, which does not find what the flip kernels live on: sums selected by
-packed bits, and tables held in registers. Here three vector types become Numba values, and each function below is one
+packed bits, and tables held in registers. Here four vector types become Numba values, and each function below is one
 or two instructions on AVX-512. What is emitted is LLVM's own vector language, so every other processor runs it too, in
 more instructions and with the same bits: sums are of integers, and floating point is written out operation by
 operation.
 
-`words` are 32 × int16, `ints` 16 × int32, `longs` 16 × int64. A selection of lanes is an unsigned integer, lane 0
-in its lowest bit. Indices count elements of a contiguous array; they must not be negative, and nothing checks them.
+`words` are 32 × int16, `ints` 16 × int32, `longs` 16 × int64, `floats` 16 × float32. A selection of lanes is an unsigned
+integer, lane 0 in its lowest bit. Indices count elements of a contiguous array; they must not be negative, and nothing checks
+them.
 """
 
 from __future__ import annotations
@@ -60,8 +61,12 @@ class Longs(Vector):
     """16 × int64."""
 
 
-words, ints, longs = Words("words"), Ints("ints"), Longs("longs")
-_LLVM = {words: WORDS, ints: INTS, longs: LONGS}
+class Floats(Vector):
+    """16 × float32."""
+
+
+words, ints, longs, floats = Words("words"), Ints("ints"), Longs("longs"), Floats("floats")
+_LLVM = {words: WORDS, ints: INTS, longs: LONGS, floats: FLOATS}
 
 
 def _register(cls: type, vector: ir.Type) -> None:
