@@ -180,7 +180,7 @@ class SitePropagation(Denoiser):
     def state(self) -> dict[str, Array]:
         """Return fields, means and sites."""
         sites = {f"sites_{i}": part for i, part in enumerate(self.made.sites)}
-        return {**super().state(), **sites, "share": self.made.step}
+        return {**super().state(), **sites, "share": self.made.step, "missed": self.made.missed}
 
     def load(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""

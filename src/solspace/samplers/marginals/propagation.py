@@ -12,7 +12,10 @@ are averaged over weights and constraints: one decomposition of the patterns ser
 patterns whose singular vectors are random.
 
 All sites of a sample move by one share of the way, which grows while |m - μ| falls and is halved when it grows or when the
-Gaussian would not be one. A sample that does not settle goes back to where the call found it and tries again in smaller steps.
+Gaussian would not be one. A sample that does not settle, or comes no nearer for a while, tries again from the beginning and in
+smaller steps. At hard loads there may be no fixed point to settle at: every attempt comes close to one and drifts away again,
+in steps however small. The best of what was met is kept then. It is no place to go on from: until the sample converges, its
+calls begin from the beginning too, with half the patience, and make no second attempt if the first comes anywhere.
 """
 
 from __future__ import annotations
@@ -24,10 +27,18 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites
-from solspace.samplers.marginals.relaxation import Effort
+from solspace.samplers.marginals.relaxation import IMPATIENCE, Effort
 
 CAPS = (0.9, 0.3, 0.1, 0.03)
 """Longest steps, as a share of the way, that one attempt after another allows itself."""
+FIRST_STEP = 0.5
+"""The first of a sample that knows of no better."""
+STALL = 0.2
+"""Share of the iteration limit after which an attempt that came no nearer is given up."""
+NEAR = 10.0
+"""A residual of so many tolerances is not worth another attempt."""
+LOST = 1.0
+"""A residual that says nothing any more."""
 SHORTEST = 1e-3
 """A share of the way that is not worth going."""
 SMALLEST = 1e-12
@@ -70,61 +81,76 @@ class Propagation:
     def __init__(self, problem: Perceptron, k: int, law: Law | None = None, scalar: bool = False) -> None:
         self.problem, self.k, self.scalar = problem, k, scalar
         self.law = law or (ScalarGaussian(problem) if scalar else Gaussian(problem))
-        n, m = problem.n, problem.m
+        n = problem.n
         self.field = np.zeros((k, n))
-        # all zeros would be a fixed point of updates that never saw a constraint
-        self.sites = Sites(np.ones((k, n)), np.zeros((k, n)), np.full((k, m), 0.1), np.full((k, m), 0.1))
+        self.sites = self._beginning(k)
         self.mean, self.spread = np.zeros((k, n)), np.ones((k, n))
         self.log_partition = np.full(k, np.nan)
-        self.step = np.full(k, 0.5)
+        self.step = np.full(k, FIRST_STEP)
+        self.missed = np.zeros(k, bool)
+        """Whose last call did not converge."""
 
     def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
-        """Iterate the samples `lanes` until their residual is below `tolerance` (k,), `limit` (k,) sweeps at most."""
+        """Iterate the samples `lanes` until their residual is below `tolerance` (k,), `limit` (k,) sweeps at most.
+
+        Where that fails, sites and marginals are those with the smallest residual that was met, if it is below LOST.
+        """
         effort = Effort.none(self.k)
-        effort.converged[lanes] = False
-        todo, kept = np.asarray(lanes), self.sites.of(np.arange(self.k))
+        effort.converged[lanes], effort.residual[lanes] = False, np.inf
+        todo, first = np.asarray(lanes), self.sites.of(lanes)
+        afresh = np.flatnonzero(self.missed[todo])
+        first.put(afresh, self._beginning(len(afresh)))
+        limit = np.where(self.missed, IMPATIENCE * limit, limit)
         for cap in CAPS:
-            self.sites.put(todo, kept.of(todo))
-            self._attempt(todo, cap, tolerance, limit, effort)
-            todo = todo[~effort.converged[todo]]
+            self._attempt(todo, first, cap, tolerance, limit, effort)
+            enough = np.where(self.missed, LOST, NEAR * tolerance)
+            todo = todo[~(effort.converged | (effort.residual < enough))[todo]]
             if not len(todo):
                 break
-        effort.blown[todo] = ~np.isfinite(effort.residual[todo]) | (effort.residual[todo] > 1)
+            first = self._beginning(len(todo))
+        lost = np.asarray(lanes)[~effort.converged[lanes]]
+        effort.blown[lost] = np.isinf(effort.residual[lost])
+        self.missed[lanes], self.step[lost] = ~effort.converged[lanes], FIRST_STEP
         return effort
+
+    def _beginning(self, k: int) -> Sites:
+        """Return the sites of `k` samples to begin with; all zeros would be a fixed point that never saw a constraint."""
+        n, m = self.problem.n, self.problem.m
+        return Sites(np.ones((k, n)), np.zeros((k, n)), np.full((k, m), 0.1), np.full((k, m), 0.1))
 
     def share(self) -> None:
         """Give the sites and marginals of the first sample to all others."""
-        for part in (*self.sites, self.mean, self.spread, self.log_partition, self.step):
+        for part in (*self.sites, self.mean, self.spread, self.log_partition, self.step, self.missed):
             part[...] = part[:1]
 
-    def _attempt(self, lanes: Array, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
+    def _attempt(self, lanes: Array, sites: Sites, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
+        """Iterate the samples `lanes` from `sites` on; keep what has a smaller residual than `effort` knows of."""
         step = np.minimum(self.step[lanes], cap)
-        sites = self.sites.of(lanes)
-        moments = self.law.moments(sites)
-        update = self._update(lanes, sites, moments)
-        residual = update.residual
+        update = self._update(lanes, sites, self.law.moments(sites))
+        residual, nearest = update.residual, np.full(len(lanes), np.inf)
         moving = np.ones(len(lanes), bool)
-        count = np.zeros(len(lanes), int)
+        count, nearest_at = np.zeros(len(lanes), int), np.zeros(len(lanes), int)
         while moving.any():
             here = np.flatnonzero(moving)
             new, after = self._stepped(sites.of(here), update.sites.of(here), step, here)
             found = self._update(lanes[here], new, after)
-            now = np.where(after.proper, found.residual, np.inf)
+            now = np.where(after.proper & np.isfinite(found.residual), found.residual, np.inf)
             better = now <= residual[here]
             step[here] = np.where(better, np.minimum(1.1 * step[here], cap), np.maximum(0.5 * step[here], 0.02))
             sites.put(here, new)
             update.sites.put(here, found.sites)
             residual[here] = now
             count[here] += 1
+            nearest_at[here] = np.where(now < nearest[here], count[here], nearest_at[here])
+            nearest[here] = np.minimum(now, nearest[here])
+            self._keep(lanes[here], new, found, now, effort)
             done = now < tolerance[lanes[here]]
-            self._take(lanes[here], found)
-            lost = ~after.proper | ~np.isfinite(now)
             effort.converged[lanes[here[done]]] = True
-            moving[here] = ~(done | lost | (count[here] >= limit[lanes[here]]))
-        self.sites.put(lanes, sites)
+            most = limit[lanes[here]]
+            stalled = count[here] - nearest_at[here] >= np.maximum(STALL * most, 1)
+            moving[here] = ~(done | stalled | np.isinf(now) | (count[here] >= most))
         self.step[lanes] = np.where(effort.converged[lanes], np.maximum(step, 0.8 * cap), cap)
         effort.iterations[lanes] += count
-        effort.residual[lanes] = residual
 
     def _stepped(self, old: Sites, new: Sites, step: Array, lanes: Array) -> tuple[Sites, Moments]:
         """Return the sites a step (of `step` at `lanes`) further and their moments; halve steps that leave the proper."""
@@ -171,10 +197,13 @@ class Propagation:
             fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), apart / spread.mean(axis=1)
         )
 
-    def _take(self, lanes: Array, update: Update) -> None:
-        fine = np.isfinite(update.mean).all(axis=1)
-        self.mean[lanes[fine]], self.spread[lanes[fine]] = update.mean[fine], update.spread[fine]
-        self.log_partition[lanes[fine]] = update.log_partition[fine]
+    def _keep(self, lanes: Array, sites: Sites, update: Update, residual: Array, effort: Effort) -> None:
+        """Take over sites and marginals of those samples `lanes` whose `residual` is the smallest that they met."""
+        best = residual < np.minimum(effort.residual[lanes], LOST)
+        own = lanes[best]
+        self.sites.put(own, sites.of(best))
+        self.mean[own], self.spread[own] = update.mean[best], update.spread[best]
+        self.log_partition[own], effort.residual[own] = update.log_partition[best], residual[best]
 
 
 class ScalarGaussian:
