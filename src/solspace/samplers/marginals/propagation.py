@@ -15,7 +15,7 @@ All sites of a sample move by one share of the way, which grows while |m - μ| f
 Gaussian would not be one. A sample that does not settle, or comes no nearer for a while, tries again from the beginning and in
 smaller steps. At hard loads there may be no fixed point to settle at: every attempt comes close to one and drifts away again,
 in steps however small. The best of what was met is kept then. It is no place to go on from: until the sample converges, its
-calls begin from the beginning too, with half the patience, and make no second attempt if the first comes anywhere.
+calls begin from the beginning too, and make no second attempt if the first comes anywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites
-from solspace.samplers.marginals.relaxation import IMPATIENCE, Effort
+from solspace.samplers.marginals.relaxation import Effort
 
 CAPS = (0.9, 0.3, 0.1, 0.03)
 """Longest steps, as a share of the way, that one attempt after another allows itself."""
@@ -100,7 +100,6 @@ class Propagation:
         todo, first = np.asarray(lanes), self.sites.of(lanes)
         afresh = np.flatnonzero(self.missed[todo])
         first.put(afresh, self._beginning(len(afresh)))
-        limit = np.where(self.missed, IMPATIENCE * limit, limit)
         for cap in CAPS:
             self._attempt(todo, first, cap, tolerance, limit, effort)
             enough = np.where(self.missed, LOST, NEAR * tolerance)
