@@ -135,7 +135,10 @@ def _failed(samples: Samples, found: Values) -> str:
     info = samples.info if isinstance(samples.info, LocalizationInfo) else None
     lost = [word for word in info.status if "diverged" in word] if info else []
     why = f"message passing diverged in {len(lost)}" if lost else "constraints are missed"
-    cure = 'method="careful", more damping or ss.anneal' if info else "more sweeps or a lower load"
+    cure = "more sweeps or a lower load"
+    if info:  # expectation propagation has no damping to set
+        other = 'denoiser="amp"' if info.denoiser == "ep" else "more damping"
+        cure = f'method="careful", {other} or ss.anneal'
     if solved < k / 2:
         return f"failed: {k - solved} of {k} samples are no solutions ({why}). Try {cure}."
     return f"biased: {k - solved} of {k} samples are no solutions ({why}); the rest may be biased. Try {cure}."

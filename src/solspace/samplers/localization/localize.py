@@ -22,6 +22,7 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
+from solspace.samplers.localization.denoisers import SitePropagation
 from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.pace import METHODS
@@ -42,6 +43,8 @@ from solspace.samplers.options import (
 from solspace.samples import Samples
 from solspace.system.checks import number, one_of, reals, whole
 
+TRY_OTHERS = 'Try denoiser="amp", which reaches more solutions and biased ones, a lower load, or ss.anneal, which needs no convergence.'
+"""What to do where expectation propagation diverges: it has no damping to set."""
 SHORTEST, LATEST = 1e-6, 1e6
 """Bounds of steps and of the final time, past which a run would not end."""
 
@@ -225,7 +228,8 @@ def _together(problems: Sequence[Perceptron], asked: Asked) -> list[list[int]]:
 def _warn(samples: Samples, loop: Loop) -> None:
     lost, missed = int(loop.diverged.sum()), int((~samples.solved & ~loop.diverged).sum())
     if lost:
-        warnings.warn(f"message passing diverged in {lost} of {len(samples)} samples. {TRY}", stacklevel=3)
+        cure = TRY_OTHERS if isinstance(loop.denoiser, SitePropagation) else TRY
+        warnings.warn(f"message passing diverged in {lost} of {len(samples)} samples. {cure}", stacklevel=3)
     if missed and samples.target.potential.hard:
         share = 1 - np.mean(loop.record.converged)
         warnings.warn(
