@@ -16,7 +16,7 @@ from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.marginals import gpu_patterns, gpu_state
+from solspace.samplers.marginals import gpu_patterns, gpu_signs, gpu_state
 from solspace.samplers.marginals.gpu_channel import (
     FIELD_STEP,
     LEAST,
@@ -98,8 +98,8 @@ def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])
-def test_products_with_bits_are_those_with_signs(emulated, k):  # noqa: F811
-    """Sizes that fill no word, no block and no stage; problems given as signs and as bits."""
+def test_products_with_bits_are_those_with_signs(emulated, k, monkeypatch):  # noqa: F811
+    """Sizes that fill no word, no block and no stage; problems given as signs and as bits, alone or not, in any blocks."""
     m, n = 141, 299
     problems = [ss.Perceptron.random(n=n, alpha=m / n, rng=1), PackedPerceptron(n, m, ss.Target(), rng=2)]
     bits, rng = GpuSigns(problems), np.random.default_rng(0)
@@ -110,7 +110,9 @@ def test_products_with_bits_are_those_with_signs(emulated, k):  # noqa: F811
         bits.product(given, out, transposed, np.ones(2 * k, np.float32))
         np.testing.assert_allclose(out, left @ given, atol=3e-5)
         few = bits.of(np.array([1]))
-        few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
+        with monkeypatch.context() as patched:
+            patched.setattr(gpu_signs, "_ROWS", 64)
+            few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
         np.testing.assert_array_equal(out[0], out[1])
         out[...] = np.nan
         bits.product(given, out, transposed, np.repeat([0.0, 0.5], k).astype(np.float32))

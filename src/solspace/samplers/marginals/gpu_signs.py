@@ -1,7 +1,8 @@
 """Patterns of ±1 on a CUDA device as bits, for problems that have few samples each.
 
 With few columns to a problem, reading the patterns is most of what a product costs; as bits they are a sixteenth of
-bfloat16, and a device holds hundreds of problems (`kernels/cuda/signs.cu`). Means and responses stay float32.
+bfloat16, and a device holds hundreds of problems. Five entries at a time are looked up in tables of sums
+(`kernels/cuda/signs.cu`). Means and responses stay float32.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from solspace.samplers.packed import PackedPerceptron
 
 FEW = 8
 """Most samples of a problem for which bits pay."""
-_ROWS, _SLICES, _RUN = 64, 4, 2
-"""Rows of a block, threads that share a row, and words that each takes at a time."""
+_WORD = 30
+"""Entries of a word."""
+_ROWS, _SLICES, _RUN = 256, 2, 4
+"""Most rows of a block, threads that share a row, and words that each takes at a time."""
+_TOGETHER = (1, 2, 4)
+"""Columns that a block takes."""
 
 
 class GpuSigns:
@@ -32,12 +37,12 @@ class GpuSigns:
         self.cupy = cupy()
         self.m, self.n = problems[0].m, problems[0].n
         self.moments = np.ones(len(problems))
-        shapes = ((-(-self.n // 32), self.m), (-(-self.m // 32), self.n))
+        shapes = ((-(-self.n // _WORD), self.m), (-(-self.m // _WORD), self.n))
         self.rows, self.columns = (self.cupy.empty((len(problems), *shape), np.uint32) for shape in shapes)
         for problem, rows, columns in zip(problems, self.rows, self.columns):
             packed = isinstance(problem, PackedPerceptron)
             given = self.cupy.asarray(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
-            pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes(1))
+            pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes())
             for to, row_step, step, inner in ((rows, self.n, 1, self.n), (columns, 1, self.n, self.m)):
                 words, count = to.shape
                 sizes = map(np.int32, (count, inner, row_step, step, words))
@@ -63,10 +68,11 @@ class GpuSigns:
         bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
         number, words, rows = bits.shape
         k = given.shape[2]
-        together = next((size for size in (1, 2, 4) if size >= k), FEW)
-        grid = (-(-rows // _ROWS), number * -(-k // together))
-        multiply = kernel("signs", "multiply", _sizes(together))
-        multiply(grid, (_ROWS, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
+        together = next((size for size in _TOGETHER if size >= k), _TOGETHER[-1])
+        height = next(size for size in (32, 64, 128, _ROWS) if size >= min(rows, _ROWS))
+        grid = (-(-rows // height), number * -(-k // together))
+        multiply = kernel("signs", "multiply", _sizes(together, height))
+        multiply(grid, (height, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
 
     def stabilities(self, signs: DeviceArray) -> Array:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k)."""
@@ -87,5 +93,5 @@ class GpuSigns:
         return out
 
 
-def _sizes(columns: int) -> Sizes:
-    return ("COLUMNS", columns), ("ROWS", _ROWS), ("SLICES", _SLICES), ("RUN", _RUN)
+def _sizes(columns: int = 1, rows: int = _ROWS) -> Sizes:
+    return ("COLUMNS", columns), ("ROWS", rows), ("SLICES", _SLICES), ("RUN", _RUN)
