@@ -5,6 +5,8 @@ The CUDA sources run thread by thread on the processor, and on a device where th
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from test_gpu_flips import emulated  # noqa: F401
@@ -14,6 +16,8 @@ from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
+from solspace.samplers.kernels.philox import tilted_weights
+from solspace.samplers.localization.gpu_finish import GpuBath
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.marginals import gpu_patterns, gpu_signs, gpu_state
@@ -162,6 +166,25 @@ def test_a_device_draws_the_noise_of_the_processor(emulated):  # noqa: F811
             mine = lanes[lanes // 3 == problem] - 3 * problem
             own.draw(mine, steps[3 * problem : 3 * problem + 3])
             np.testing.assert_array_equal(np.asarray(drawn)[problem], own.columns)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_device_begins_its_finish_as_the_processor_does(emulated, kind):  # noqa: F811
+    problems = [ss.Perceptron.random(n=41, alpha=0.3, rng=seed) for seed in range(2)]
+    bath = GpuBath(problems, [seed_sequence(seed) for seed in range(2)], each=3, sweeps=4)
+    field, mean = np.random.default_rng(0).uniform(-1, 1, (2, 2, 41, 3)).astype(kind)
+    mean[0, 0], mean[0, 1] = 1, -1
+    drift = SimpleNamespace(field=field, mean=mean)
+    bath.flips.keys.set(np.array(bath.keys(1), np.uint64))
+    weights, fields = bath._begin(drift)
+    for problem, key in enumerate(bath.keys(1)):
+        here, means = np.empty((6, 41), np.int8), np.repeat(mean[problem].T.astype(float), 2, axis=0)
+        tilted_weights(np.uint64(key), np.arange(6), means, here)
+        np.testing.assert_array_equal(weights[6 * problem : 6 * problem + 6], here)
+        np.testing.assert_array_equal(fields[6 * problem : 6 * problem + 6], np.repeat(field[problem].T, 2, axis=0))
+    drawn = bath.leave(drift, np.array([1, 5]), turn=1)
+    taken = drawn.weights(np.ones(2, bool))
+    assert drawn.missed.tolist() == [int(problems[i].violations(taken[i])) for i in range(2)]
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.7, 1.0])

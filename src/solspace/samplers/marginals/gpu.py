@@ -123,6 +123,11 @@ class GpuMessages:
         """Return the fields (k, n) in double precision."""
         return self._rows(self.field).astype(float)
 
+    def sound(self) -> Array:
+        """Return (k,) True where field and means are finite."""
+        off = self.mean - self.mean + (self.field - self.field)
+        return (off == 0).all(axis=1).get().ravel()
+
     def signs(self, random: Callable[[int], Array]) -> Array:
         """Return the signs (k, n) of the means; a column without a direction is given that of `random(column)`."""
         signs = (2 * (self.mean >= 0) - 1).astype(np.int8)
