@@ -63,10 +63,6 @@ def ascontiguousarray(array: Any) -> ndarray:
     return _own(np.ascontiguousarray(array))
 
 
-def where(condition: Any, left: Any, right: Any) -> ndarray:
-    return _own(np.where(condition, left, right))
-
-
 def flatnonzero(array: Any) -> ndarray:
     return _own(np.flatnonzero(array))
 

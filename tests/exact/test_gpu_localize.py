@@ -16,11 +16,14 @@ from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
+from solspace.samplers.annealing import gpu, lots
+from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.kernels.philox import tilted_weights
 from solspace.samplers.localization.gpu_finish import GpuBath
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.marginals import gpu_patterns, gpu_signs, gpu_state
+from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import (
     FIELD_STEP,
     LEAST,
@@ -140,7 +143,11 @@ def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
 
 
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
-def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path):  # noqa: F811
+def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path, monkeypatch):  # noqa: F811
+    """What their chains walk by is compiled ahead."""
+    ahead, used = set(), set()
+    monkeypatch.setattr(lots, "compile_ahead", ahead.update)
+    monkeypatch.setattr(gpu, "kernel", lambda *asked, **more: used.add(asked[:3:2]) or kernel(*asked, **more))
     sampler = {"name": "asl", "step": 0.5, "final_time": 1.0}
     spec = ss.Spec(n=21, alpha=0.3, n_samples=2, instances=3, sampler=sampler, keep=["path"])
     found = [
@@ -148,12 +155,28 @@ def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path):  # noqa: F811
         for name, one in (("gpu", spec.with_options(device="gpu")), ("auto", spec.with_options(device="auto")))
     ]
     assert len(found[0]) == len(found[1]) == 3
+    assert {one for one in used if one[0] == "flips_integer"} == ahead
     for number, row in found[0].items():
         problem = problem_of(Task(row.task))
         seeds = [Task(other.task).seed for other in (row, found[1][number])]
         assert seeds[0] != seeds[1]
         here = localize(problem, 2, rng=seeds[0], step=0.5, final_time=1.0, progress=False)
         np.testing.assert_allclose(row.arrays["path_overlap"], here.info["overlap"], atol=3e-5)
+
+
+def test_columns_go_back_to_where_they_were_kept(emulated):  # noqa: F811
+    problems = [ss.Perceptron.random(n=41, alpha=2.0, rng=seed) for seed in range(2)]
+    messages, rng = GpuMessages(problems, 3), np.random.default_rng(0)
+    before, after = ([rng.random(part.shape, np.float32) for part in messages.whole.messages()] for _ in range(2))
+    for values, act in ((before, messages.keep), (after, lambda: messages.restore(np.array([1, 5])))):
+        for part, value in zip(messages.whole.messages(), values):
+            part.set(value)
+        act()
+    for part, old, new in zip(messages.whole.messages(), before, after):
+        back = np.array([False, True, False, False, False, True]).reshape(2, *[1] * (part.ndim - 2), 3)
+        shape = (2, 3) if part.ndim == 1 else part.shape
+        wanted = np.where(back, old.reshape(shape), new.reshape(shape))
+        np.testing.assert_array_equal(np.asarray(part).reshape(shape), wanted)
 
 
 def test_a_device_draws_the_noise_of_the_processor(emulated):  # noqa: F811

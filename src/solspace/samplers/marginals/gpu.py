@@ -85,12 +85,7 @@ class GpuMessages:
 
     def restore(self, lanes: Array) -> None:
         """Put the columns `lanes` back to where `keep` found them."""
-        back = np.zeros(self.k, bool)
-        back[lanes] = True
-        where = self.cupy.asarray(back.reshape(-1, self.each))
-        for kept, current in zip(self._kept, self.whole.messages()):
-            own, old = self.whole.by_problem(current), self.whole.by_problem(kept)
-            own[...] = self.cupy.where(where if own.ndim == 2 else where[:, None, :], old, own)
+        self._sized(len(self.whole.patterns), self.each).restore(self._kept, lanes)
 
     def share(self) -> None:
         """Give the messages of each problem's first column to its others."""

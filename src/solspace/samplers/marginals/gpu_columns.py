@@ -134,7 +134,14 @@ class GpuColumns:
             self._move(self.moves, back=False)
         self.split()
 
-    def _move(self, moves: DeviceArray, back: bool) -> None:
+    def restore(self, kept: list[DeviceArray], lanes: Array) -> None:
+        """Put the messages of the columns `lanes` of the whole, which this holds, back to those `kept`."""
+        chosen = np.full(self.width, -1, np.int32)
+        chosen[lanes] = lanes
+        self.chosen.set(chosen)
+        self._move([(*move[:3], part, *move[4:]) for move, part in zip(self.moves[2:], kept)], back=True)
+
+    def _move(self, moves: list[Any], back: bool) -> None:
         for found, grid, whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
             found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
