@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import emulated_cupy
 import numpy as np
 import pytest
 from test_gpu_flips import emulated  # noqa: F401
@@ -162,6 +163,23 @@ def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path, monkeypatch): 
         assert seeds[0] != seeds[1]
         here = localize(problem, 2, rng=seeds[0], step=0.5, final_time=1.0, progress=False)
         np.testing.assert_allclose(row.arrays["path_overlap"], here.info["overlap"], atol=3e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+def test_iterations_of_few_samples_are_recorded(emulated, monkeypatch):  # noqa: F811
+    """And are the same as those launched one by one; a recording that outlives its device goes without a word."""
+    problem = ss.Perceptron.random(n=21, alpha=0.3, rng=1)
+    options = {"rng": 2, "device": "gpu", "progress": False, **SHORT}
+    before = emulated_cupy.Graph.made
+    found = localize(problem, 2, **options)
+    assert emulated_cupy.Graph.made > before
+    with monkeypatch.context() as patched:
+        patched.delattr(emulated_cupy.cuda.Stream, "begin_capture")
+        plain = localize(problem, 2, **options)
+    np.testing.assert_array_equal(found.weights, plain.weights)
+    np.testing.assert_array_equal(found.info["overlap"], plain.info["overlap"])
+    with emulated_cupy.failing(150), pytest.raises(device.LostDevice):
+        localize(problem, 2, **options)
 
 
 def test_columns_go_back_to_where_they_were_kept(emulated):  # noqa: F811

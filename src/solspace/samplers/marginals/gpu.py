@@ -1,6 +1,6 @@
 """Approximate message passing on a CUDA device: `cpu.Messages` with scalar variances, for problems of one shape.
 
-Columns that have come to rest are left behind once they are many: the others go on in a smaller iteration
+Columns that have come to rest are left behind once they are many and cost much: the others go on in a smaller iteration
 (`gpu_columns`), whose sizes are powers of two, so that a few serve for a whole run.
 """
 
@@ -41,7 +41,7 @@ class GpuMessages:
         place = np.full(self.k, -1)
         place[lanes] = np.arange(len(lanes))
         going.begin(layout, terms.of(place[np.maximum(layout, 0)]))
-        going.few = 0 if going.width <= 4 * _LEAST else len(lanes) // 4
+        going.few = 0 if going.width <= max(4 * _LEAST, going.patterns.slack) else len(lanes) // 4
         return going
 
     def _arranged(self, lanes: Array) -> tuple[GpuColumns, Array]:
@@ -54,7 +54,7 @@ class GpuMessages:
         few = _power_above(len(problems))
         if 2 * few > number:
             problems, few = np.arange(number), number
-        if 2 * few * k > self.k:
+        if 2 * few * k > self.k or self.k <= self.whole.patterns.slack:
             layout = np.full(self.k, -1)
             layout[lanes] = lanes
             return self._sized(number, self.each), layout

@@ -32,6 +32,7 @@ class GpuSigns:
     """The patterns of problems of one shape as bits, by rows and by columns, and products with them."""
 
     parts = 1
+    slack, recordable = 512, True
 
     def __init__(self, problems: Sequence[Perceptron]) -> None:
         self.cupy = cupy()
@@ -55,13 +56,16 @@ class GpuSigns:
         """Return the patterns of some of the problems, a copy."""
         few = object.__new__(GpuSigns)
         few.__dict__.update(self.__dict__)
+        shapes = ((len(numbers), *part.shape[1:]) for part in (self.rows, self.columns))
+        few.rows, few.columns = (self.cupy.empty(shape, np.uint32) for shape in shapes)
         few.take(self, numbers)
         return few
 
     def take(self, other: Any, numbers: Array) -> None:
-        """Take the patterns of the problems `numbers` of another of this kind."""
-        chosen = self.cupy.asarray(numbers)
-        self.rows, self.columns, self.moments = other.rows[chosen], other.columns[chosen], other.moments[numbers]
+        """Take the patterns of as many problems, `numbers`, of another of this kind, to where the own ones lie."""
+        chosen, self.moments = self.cupy.asarray(numbers), other.moments[numbers]
+        for own, given in ((self.rows, other.rows), (self.columns, other.columns)):
+            given.take(chosen, axis=0, out=own)
 
     def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray) -> None:
         """Write X · given, or Xᵀ · given, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
