@@ -24,7 +24,7 @@ from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLO
 _ROWS, _STRIPS = 64, 8
 """Rows of a block and how many of them it takes at a time."""
 _OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
-_BURST, _LONGEST = 2, 8
+BURST, _LONGEST = 2, 8
 """Iterations before the first look at the device, and between two looks at the most, where those at rest cost little."""
 _PLAIN = 4
 """Iterations before they are recorded: it takes as long as some of them, and kernels must have been loaded."""
@@ -61,7 +61,7 @@ class GpuColumns:
         """How much of B + h is the field of all columns after the next iteration; negative: their field stays."""
         self._arguments()
         self.moving = self.whole_numbers[2, :1]
-        self.made, self.burst = 0, _BURST
+        self.made, self.burst = 0, BURST
         self.recorded: Recorded | None = None
 
     def _arguments(self) -> None:
@@ -128,7 +128,7 @@ class GpuColumns:
 
     def begin(self, layout: Array, terms: Terms) -> None:
         """Take up the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
-        self.layout, self.burst = layout, _BURST
+        self.layout, self.burst = layout, BURST
         there = layout >= 0
         weight = np.where(there, 1 - terms.damping, 0.0)
         numbers = [terms.tolerance, terms.cap, terms.patient, weight, terms.best, np.zeros(self.width)]
@@ -175,7 +175,7 @@ class GpuColumns:
         """Make some iterations of all columns that still move; wait for the device and return how many do."""
         for _ in range(self.burst):
             self.advance()
-        self.burst = min(self.burst + 1, _LONGEST if self.patterns.recordable else _BURST)
+        self.burst = min(self.burst + 1, _LONGEST if self.patterns.recordable else BURST)
         return int(self.moving.get()[0])
 
     def end(self) -> Ending:
