@@ -119,13 +119,7 @@ CASES = [
 """Patterns, N, load, problems, chains of each, sweeps, and the layouts that are tried beside the chosen one."""
 
 
-LAYOUTS = tuple(
-    (rows, slices, run)
-    for rows in (128, 256, 512)
-    for slices in (1, 2, 4)
-    for run in (2, 4)
-    if rows * slices <= 1024 and slices * run <= 8
-)
+LAYOUTS = tuple((rows, slices, run) for rows in (128, 256, 512) for slices in (1, 2) for run in (4, 8))
 """Rows of a block, threads that share a row and words that each takes at a time, for products with bits."""
 
 
@@ -203,11 +197,12 @@ def endless(problems, each):
 def products():
     names = ("_ROWS", "_SLICES", "_RUN")
     used = tuple(getattr(gpu_signs, name) for name in names)
+    tried = [(rows, slices, {1: run, 2: run, 4: 4}) for rows, slices, run in LAYOUTS]
     for n, alpha, number, each in ((5001, 0.3, 250, 1), (1001, 0.5, 250, 1), (1001, 0.5, 100, 4), (501, 0.5, 250, 1)):
         m = round(alpha * n)
         going = endless([PackedPerceptron(n, m, TARGET, rng=seed) for seed in range(number)], each)
         entries, told = 2.0 * n * m * number * each, []
-        for layout in (used, *(other for other in LAYOUTS if other != used)):
+        for layout in (used, *tried):
             for name, value in zip(names, layout):
                 setattr(gpu_signs, name, value)
 
@@ -215,7 +210,7 @@ def products():
                 going.patterns.product(going.into, going.forward, False, going.weight)
                 going.patterns.product(going.back, going.backward, True, going.weight)
 
-            told.append(f"{'×'.join(map(str, layout))} {entries / seconds(both):.2e}")
+            told.append(f"{layout[0]}×{layout[1]}×{layout[2][each]} {entries / seconds(both):.2e}")
         for name, value in zip(names, used):
             setattr(gpu_signs, name, value)
         taken = seconds(going.advance)

@@ -120,6 +120,7 @@ def test_products_with_bits_are_those_with_signs(emulated, k, monkeypatch):  # n
         few = bits.of(np.array([1]))
         with monkeypatch.context() as patched:
             patched.setattr(gpu_signs, "_ROWS", 64)
+            patched.setattr(gpu_signs, "_RUN", dict.fromkeys(gpu_signs._RUN, 4))
             few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
         np.testing.assert_array_equal(out[0], out[1])
         out[...] = np.nan

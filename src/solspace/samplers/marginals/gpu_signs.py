@@ -22,10 +22,10 @@ FEW = 8
 """Most samples of a problem for which bits pay."""
 _WORD = 30
 """Entries of a word."""
-_ROWS, _SLICES, _RUN = 256, 2, 4
-"""Most rows of a block, threads that share a row, and words that each takes at a time."""
-_TOGETHER = (1, 2, 4)
-"""Columns that a block takes."""
+_ROWS, _SLICES = 256, 2
+"""Most rows of a block, and threads that share a row."""
+_RUN = {1: 8, 2: 8, 4: 4}
+"""Words that a thread takes at a time, by the columns of a block."""
 
 
 class GpuSigns:
@@ -72,7 +72,7 @@ class GpuSigns:
         bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
         number, words, rows = bits.shape
         k = given.shape[2]
-        together = next((size for size in _TOGETHER if size >= k), _TOGETHER[-1])
+        together = next((size for size in _RUN if size >= k), max(_RUN))
         height = next(size for size in (32, 64, 128, _ROWS) if size >= min(rows, _ROWS))
         grid = (-(-rows // height), number * -(-k // together))
         multiply = kernel("signs", "multiply", _sizes(together, height))
@@ -98,4 +98,4 @@ class GpuSigns:
 
 
 def _sizes(columns: int = 1, rows: int = _ROWS) -> Sizes:
-    return ("COLUMNS", columns), ("ROWS", rows), ("SLICES", _SLICES), ("RUN", _RUN)
+    return ("COLUMNS", columns), ("ROWS", rows), ("SLICES", _SLICES), ("RUN", _RUN[columns])

@@ -5,10 +5,10 @@
 // problem. Rows do not add up entries: for every five of them, a group, the block makes a table of their 32 sums with signs, and
 // a row looks one up by its five bits. A table fills the 32 banks of shared memory, one entry to each, so that lookups never
 // get in each other's way. A block takes ROWS rows and COLUMNS columns of one problem; its SLICES share the words of a row, RUN
-// of them at a time each. Sums are made group by group, word by word, run by run, slice by slice: their order is fixed, whatever
-// runs beside, and an error grows as that of a sum of some forty terms.
+// of them at a time each. Sums are made of a group, of a word, of four words of a slice, of the slice, and of all: their order is
+// fixed, whatever runs beside, and an error grows as that of a sum of some forty terms.
 //
-// Set by the host: COLUMNS (1, 2 or 4), ROWS, SLICES, RUN. ROWS has no say in what comes out.
+// Set by the host: COLUMNS (1, 2 or 4), ROWS, SLICES, RUN (a multiple of 4). ROWS and RUN have no say in what comes out.
 
 typedef unsigned int u32;
 typedef unsigned char u8;
@@ -18,6 +18,7 @@ typedef unsigned char u8;
 #define WORD (GROUP * GROUPS)
 #define TABLE 32
 #define STAGE (RUN * SLICES)
+#define SHARE ((STAGE * WORD * COLUMNS + ROWS * SLICES - 1) / (ROWS * SLICES))
 
 // One word of bits from bits: entry (row, k) is bit row * row_step + k * step of `drawn`, the highest of a byte first.
 extern "C" __global__ void from_bits(const u8 *drawn, int rows, int inner, int row_step, int step, int words, u32 *packed)
@@ -54,7 +55,7 @@ __device__ __forceinline__ u32 address_of(const float *shared)
 #endif
 }
 
-__device__ __forceinline__ float at(const float *shared, u32 address)
+__device__ __forceinline__ float held(const float *shared, u32 address)
 {
 #ifdef EMULATED
     return shared[address / 4];
@@ -78,7 +79,7 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
     for (int c = first; c < min(first + COLUMNS, k); ++c) moving |= weight[problem * k + c] > 0;
     if (!moving) return;
     const int local = threadIdx.x, slice = threadIdx.y, row = blockIdx.x * ROWS + local, thread = slice * ROWS + local;
-    const u32 *bits = packed + (size_t)problem * words * rows + min(row, rows - 1);
+    const u32 *bits = packed + ((size_t)problem * words + slice) * rows + min(row, rows - 1);
     given += (size_t)problem * inner * k + first;
     out += (size_t)problem * rows * k + first;
     // the sums that a thread makes: those with the signs of its lane's bits, and their opposites
@@ -90,18 +91,32 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) total[c] = 0;
 
-    for (int stage = 0; stage < words; stage += STAGE) {
-        const int here = min(STAGE, words - stage);
-        u32 word[RUN];
+    // words and entries of the next stage are on their way while those of this one are added
+    const size_t step = (size_t)SLICES * rows;
+    const int mine = (words - slice + SLICES - 1) / SLICES;
+    u32 word[RUN];
 #pragma unroll
-        for (int r = 0; r < RUN; ++r) {
-            const int at = stage + r * SLICES + slice;
-            word[r] = at < words ? bits[(size_t)at * rows] : 0;
+    for (int r = 0; r < RUN; ++r) {
+        word[r] = r < mine ? *bits : 0;
+        bits += step;
+    }
+    float ahead[SHARE];
+    int from = 0;
+    auto fetch = [&]() {
+#pragma unroll
+        for (int s = 0; s < SHARE; ++s) {
+            const int place = s * (ROWS * SLICES) + thread, entry = from + place / COLUMNS, c = place % COLUMNS;
+            ahead[s] = entry < inner && first + c < k ? given[(size_t)entry * k + c] : 0.0f;
         }
-#pragma unroll 1
-        for (int place = thread; place < here * WORD * COLUMNS; place += ROWS * SLICES) {
-            const int entry = place / COLUMNS, c = place % COLUMNS, at = stage * WORD + entry;
-            entries[(entry / GROUP * COLUMNS + c) * 8 + entry % GROUP] = at < inner && first + c < k ? given[(size_t)at * k + c] : 0.0f;
+        from += STAGE * WORD;
+    };
+    fetch();
+    for (int stage = 0; stage < words; stage += STAGE) {
+        const int here = min(STAGE, words - stage), left = mine - stage / SLICES;
+#pragma unroll
+        for (int s = 0; s < SHARE; ++s) {
+            const int place = s * (ROWS * SLICES) + thread, entry = place / COLUMNS, c = place % COLUMNS;
+            if (place < STAGE * WORD * COLUMNS) entries[(entry / GROUP * COLUMNS + c) * 8 + entry % GROUP] = ahead[s];
         }
         __syncthreads();
         // half a warp makes a table; the halves write to the two halves of the banks
@@ -113,26 +128,30 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
             tables[table * TABLE + (TABLE - 1 - lane)] = -sum;
         }
         __syncthreads();
-        float run[COLUMNS];
+        fetch();
+        float four[COLUMNS];
 #pragma unroll
         for (int r = 0; r < RUN; ++r) {
-            if (stage + r * SLICES + slice >= words) break;
+            if (r >= left) break;
             float part[COLUMNS];
 #pragma unroll
             for (int g = 0; g < GROUPS; ++g) {
                 const u32 chosen = (g ? word[r] >> (GROUP * g - 2) : word[r] << 2) & 4 * (TABLE - 1);
 #pragma unroll
                 for (int c = 0; c < COLUMNS; ++c) {
-                    const float found = at(tables, (chosen | own) + ((r * SLICES * GROUPS + g) * COLUMNS + c) * (4 * TABLE));
+                    const float found = held(tables, (chosen | own) + ((r * SLICES * GROUPS + g) * COLUMNS + c) * (4 * TABLE));
                     part[c] = g ? part[c] + found : found;
                 }
             }
+            if (r + RUN < left) word[r] = *bits;
+            bits += step;
+            const bool last = r % 4 == 3 || r + 1 >= left;
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) run[c] = r ? run[c] + part[c] : part[c];
+            for (int c = 0; c < COLUMNS; ++c) {
+                four[c] = r % 4 ? four[c] + part[c] : part[c];
+                if (last) total[c] += four[c];
+            }
         }
-        if (stage + slice < words)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) total[c] += run[c];
     }
     // the slices' sums, each in the place of the tables
     __syncthreads();
