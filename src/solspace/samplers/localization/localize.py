@@ -43,7 +43,7 @@ from solspace.samplers.options import (
 from solspace.samples import Samples
 from solspace.system.checks import number, one_of, reals, whole
 
-TRY_OTHERS = 'Try denoiser="amp", which reaches more solutions, if biased ones, a lower load, or ss.anneal.'
+TRY_OTHERS = 'Try denoiser="amp", which may reach solutions, if biased ones, a lower load, or ss.anneal.'
 """What to do where expectation propagation diverges: it has no damping to set."""
 SHORTEST, LATEST = 1e-6, 1e6
 """Bounds of steps and of the final time, past which a run would not end."""
