@@ -310,14 +310,14 @@ def asl(n=5000, alpha=0.3, k=1024):
 
 
 def chains():
-    measure("±1, N = 1001, 4224 chains", "binary", 1001, 4224, 100)
-    measure("±1, N = 1001, 8448 chains", "binary", 1001, 8448, 100)
+    measure("±1, N = 1001, 4224 chains", "binary", 1001, 4224, 1001)
+    measure("±1, N = 1001, 8448 chains", "binary", 1001, 8448, 1001)
     measure("±1, N = 10001, 1056 chains", "binary", 10001, 1056, 50)
     measure("±1, N = 1001, 100 problems × 1", "binary", 1001, 1, 1001, 100)
     measure("±1, N = 5001, 100 problems × 1", "binary", 5001, 1, 100, 100)
-    measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 100)
+    measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 500)
     measure("real, N = 784, 100 problems × 1", "gaussian", 784, 1, 784, 100)
-    measure("real, N = 784, 1000 problems × 1", "gaussian", 784, 1, 100, 1000)
+    measure("real, N = 784, 1000 problems × 1", "gaussian", 784, 1, 784, 1000)
     measure("real, N = 3072, 400 problems × 1", "gaussian", 3072, 1, 50, 400, 0.25)
     measure("real, N = 10001, 528 chains", "gaussian", 10001, 528, 10)
 

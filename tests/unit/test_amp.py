@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.samplers.kernels.amp_compiled import respond
 from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.marginals import Status
 from solspace.samplers.marginals.relaxation import LADDER, Relaxation
@@ -123,3 +124,18 @@ def test_running_out_of_iterations_is_said(problem):
         found = ss.amp(problem, max_iterations=3)
     assert found.status is Status.SLOW
     assert found.iterations == 3
+
+
+def test_responses_far_inside_a_band_are_none_and_not_denormal():
+    """Denormal numbers make the products with the patterns ten times slower."""
+    product = np.linspace(-1.5, 1.5, 3000, dtype=np.float32).reshape(-1, 2)
+    product[-1] = np.nan
+    g, new, curvature = (np.zeros_like(product) for _ in range(3))
+    variance = np.full(2, 1 / 180, np.float32)
+    respond(product, g, variance, np.ones(2, np.float32), ss.Target(potential="band(1)"), new, curvature)
+    for values in (g, new):
+        assert np.isnan(values[-1]).all()  # a run that has blown up is not hidden
+        size = np.abs(values[:-1])
+        assert ((size == 0) | (size >= np.finfo(np.float32).tiny)).all()
+        assert (size == 0).any()
+        assert (size > 1).any()

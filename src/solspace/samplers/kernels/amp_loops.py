@@ -18,6 +18,8 @@ from solspace.system.compiled import FAST, njit
 PIECE = 512
 SMALLEST = 1e-7
 """Least variance of a ±1 weight."""
+NEGLIGIBLE = 1e-30
+"""Responses below this are none: as denormal numbers they would make the products ten times slower, far inside a band."""
 _f = np.float32
 
 
@@ -54,14 +56,15 @@ def subtract_reaction(product, g, variance, margin):
 
 @njit(**FAST)
 def settle(g, new, curvature, weight, first, sums):
-    """Move `g` towards `new`; sums[piece] gets Σ dg and Σ dg² for pieces from `first` on."""
-    rows = g.shape[0]
+    """Move `g` towards `new`; sums[piece] gets Σ dg and Σ dg² for pieces from `first` on; what is negligible becomes 0."""
+    rows, nothing, least = g.shape[0], weight.dtype.type(0), weight.dtype.type(NEGLIGIBLE)
     for piece in range(sums.shape[0]):
         low = (first + piece) * PIECE
         total, square = np.zeros_like(weight), np.zeros_like(weight)
         for r in range(low, min(low + PIECE, rows)):
             old, fresh, slope = g[r], new[r], curvature[r]
             for k in range(weight.size):
+                fresh[k] = nothing if abs(fresh[k]) < least else fresh[k]
                 moved = old[k] + weight[k] * (fresh[k] - old[k])
                 old[k] = moved if weight[k] > 0 else old[k]
                 total[k] += slope[k]

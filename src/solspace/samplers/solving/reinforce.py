@@ -60,6 +60,7 @@ BANDED = (
     Pass(1e-3, 8, start=0.1),
     Pass(5e-4, 8, start=0.1, noise=0.1),
     Pass(3e-4, 32, start=0.1, noise=0.1),
+    Pass(1.2e-4, 32, start=0.1, noise=0.1),
 )
 """For constraints that are no half-spaces, on patterns that look random."""
 DAMPED = (Pass(1e-2, 2, 0.5), Pass(2e-3, 4, 0.5), Pass(1e-3, 4, 0.7))
