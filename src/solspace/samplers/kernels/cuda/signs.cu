@@ -110,6 +110,31 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
         }
         from += STAGE * WORD;
     };
+    auto add = [&](bool whole, int left) {
+        float four[COLUMNS];
+#pragma unroll
+        for (int r = 0; r < RUN; ++r) {
+            if (!whole && r >= left) break;
+            float part[COLUMNS];
+#pragma unroll
+            for (int g = 0; g < GROUPS; ++g) {
+                const u32 chosen = (g ? word[r] >> (GROUP * g - 2) : word[r] << 2) & 4 * (TABLE - 1);
+#pragma unroll
+                for (int c = 0; c < COLUMNS; ++c) {
+                    const float found = held(tables, (chosen | own) + ((r * SLICES * GROUPS + g) * COLUMNS + c) * (4 * TABLE));
+                    part[c] = g ? part[c] + found : found;
+                }
+            }
+            if (whole || r + RUN < left) word[r] = bits[r * step];
+            const bool last = r % 4 == 3 || (!whole && r + 1 >= left);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                four[c] = r % 4 ? four[c] + part[c] : part[c];
+                if (last) total[c] += four[c];
+            }
+        }
+        bits += RUN * step;
+    };
     fetch();
     for (int stage = 0; stage < words; stage += STAGE) {
         const int here = min(STAGE, words - stage), left = mine - stage / SLICES;
@@ -129,29 +154,11 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
         }
         __syncthreads();
         fetch();
-        float four[COLUMNS];
-#pragma unroll
-        for (int r = 0; r < RUN; ++r) {
-            if (r >= left) break;
-            float part[COLUMNS];
-#pragma unroll
-            for (int g = 0; g < GROUPS; ++g) {
-                const u32 chosen = (g ? word[r] >> (GROUP * g - 2) : word[r] << 2) & 4 * (TABLE - 1);
-#pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) {
-                    const float found = held(tables, (chosen | own) + ((r * SLICES * GROUPS + g) * COLUMNS + c) * (4 * TABLE));
-                    part[c] = g ? part[c] + found : found;
-                }
-            }
-            if (r + RUN < left) word[r] = *bits;
-            bits += step;
-            const bool last = r % 4 == 3 || r + 1 >= left;
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                four[c] = r % 4 ? four[c] + part[c] : part[c];
-                if (last) total[c] += four[c];
-            }
-        }
+        // whole stages before another whole one need not ask what is there
+        if (left >= 2 * RUN)
+            add(true, left);
+        else
+            add(false, left);
     }
     // the slices' sums, each in the place of the tables
     __syncthreads();
