@@ -26,9 +26,16 @@ extern "C" __global__ void from_bits(const u8 *drawn, int rows, int inner, int r
     const int row = blockIdx.x * blockDim.x + threadIdx.x, word = blockIdx.y;
     if (row >= rows) return;
     u32 bits = 0;
-    for (int j = 0; j < WORD && WORD * word + j < inner; ++j) {
-        const long long at = (long long)row * row_step + (long long)(WORD * word + j) * step;
-        bits |= (u32)(drawn[at >> 3] >> (7 - (int)(at & 7)) & 1) << j;
+    if (step == 1) { // side by side: five bytes hold them
+        const long long start = (long long)row * row_step + WORD * word, last = ((long long)rows * inner - 1) >> 3;
+        unsigned long long five = 0;
+        for (int b = 0; b < 5; ++b) five = five << 8 | drawn[min((start >> 3) + b, last)];
+        bits = __brev((u32)(five << (start & 7) >> 8)) & ~(~0u << min(WORD, inner - WORD * word));
+    } else {
+        for (int j = 0; j < WORD && WORD * word + j < inner; ++j) {
+            const long long at = (long long)row * row_step + (long long)(WORD * word + j) * step;
+            bits |= (u32)(drawn[at >> 3] >> (7 - (int)(at & 7)) & 1) << j;
+        }
     }
     packed[(size_t)word * rows + row] = bits;
 }
