@@ -1,6 +1,6 @@
 """Both samplers on a CUDA device, each figure with its floor.
 
-    python benchmarks/gpu.py [anneal] [asl] [large] [layouts]
+    python benchmarks/gpu.py [anneal] [asl] [large] [layouts] [products]
 
 Annealing: constraint evaluations a second (proposals × constraints) over whole τ-schedules. The floor is the rate at
 which the multiprocessors could issue the instructions that no version of the algorithm does without (±1 patterns: one
@@ -11,6 +11,7 @@ summed at a time.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
 milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
+`products` times those of many problems with few samples each, as bits, under several layouts, the one that is used first.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from solspace.samplers.device import cupy
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.loop import Loop
 from solspace.samplers.localization.noise import GpuNoise
-from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals import gpu_patterns, gpu_signs
 from solspace.samplers.marginals.gpu import GpuMessages
-from solspace.samplers.marginals.gpu_columns import BURST
 from solspace.samplers.marginals.relaxation import Relaxation, Terms
+from solspace.samplers.packed import PackedPerceptron
 
 TARGET = ss.Target(temperature=0.5)
 
@@ -118,6 +119,10 @@ CASES = [
 """Patterns, N, load, problems, chains of each, sweeps, and the layouts that are tried beside the chosen one."""
 
 
+LAYOUTS = tuple((rows, slices, run) for rows in (128, 256, 512) for slices in (1, 2) for run in (4, 8))
+"""Rows of a block, threads that share a row and words that each takes at a time, for products with bits."""
+
+
 def layouts():
     count = cupy().cuda.Device().attributes["MultiProcessorCount"]
     for patterns, n, alpha, number, n_chains, n_sweeps, others in CASES:
@@ -179,14 +184,46 @@ def gemm(left, right, out, transposed, kind):
     )  # fmt: skip
 
 
+def endless(problems, each):
+    """Return columns that iterate for ever."""
+    messages = GpuMessages(problems, each)
+    fields = np.random.default_rng(0).standard_normal(messages.field.shape, np.float32)
+    messages.field[...] = cupy().asarray(fields)
+    ones = np.ones(messages.k)
+    terms = Terms(1e-30 * ones, 0 * ones, 1e9 * ones, ones > 0, 0 * ones, np.inf * ones)
+    return messages.columns(np.arange(messages.k), terms)
+
+
+def products():
+    names = ("_ROWS", "_SLICES", "_RUN")
+    used = tuple(getattr(gpu_signs, name) for name in names)
+    tried = [(rows, slices, {1: run, 2: run, 4: 4}) for rows, slices, run in LAYOUTS]
+    for n, alpha, number, each in ((5001, 0.3, 250, 1), (1001, 0.5, 250, 1), (1001, 0.5, 100, 4), (501, 0.5, 250, 1)):
+        m = round(alpha * n)
+        going = endless([PackedPerceptron(n, m, TARGET, rng=seed) for seed in range(number)], each)
+        entries, told = 2.0 * n * m * number * each, []
+        for layout in (used, *tried):
+            for name, value in zip(names, layout):
+                setattr(gpu_signs, name, value)
+
+            def both(going=going):
+                going.patterns.product(going.into, going.forward, False, going.weight)
+                going.patterns.product(going.back, going.backward, True, going.weight)
+
+            told.append(f"{layout[0]}×{layout[1]}×{layout[2][each]} {entries / seconds(both):.2e}")
+        for name, value in zip(names, used):
+            setattr(gpu_signs, name, value)
+        taken = seconds(going.advance)
+        print(
+            f"N = {n}, m = {m}, {number} × {each}: {', '.join(told)} entries/s; iteration {1e3 * taken:.3f} ms",
+            flush=True,
+        )
+
+
 def iteration(problem, k):
     device, (m, n) = cupy(), problem.patterns.shape
-    messages = GpuMessages([problem], k)
-    messages.field[...] = device.asarray(np.random.default_rng(0).standard_normal((1, n, k), np.float32))
-    ones = np.ones(k)
-    terms = Terms(1e-30 * ones, 0 * ones, 1e9 * ones, ones > 0, 0 * ones, np.inf * ones)
-    going = messages.columns(np.arange(k), terms)
-    whole = seconds(going.iterate) / BURST
+    going = endless([problem], k)
+    whole = seconds(going.advance)
     exact, mean = device.asarray(problem.patterns.astype(np.float32)), going.mean[0]
     forward, backward = device.empty((m, k), np.float32), device.empty((n, k), np.float32)
     flops = 4.0 * m * n * k
@@ -269,20 +306,20 @@ def asl(n=5000, alpha=0.3, k=1024):
 
 
 def chains():
-    measure("±1, N = 1001, 4224 chains", "binary", 1001, 4224, 100)
-    measure("±1, N = 1001, 8448 chains", "binary", 1001, 8448, 100)
+    measure("±1, N = 1001, 4224 chains", "binary", 1001, 4224, 1001)
+    measure("±1, N = 1001, 8448 chains", "binary", 1001, 8448, 1001)
     measure("±1, N = 10001, 1056 chains", "binary", 10001, 1056, 50)
     measure("±1, N = 1001, 100 problems × 1", "binary", 1001, 1, 1001, 100)
     measure("±1, N = 5001, 100 problems × 1", "binary", 5001, 1, 100, 100)
-    measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 100)
+    measure("real, N = 1001, 4224 chains", "gaussian", 1001, 4224, 500)
     measure("real, N = 784, 100 problems × 1", "gaussian", 784, 1, 784, 100)
-    measure("real, N = 784, 1000 problems × 1", "gaussian", 784, 1, 100, 1000)
+    measure("real, N = 784, 1000 problems × 1", "gaussian", 784, 1, 784, 1000)
     measure("real, N = 3072, 400 problems × 1", "gaussian", 3072, 1, 50, 400, 0.25)
     measure("real, N = 10001, 528 chains", "gaussian", 10001, 528, 10)
 
 
 if __name__ == "__main__":
     asked = sys.argv[1:] or ["anneal", "asl"]
-    for name, run in (("anneal", chains), ("asl", asl), ("large", large), ("layouts", layouts)):
+    for name, run in (("anneal", chains), ("asl", asl), ("large", large), ("layouts", layouts), ("products", products)):
         if name in asked:
             run()

@@ -2,10 +2,12 @@
 
     python -m benchmarks.solve --part random-1001 [--device gpu] [--instances 40] [--limit 60] [--workers 1] [--out FILE]
     python -m benchmarks.solve --table FILE...
+    python -m benchmarks.solve --beside FILE...
 
-A part takes some minutes and writes a line of JSON for each instance as it goes; a part that is started again goes on
-where its file ends, and `--seconds` stops it in time. `--table` makes the tables of such files. `--workers` runs instances
-side by side, one core each. Images need SOLSPACE_DATA. Every solution is checked again here, from the patterns.
+A part takes some minutes and writes a line of JSON for each instance as it goes; a part that is started again goes on where
+its file ends, and `--seconds` stops it in time. `--table` makes the tables of such files, `--beside` one with the solvers side
+by side. `--workers` runs instances side by side, one core each. Images need SOLSPACE_DATA. Every solution is checked again here,
+from the patterns.
 """
 
 from __future__ import annotations
@@ -207,12 +209,8 @@ def table(files: Sequence[Path]) -> str:
         "shortest and the longest, of those that were solved.",
         ("problem", "N", "α", "solver", "solved", "fraction", "time", "limit", "unmet at best, unsolved"),
     )
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in _read(files):
-        groups.setdefault(_name({**row, "instance": None}), []).append(row)
-    for rows in groups.values():
-        one = rows[0]
-        solved = [row["seconds"] for row in rows if row["unmet"] == 0]
+    for rows in _grouped(_read(files)).values():
+        one, solved = rows[0], _solved(rows)
         missed = [row["unmet"] for row in rows if row["unmet"]]
         kind = one.get("data") or ("|s| ≤ 1" if "width" in one else one.get("patterns", "±1"))
         extra = f", {one['features']} features" if one.get("features") else ""
@@ -225,11 +223,52 @@ def table(files: Sequence[Path]) -> str:
     return found.markdown()
 
 
+def beside(files: Sequence[Path]) -> str:
+    """Return what each solver solved, and the median time of that, a row to a size and a load, in Markdown."""
+    from benchmarks.timing import Table
+
+    rows = [row for row in _read(files) if row["solver"] in PEERS]
+    solvers = [name for name in PEERS if any(row["solver"] == name for row in rows)]
+    limits = " or ".join(f"{limit:g}" for limit in sorted({row["limit"] for row in rows}))
+    found = Table(
+        "Solvers side by side",
+        f"Instances solved within {limits} s on one core each, and the median time of those; every solution rechecked from the "
+        "patterns.",
+        ("N", "α", *solvers),
+    )
+    for own in _grouped(sorted(rows, key=lambda row: (row["n"], row["alpha"])), without="solver").values():
+        cells = []
+        for name in solvers:
+            mine = [row for row in own if row["solver"] == name]
+            times = _solved(mine)
+            cells.append(f"{len(times)}/{len(mine)}" + (f", {_short(float(np.median(times)))}" if times else ""))
+        found.add(own[0]["n"], f"{own[0]['alpha']:.3g}", *cells)
+    return found.markdown()
+
+
+def _grouped(rows: Sequence[dict[str, Any]], without: str = "instance") -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each point, or of each point whatever its `without`."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_name({**row, "instance": None, without: None}), []).append(row)
+    return groups
+
+
+def _solved(rows: Sequence[dict[str, Any]]) -> list[float]:
+    """Return the times of the instances that were solved in time; some solvers look at the clock only now and then."""
+    return [row["seconds"] for row in rows if row["unmet"] == 0 and row["seconds"] <= row["limit"]]
+
+
+def _short(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f} ms" if seconds < 0.1 else f"{seconds:.2g} s"
+
+
 def main() -> int:
     """Run a part, or make the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--table", nargs="+", type=Path, help="files whose rows to put into a table")
+    parser.add_argument("--beside", nargs="+", type=Path, help="files whose solvers to put side by side")
     parser.add_argument("--device", default="cpu", help="cpu, gpu or auto, for solve")
     parser.add_argument("--instances", type=int, default=40)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each instance")
@@ -238,11 +277,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="instances side by side")
     parser.add_argument("--out", type=Path, help="file of rows; solve-PART.jsonl unless given")
     given = parser.parse_args()
-    if given.table:
-        print(table(given.table))
+    if given.table or given.beside:
+        print(table(given.table) if given.table else beside(given.beside))
         return 0
     if given.part is None:
-        parser.error("give --part or --table")
+        parser.error("give --part, --table or --beside")
     given.out = given.out or Path(f"solve-{given.part}.jsonl")
     run(given)
     print(table([given.out]))

@@ -93,6 +93,7 @@ inline uint32_t __vmaxu2(uint32_t a, uint32_t b)
 {
     return max(a & 0xffffu, b & 0xffffu) | max(a & 0xffff0000u, b & 0xffff0000u);
 }
+inline int atomicAdd(int *p, int x) { int old = *p; *p += x; return old; }
 inline int atomicSub(int *p, int x) { int old = *p; *p -= x; return old; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }

@@ -63,10 +63,6 @@ def ascontiguousarray(array: Any) -> ndarray:
     return _own(np.ascontiguousarray(array))
 
 
-def where(condition: Any, left: Any, right: Any) -> ndarray:
-    return _own(np.where(condition, left, right))
-
-
 def flatnonzero(array: Any) -> ndarray:
     return _own(np.flatnonzero(array))
 
@@ -157,7 +153,32 @@ class _Stream(nullcontext):
         _ask()
         return True
 
+    def begin_capture(self) -> None:
+        _ask()
+        Kernel.recorded = []
+
+    def end_capture(self) -> Graph:
+        made, Kernel.recorded = Graph(Kernel.recorded), None
+        return made
+
     def synchronize(self) -> None:
+        _ask()
+
+
+class Graph:
+    """Launches that were recorded; one speaks of its own inside when it goes after its device, as CuPy's do."""
+
+    made: ClassVar[int] = 0
+
+    def __init__(self, launches: list[Any]) -> None:
+        self.launches = launches
+
+    def launch(self) -> None:
+        Graph.made += 1
+        for own, given in self.launches:
+            own(*given)
+
+    def __del__(self) -> None:
         _ask()
 
 
@@ -201,11 +222,16 @@ def _compiled(code: str, defines: tuple[str, ...]) -> tuple[ctypes.CDLL, dict[st
 
 class Kernel:
     max_dynamic_shared_size_bytes = 0
+    recorded: ClassVar[list[Any] | None] = None
+    """What is launched while a stream records."""
 
     def __init__(self, function: Any, parameters: list[str]) -> None:
         self.function, self.parameters = function, parameters
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: Any, shared_mem: int = 0) -> None:
+        if Kernel.recorded is not None:
+            Kernel.recorded.append((self, (grid, block, arguments, shared_mem)))
+            return
         failing.left -= 1
         _ask()
         assert len(arguments) == len(self.parameters), (len(arguments), self.parameters)

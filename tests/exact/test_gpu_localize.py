@@ -5,6 +5,9 @@ The CUDA sources run thread by thread on the processor, and on a device where th
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import emulated_cupy
 import numpy as np
 import pytest
 from test_gpu_flips import emulated  # noqa: F401
@@ -14,9 +17,14 @@ from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
+from solspace.samplers.annealing import gpu, lots
+from solspace.samplers.kernels.cuda import kernel
+from solspace.samplers.kernels.philox import tilted_weights
+from solspace.samplers.localization.gpu_finish import GpuBath
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.marginals import gpu_patterns, gpu_state
+from solspace.samplers.marginals import gpu_patterns, gpu_signs, gpu_state
+from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import (
     FIELD_STEP,
     LEAST,
@@ -98,8 +106,8 @@ def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])
-def test_products_with_bits_are_those_with_signs(emulated, k):  # noqa: F811
-    """Sizes that fill no word, no block and no stage; problems given as signs and as bits."""
+def test_products_with_bits_are_those_with_signs(emulated, k, monkeypatch):  # noqa: F811
+    """Sizes that fill no word, no block and no stage; problems given as signs and as bits, alone or not, in any blocks."""
     m, n = 141, 299
     problems = [ss.Perceptron.random(n=n, alpha=m / n, rng=1), PackedPerceptron(n, m, ss.Target(), rng=2)]
     bits, rng = GpuSigns(problems), np.random.default_rng(0)
@@ -110,7 +118,10 @@ def test_products_with_bits_are_those_with_signs(emulated, k):  # noqa: F811
         bits.product(given, out, transposed, np.ones(2 * k, np.float32))
         np.testing.assert_allclose(out, left @ given, atol=3e-5)
         few = bits.of(np.array([1]))
-        few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
+        with monkeypatch.context() as patched:
+            patched.setattr(gpu_signs, "_ROWS", 64)
+            patched.setattr(gpu_signs, "_RUN", dict.fromkeys(gpu_signs._RUN, 4))
+            few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
         np.testing.assert_array_equal(out[0], out[1])
         out[...] = np.nan
         bits.product(given, out, transposed, np.repeat([0.0, 0.5], k).astype(np.float32))
@@ -134,7 +145,11 @@ def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
 
 
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
-def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path):  # noqa: F811
+def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path, monkeypatch):  # noqa: F811
+    """What their chains walk by is compiled ahead."""
+    ahead, used = set(), set()
+    monkeypatch.setattr(lots, "compile_ahead", ahead.update)
+    monkeypatch.setattr(gpu, "kernel", lambda *asked, **more: used.add(asked[:3:2]) or kernel(*asked, **more))
     sampler = {"name": "asl", "step": 0.5, "final_time": 1.0}
     spec = ss.Spec(n=21, alpha=0.3, n_samples=2, instances=3, sampler=sampler, keep=["path"])
     found = [
@@ -142,12 +157,45 @@ def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path):  # noqa: F811
         for name, one in (("gpu", spec.with_options(device="gpu")), ("auto", spec.with_options(device="auto")))
     ]
     assert len(found[0]) == len(found[1]) == 3
+    assert {one for one in used if one[0] == "flips_integer"} == ahead
     for number, row in found[0].items():
         problem = problem_of(Task(row.task))
         seeds = [Task(other.task).seed for other in (row, found[1][number])]
         assert seeds[0] != seeds[1]
         here = localize(problem, 2, rng=seeds[0], step=0.5, final_time=1.0, progress=False)
         np.testing.assert_allclose(row.arrays["path_overlap"], here.info["overlap"], atol=3e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*miss constraints")
+def test_iterations_of_few_samples_are_recorded(emulated, monkeypatch):  # noqa: F811
+    """And are the same as those launched one by one; a recording that outlives its device goes without a word."""
+    problem = ss.Perceptron.random(n=21, alpha=0.3, rng=1)
+    options = {"rng": 2, "device": "gpu", "progress": False, **SHORT}
+    before = emulated_cupy.Graph.made
+    found = localize(problem, 2, **options)
+    assert emulated_cupy.Graph.made > before
+    with monkeypatch.context() as patched:
+        patched.delattr(emulated_cupy.cuda.Stream, "begin_capture")
+        plain = localize(problem, 2, **options)
+    np.testing.assert_array_equal(found.weights, plain.weights)
+    np.testing.assert_array_equal(found.info["overlap"], plain.info["overlap"])
+    with emulated_cupy.failing(150), pytest.raises(device.LostDevice):
+        localize(problem, 2, **options)
+
+
+def test_columns_go_back_to_where_they_were_kept(emulated):  # noqa: F811
+    problems = [ss.Perceptron.random(n=41, alpha=2.0, rng=seed) for seed in range(2)]
+    messages, rng = GpuMessages(problems, 3), np.random.default_rng(0)
+    before, after = ([rng.random(part.shape, np.float32) for part in messages.whole.messages()] for _ in range(2))
+    for values, act in ((before, messages.keep), (after, lambda: messages.restore(np.array([1, 5])))):
+        for part, value in zip(messages.whole.messages(), values):
+            part.set(value)
+        act()
+    for part, old, new in zip(messages.whole.messages(), before, after):
+        back = np.array([False, True, False, False, False, True]).reshape(2, *[1] * (part.ndim - 2), 3)
+        shape = (2, 3) if part.ndim == 1 else part.shape
+        wanted = np.where(back, old.reshape(shape), new.reshape(shape))
+        np.testing.assert_array_equal(np.asarray(part).reshape(shape), wanted)
 
 
 def test_a_device_draws_the_noise_of_the_processor(emulated):  # noqa: F811
@@ -160,6 +208,25 @@ def test_a_device_draws_the_noise_of_the_processor(emulated):  # noqa: F811
             mine = lanes[lanes // 3 == problem] - 3 * problem
             own.draw(mine, steps[3 * problem : 3 * problem + 3])
             np.testing.assert_array_equal(np.asarray(drawn)[problem], own.columns)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_device_begins_its_finish_as_the_processor_does(emulated, kind):  # noqa: F811
+    problems = [ss.Perceptron.random(n=41, alpha=0.3, rng=seed) for seed in range(2)]
+    bath = GpuBath(problems, [seed_sequence(seed) for seed in range(2)], each=3, sweeps=4)
+    field, mean = np.random.default_rng(0).uniform(-1, 1, (2, 2, 41, 3)).astype(kind)
+    mean[0, 0], mean[0, 1] = 1, -1
+    drift = SimpleNamespace(field=field, mean=mean)
+    bath.flips.keys.set(np.array(bath.keys(1), np.uint64))
+    weights, fields = bath._begin(drift)
+    for problem, key in enumerate(bath.keys(1)):
+        here, means = np.empty((6, 41), np.int8), np.repeat(mean[problem].T.astype(float), 2, axis=0)
+        tilted_weights(np.uint64(key), np.arange(6), means, here)
+        np.testing.assert_array_equal(weights[6 * problem : 6 * problem + 6], here)
+        np.testing.assert_array_equal(fields[6 * problem : 6 * problem + 6], np.repeat(field[problem].T, 2, axis=0))
+    drawn = bath.leave(drift, np.array([1, 5]), turn=1)
+    taken = drawn.weights(np.ones(2, bool))
+    assert drawn.missed.tolist() == [int(problems[i].violations(taken[i])) for i in range(2)]
 
 
 @pytest.mark.parametrize("temperature", [0.5, 0.7, 1.0])

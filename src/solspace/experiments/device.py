@@ -28,7 +28,7 @@ from solspace.experiments.tasks import Task, finished, function, plain, run
 from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.samplers.device import answering, check_answer, resolve
-from solspace.samplers.registry import Parcel, find
+from solspace.samplers.registry import Parcel, Shape, find
 from solspace.samples import Samples
 from solspace.store import Result
 
@@ -125,9 +125,9 @@ def on_device(
                 mine = list(own)
                 feed = find(name).feed
                 assert feed is not None
-                samples = sum(task.values["n_samples"] for task in mine)
+                samples, lots = sum(task.values["n_samples"] for task in mine), list(_lots(mine, room))
                 begun = time.perf_counter()
-                with closing(feed(map(_parcel, _ahead(_lots(mine, room), drawing)), samples, _shapes(mine))) as fed:
+                with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
                     while (found := _next(fed)) is not None:
                         parcel, made = found
                         if isinstance(made, Exception):
@@ -163,10 +163,16 @@ def _parcel(batch: Batch) -> Parcel:
     return Parcel(batch.problems, seeds, values["n_samples"], values["options"], batch.ready, batch.results, tag=batch)
 
 
-def _shapes(tasks: Iterable[Task]) -> list[tuple[int, int, bool, Any]]:
-    """Return the distinct shapes (n, m, whether patterns are ±1, options) of tasks, in their order."""
-    found = [(t.values["n"], _m(t), _of_signs(t), t.values["options"]) for t in tasks]
-    return list({json.dumps(shape, sort_keys=True): shape for shape in found}.values())
+def _shapes(lots: Iterable[list[Task]]) -> list[Shape]:
+    """Return what lots ask for, in their order."""
+    return [
+        Shape(
+            task.values["n"], _m(task), _of_signs(task), Target.from_dict(task.values["target"]), task.values["options"],
+            sum(each.values["n_samples"] for each in lot),
+        )
+        for lot in lots
+        for task in lot[:1]
+    ]  # fmt: skip
 
 
 def _of_signs(task: Task) -> bool:
@@ -212,7 +218,7 @@ def _lots(tasks: Iterable[Task], room: float) -> Iterator[list[Task]]:
         yield lot
 
 
-def _ahead(lots: Iterator[list[Task]], drawing: Drawing) -> Iterator[Batch]:
+def _ahead(lots: Iterable[list[Task]], drawing: Drawing) -> Iterator[Batch]:
     """Yield the lots with their problems; threads draw those of the next ones meanwhile."""
     drawn: deque[Batch] = deque()
     for lot in lots:

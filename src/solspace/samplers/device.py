@@ -7,8 +7,10 @@ the middle of a run ends it with a sentence.
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
@@ -98,6 +100,47 @@ idle_streams: list[Any] = []
 @lru_cache(maxsize=1)
 def _stream_type() -> Any:
     return type("Stream", (cupy().cuda.Stream,), {"__del__": lambda self: None})
+
+
+def recorded(launches: Callable[[], None]) -> Recorded | None:
+    """Return what makes `launches` again at the cost of one, or None where CuPy cannot record them.
+
+    They must be of kernels alone, loaded before, with the same arguments every time.
+    """
+    own = stream()
+    try:
+        with own:
+            own.begin_capture()
+            launches()
+            graph = own.end_capture()
+    except Exception:  # an old CuPy, or a device that will say what is wrong when they are made one by one
+        return None
+    idle_streams.append(own)
+    return Recorded(graph)
+
+
+class Recorded:
+    """Launches that were recorded."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+
+    def launch(self) -> None:
+        """Make them again."""
+        self.graph.launch()
+
+    def __del__(self) -> None:
+        # CuPy would speak of itself where a graph goes after its device, or with the process: such a one stays
+        if sys.is_finalizing() or not _answers():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.graph))
+
+
+def _answers() -> bool:
+    """Return whether the device does, without waiting for it."""
+    try:
+        return bool(cupy().cuda.Device().mem_info)
+    except Exception:
+        return False
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from solspace.info import AnnealingInfo, Info, LocalizationInfo, SolvingInfo
 from solspace.measure import Target
@@ -44,8 +44,23 @@ class Parcel:
 
 Made = Generator[tuple[Parcel, Any], None, None]
 """Parcels, and what their `finish` made or the error that was met."""
-Shapes = Iterable[tuple[int, int, bool, Mapping[str, Any]]]
-"""(n, m, whether patterns are ±1, options) of what will come, the longest first, so that it can be compiled ahead."""
+
+
+class Shape(NamedTuple):
+    """What a parcel will ask for, so that it can be compiled ahead."""
+
+    n: int
+    m: int
+    signs: bool
+    """Whether patterns are ±1."""
+    target: Target
+    options: Mapping[str, Any]
+    samples: int
+    """Of all of its problems."""
+
+
+Shapes = Iterable[Shape]
+"""Those of what will come, the longest first."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,9 @@ def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> 
 
 def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
     """Localize parcel by parcel; a thread finishes the last one meanwhile."""
+    ending = [shape for shape in shapes if shape.target.prior.name == "binary" and shape.options.get("finish") != 0]
+    # two replicas of each sample
+    lots.warm([(shape.n, shape.m, shape.signs, 2 * shape.samples) for shape in ending], solve=False, fielded=True)
     with ThreadPoolExecutor(1, "samples") as finisher:
         last: tuple[Parcel, Future[Any]] | None = None
         for parcel in parcels:
@@ -164,8 +182,8 @@ def _finished(parcel: Parcel, made: list[Samples] | Exception) -> Any:
 
 def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, schedule: str) -> Made:
     for mode in anneal.MODES:
-        own = [(n, m, signs) for n, m, signs, asked in shapes if asked.get("mode", "sample") == mode]
-        lots.warm(own, samples, mode == "solve")
+        own = [shape for shape in shapes if shape.options.get("mode", "sample") == mode]
+        lots.warm([(shape.n, shape.m, shape.signs, samples) for shape in own], mode == "solve")
 
     def lot(parcel: Parcel) -> lots.Lot:
         plan = anneal.planner(schedule=schedule, **parcel.options)

@@ -27,6 +27,8 @@ _SHARED = 200 << 10
 """Bytes of shared memory within which sites are put in order."""
 _ROOM = 1 << 27
 """Most (problem, sweep, site) triples laid out for a launch."""
+_UNSEEN = 5.0
+"""Seconds of a launch that nobody looks at, by the first guess of the pace, which is a tenth of what many chains reach."""
 
 
 def processors() -> int:
@@ -112,6 +114,10 @@ class GpuFlips:
         """Return the stabilities of `weights` (draws of each chain side by side), or None: the host computes them."""
         return None
 
+    def unmet(self, weights: DeviceArray, numbers: Array) -> Array | None:
+        """Return how many constraints `weights` miss, each of the problem whose number is given; None: ask the problem."""
+        return None
+
     @property
     def idle(self) -> bool:
         """Whether the launch under way is over."""
@@ -128,13 +134,20 @@ class GpuFlips:
 
     def place(self, chains: Chains) -> None:
         """Send the chains to the device and compute their cached stabilities."""
-        self.weights = self.cupy.asarray(chains.weights)
-        self.solved_at = self.cupy.asarray(chains.solved_at)
-        self.stopped = self.cupy.asarray(chains.stopped.astype(np.uint8))
         if chains.number is not None:
             self.number_of = self.cupy.asarray(np.asarray(chains.number, np.int32))
-        self.fielded = chains.field is not None
-        self.field = self.cupy.asarray(np.zeros(1) if chains.field is None else chains.field)
+        there = self.cupy.asarray
+        field = None if chains.field is None else there(chains.field)
+        self.put(there(chains.weights), field, there(chains.stopped.astype(np.uint8)), there(chains.solved_at))
+
+    def put(
+        self, weights: DeviceArray, field: DeviceArray, stopped: DeviceArray, solved_at: DeviceArray | None = None
+    ) -> None:
+        """Take up chains that lie on the device: `weights` and `field` (k, n), and who does not walk, (k,)."""
+        self.weights, self.stopped = weights, stopped
+        self.solved_at = self.cupy.asarray(np.full(len(weights), -1)) if solved_at is None else solved_at
+        self.fielded = field is not None
+        self.field = self.cupy.asarray(np.zeros(1)) if field is None else field
         self.cached = self._cache()
         self.cupy.cuda.get_current_stream().synchronize()  # what comes before the launches, which have their own stream
 
@@ -204,6 +217,20 @@ class GpuFlips:
                 shared_mem=self.layout.shared_bytes,
             )  # fmt: skip
         return made
+
+    def carried(self) -> DeviceArray:
+        """Carry the chains through the whole plan, unseen by the host; return their draws (k, draws, n), on the device."""
+        stage, count = np.zeros(len(self.weights), np.int64), int(np.clip(_UNSEEN * self.pace, 1, self.most))
+        with self.stream:
+            draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
+            for first in range(0, len(self.plan), count):
+                sweeps = slice(first, min(first + count, len(self.plan)))
+                made = self._launch(stage, sweeps, self.prepare(sweeps))["draws"]
+                last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
+                draws[:, last - made.shape[1] : last] = made
+                self._look()
+            self.stream.synchronize()
+        return draws
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
         """Wait for the walk and take over its results."""

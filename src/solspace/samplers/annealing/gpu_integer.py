@@ -92,6 +92,14 @@ class GpuIntegerFlips(GpuFlips):
         with self.stream:
             return self._stabilities(self._levels(self.cupy.asarray(weights), self.instance_of.repeat(draws)))
 
+    def unmet(self, weights: DeviceArray, numbers: Array) -> Array:
+        """Return how many constraints `weights` (k, n) on the device miss, each of the problem whose number (k,) is given."""
+        counts = self.cupy.zeros(len(weights), np.int32)
+        levels = self._levels(weights, self.cupy.asarray(numbers.astype(np.int32)))
+        sizes = map(np.int32, (self.layout.slots * self.layout.threads, self.m, *self.allowed))
+        kernel("chains", "unmet")((len(weights),), (128,), (levels, *sizes, counts))
+        return counts.get()
+
     def _stabilities(self, levels: DeviceArray) -> Array:
         counted = levels.reshape(len(levels), -1)[:, : self.m].get().astype(np.float64)
         counted *= 2

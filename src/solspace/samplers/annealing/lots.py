@@ -192,12 +192,15 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def warm(shapes: Iterable[tuple[int, int, bool]], company: int, solve: bool) -> None:
-    """Compile what chains on patterns of `shapes` (n, m, whether ±1) need, side by side, before the first of them is run."""
-    count = processors()
+def warm(shapes: Iterable[tuple[int, int, bool, int]], solve: bool, fielded: bool = False) -> None:
+    """Compile side by side what chains will need, before the first of them is run.
+
+    `shapes` are (n, m, whether patterns are ±1, how many chains there are at a time); `fielded`: in a field.
+    """
+    count, field = processors(), (("FIELD", int(fielded)),)
     compile_ahead(
-        ("flips_integer", (*IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve), ("FIELD", 0)))
+        ("flips_integer", IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve) + field)
         if signs
-        else ("flips_real", (*RealLayout.choose(m, True, company, count).constants(solve), ("FIELD", 0)))
-        for n, m, signs in shapes
+        else ("flips_real", RealLayout.choose(m, True, company, count).constants(solve) + field)
+        for n, m, signs, company in shapes
     )

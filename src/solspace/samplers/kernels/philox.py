@@ -2,9 +2,10 @@
 
 A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b,
 t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights, 3 is the noise of
-localization, for step t of sample c (`kernels.normals`), and 4 decides exchanges, of pair b of ladder c. Nothing is
-carried from one block to the next, so a chain sees the same numbers whatever runs beside it, on whichever core, after
-whatever interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd.
+localization, for step t of sample c (`kernels.normals`), 4 decides exchanges, of pair b of ladder c, and 5 draws first
+weights with given means. Nothing is carried from one block to the next, so a chain sees the same numbers whatever runs
+beside it, on whichever core, after whatever interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2
+when p is even, 2 and 3 when it is odd.
 
 A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, where
 with u = (2 k + 1)/2^53, k uniform in 0 .. 2^52 - 1,
@@ -30,7 +31,7 @@ from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 
 Words = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
-ACCEPTANCE, ORDER, START, NOISE, EXCHANGE = 0, 1, 2, 3, 4
+ACCEPTANCE, ORDER, START, NOISE, EXCHANGE, TILTED = 0, 1, 2, 3, 4, 5
 """The streams of a call."""
 _LOW = uint64(0xFFFFFFFF)
 _ONE = uint64(0x3FF0000000000000)
@@ -134,6 +135,20 @@ def first_weights(key: np.uint64, first_chain: int, out: Array) -> None:
                     site = 128 * i + 32 * word + bit
                     if site < n:
                         out[c, site] = 2 * int64((block[word] >> uint64(bit)) & uint64(1)) - 1
+
+
+@njit(nogil=True)
+def tilted_weights(key: np.uint64, numbers: Array, means: Array, out: Array) -> None:
+    """Fill `out` (chains, n) with independent signs of these `means` (chains, n), for the chains `numbers` (chains,)."""
+    chains, n = out.shape
+    for c in range(chains):
+        for i in range((n + 3) // 4):
+            block = philox_words(i, 0, numbers[c], TILTED, key)
+            for part in range(4):
+                site = 4 * i + part
+                if site < n:
+                    up = (float64(block[part]) + 0.5) * 2.0**-32 < 0.5 * (1.0 + means[c, site])
+                    out[c, site] = 1 if up else -1
 
 
 @njit(error_model="numpy")

@@ -66,6 +66,10 @@ class Denoiser:
         """Return the fields (k, n) in double precision."""
         return self.field.T.astype(float)
 
+    def sound(self) -> Array:
+        """Return (k,) True where field and means are finite."""
+        return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))
+
     def stabilities(self, weights: Array) -> Array | None:
         """Return the stabilities (k, m) of `weights` (k, n), or None: ask the problem."""
         return None
@@ -109,6 +113,7 @@ class MessagePassing(Denoiser):
         # asked of the messages themselves, wherever they lie
         self.widen, self.spread, self.overlaps = messages.widen, messages.spreads, messages.overlaps  # type: ignore[method-assign]
         self.means, self.fields, self.stabilities = messages.means, messages.fields, messages.stabilities  # type: ignore[method-assign]
+        self.sound = messages.sound  # type: ignore[method-assign]
 
     @property
     def instability(self) -> Array:

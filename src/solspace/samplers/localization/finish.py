@@ -8,17 +8,17 @@ one field tell whether they mix: each must come as far from where it was half of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
-from solspace.samplers.annealing import cpu, lots
+from solspace.samplers.annealing import cpu
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.run import Flips, carry
+from solspace.samplers.annealing.run import carry
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.localization.denoisers import Denoiser
@@ -34,57 +34,64 @@ MIXED = 0.5
 
 @dataclass(frozen=True)
 class Draw:
-    """Weights (k, n) drawn in fields, how many constraints each misses, and whether its chains mix, (k,) each."""
+    """Weights drawn in fields, how many constraints each misses, and whether its chains mix, (k,) each."""
 
-    weights: Array
+    weights: Callable[[Array], Array]
+    """(k,) of True -> the weights of those samples, (len, n) int8."""
     missed: Array
     mixed: Array
 
 
 @dataclass(frozen=True)
 class Bath:
-    """The heat bath of a run: of which problems, with which seeds, for how many sweeps, and on which device."""
+    """The heat bath of a run: of which problems, with which seeds, how many samples of `each`, for how many sweeps.
+
+    Random numbers depend on a problem's seed, the sample's number in it and the attempt, `turn`, alone.
+    """
 
     problems: Sequence[Perceptron]
     seeds: Sequence[np.random.SeedSequence]
+    each: int
     sweeps: int
-    where: str = "cpu"
 
-    def draw(self, fields: Array, means: Array, lanes: Array, turn: int) -> Draw:
-        """Return a draw for each of the samples `lanes`.
-
-        `fields` and `means` (k, n) are those of all samples, problem by problem. Random numbers depend on the problem's
-        seed, the sample's number in it and the attempt, `turn`, alone.
-        """
-        problem, each = self.problems[0], len(fields) // len(self.problems)
+    @cached_property
+    def plan(self) -> Plan:
+        """The sweeps of a turn; draws come half-way and at the end."""
         draw_at = np.full(self.sweeps, -1)
         draw_at[[self.sweeps - 1 - self.sweeps // 2, self.sweeps - 1]] = 0, 1
-        plan = Plan([Stage.of(problem.target)] * self.sweeps, 0, draw_at, solve=False)
-        keys = [int(own.generate_state(turn + 2, np.uint64)[-1]) for own in self.seeds]
-        flips: Flips
-        if self.where == "gpu":
-            there = np.arange(len(fields))  # chains of all problems share a launch: as many to each
-            flips = lots.gpu_flips(self.problems, plan, keys, 2 * each)
-        else:
-            there = lanes
-            flips = cpu.flips_for(problem)(problem, plan, keys[0], 2 * len(lanes))
-        first = [_first(means[lane], self.seeds[lane // each], lane % each, turn) for lane in there.tolist()]
-        number = (2 * (there % each)[:, None] + np.arange(2)).ravel()
-        chains = Chains.start(np.concatenate(first), plan, np.repeat(fields[there], 2, axis=0), number)
-        carry(flips, chains, plan, Checkpoint(None, {}), lambda done: None)
+        return Plan([Stage.of(self.problems[0].target)] * self.sweeps, 0, draw_at, solve=False)
+
+    def keys(self, turn: int) -> list[int]:
+        """Return the 64 bits for each problem from which all random numbers of a turn are made."""
+        return [int(own.generate_state(turn + 2, np.uint64)[-1]) for own in self.seeds]
+
+    def leave(self, denoiser: Denoiser, lanes: Array, turn: int) -> Draw:
+        """Return a draw for each of the samples `lanes` in the fields of `denoiser`."""
+        return self.draw(denoiser.fields(), denoiser.means(), lanes, turn)
+
+    def draw(self, fields: Array, means: Array, lanes: Array, turn: int) -> Draw:
+        """Return a draw for each of the samples `lanes` of one problem, whose `fields` and `means` (k, n) are given."""
+        from solspace.samplers.kernels.philox import tilted_weights
+
+        (problem,), (key,), n = self.problems, self.keys(turn), self.problems[0].n
+        number = (2 * lanes[:, None] + np.arange(2)).ravel()
+        first = np.empty((len(number), n), np.int8)
+        tilted_weights(np.uint64(key), number, np.repeat(means[lanes], 2, axis=0), first)
+        chains = Chains.start(first, self.plan, np.repeat(fields[lanes], 2, axis=0), number)
+        flips = cpu.flips_for(problem)(problem, self.plan, key, len(number))
+        carry(flips, chains, self.plan, Checkpoint(None, {}), lambda done: None)
         # (samples, replicas, draws, n)
-        drawn = chains.draws.reshape(-1, 2, 2, problem.n)[np.searchsorted(there, lanes)]
+        drawn = chains.draws.reshape(-1, 2, 2, n)
         signs = drawn.astype(np.float32)
-        own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * problem.n)
-        cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * problem.n)
+        own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * n)
+        cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * n)
         weights = drawn[:, 0, 1]
-        # where a device has the patterns, it is asked
-        found = flips.stabilities(np.ascontiguousarray(chains.draws[:, 1]))
-        if found is None:
-            lacking = self.missed(lanes // each, weights)
-        else:
-            lacking = problem.target.violated(found[::2][np.searchsorted(there, lanes)]).sum(axis=1)
-        return Draw(weights, lacking, own - cross <= MIXED * (1 - cross))
+        return Draw(weights.__getitem__, problem.violations(weights), self.mixed(own, cross))
+
+    @staticmethod
+    def mixed(own: Array, cross: Array) -> Array:
+        """Return whether chains mix, from the overlaps (k,) of a replica's two draws and of the two replicas."""
+        return np.asarray(own - cross <= MIXED * (1 - cross))
 
     def missed(self, numbers: Array, weights: Array) -> Array:
         """Return how many constraints `weights` (k, n) miss, each of the problem whose number (k,) is given."""
@@ -105,21 +112,19 @@ class Exit:
     turns: int
 
     def __call__(self, turn: int, lanes: Array) -> tuple[Array, Array, Array]:
-        """Return weights drawn in the fields of the samples `lanes`, who may leave with them, and whose draw is fair.
+        """Return which of the samples `lanes` leave, whose draw is fair, and the weights with which they leave.
 
         Before the last turn a sample leaves if flips in its field mix; and not if its instability came near 1, where theory
         sees weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their means, or
         all.
         """
-        last, means, fields = turn == self.turns - 1, self.denoiser.means(), self.denoiser.fields()
-        asking = np.isfinite(fields[lanes]).all(axis=1) & np.isfinite(means[lanes]).all(axis=1)
+        last, asking = turn == self.turns - 1, self.denoiser.sound()[lanes]
         if not last:
             asking &= ~self.clock.careful[lanes]
-        weights, fair = np.ones((len(lanes), means.shape[1]), np.int8), np.zeros(len(lanes), bool)
+        fair = np.zeros(len(lanes), bool)
         if not asking.any():
-            return weights, fair, fair
-        drawn = self.bath.draw(fields, means, lanes[asking], turn)
-        weights[asking] = drawn.weights
+            return fair, fair, np.ones((0, self.bath.problems[0].n), np.int8)
+        drawn = self.bath.leave(self.denoiser, lanes[asking], turn)
         missing = np.zeros(len(lanes), int)
         if self.bath.problems[0].target.potential.hard:
             missing[asking] = drawn.missed
@@ -129,19 +134,13 @@ class Exit:
             gone |= asking & (missing == 0)
             rest = np.flatnonzero(asking & ~gone)
             if len(rest):
-                gone[rest] = missing[rest] < self._missed(means, lanes[rest])
-        return weights, gone, fair
+                gone[rest] = missing[rest] < self._missed(lanes[rest])
+        return gone, fair, drawn.weights(gone[asking])
 
-    def _missed(self, means: Array, lanes: Array) -> Array:
+    def _missed(self, lanes: Array) -> Array:
         """Return how many constraints the signs of the means of the samples `lanes` miss; a device that has them counts."""
-        signs = np.where(means >= 0, np.int8(1), np.int8(-1))
+        signs = np.where(self.denoiser.means() >= 0, np.int8(1), np.int8(-1))
         found = self.denoiser.stabilities(signs)
         if found is None:
             return self.bath.missed(lanes // self.denoiser.each, signs[lanes])
         return self.bath.problems[0].target.violated(found[lanes]).sum(axis=1)
-
-
-def _first(mean: Array, seeds: np.random.SeedSequence, sample: int, turn: int) -> Array:
-    """Return two weights (2, n), each ±1 with probability (1 ± m)/2."""
-    up = generator(seeds, int(sample), 2, turn).random((2, len(mean))) < (1 + mean) / 2
-    return (2 * up - 1).astype(np.int8)

@@ -23,7 +23,7 @@ PACED = ("step", "longest", "tolerance", "limit")
 
 
 Leave = Callable[[int, Array], tuple[Array, Array, Array]]
-"""(turn, lanes) -> weights (len(lanes), n), which of the samples (len(lanes),) may leave with them, whose draw is a fair one."""
+"""(turn, lanes) -> which of the samples leave, whose draw is a fair one, (len(lanes),) each, and the weights of those gone."""
 
 
 class Record:
@@ -122,9 +122,9 @@ class Loop:
         """Let samples leave that can."""
         lanes = np.flatnonzero(~self.left & (~self.diverged | self.denoiser.robust))
         if self.leave is not None and len(lanes):
-            weights, gone, fair = self.leave(int(self.turn), lanes)
+            gone, fair, weights = self.leave(int(self.turn), lanes)
             out = lanes[gone]
-            self.weights[out], self.left[out] = weights[gone], True
+            self.weights[out], self.left[out] = weights, True
             self.diverged[lanes[gone & fair]] = False
         self.turn += 1
 

@@ -17,6 +17,7 @@ from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.device import answering, resolve
 from solspace.samplers.localization import finish
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
+from solspace.samplers.localization.gpu_finish import GpuBath
 from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.noise import GpuNoise, Noise
@@ -119,7 +120,8 @@ class Run:
         on_device = where == "gpu" and name == "amp"
         noise = GpuNoise(seeds, problem.n, k) if on_device else Noise(seeds[0], np.zeros_like(drift.mean))
         clock = Clock(drift.k, ends[-1], times, pace, slower)
-        leave = finish.Exit(finish.Bath(problems, seeds, sweeps, where), drift, clock, len(ends)) if sweeps else None
+        bath = (GpuBath if where == "gpu" else finish.Bath)(problems, seeds, k, sweeps)
+        leave = finish.Exit(bath, drift, clock, len(ends)) if sweeps else None
         loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds, ends, leave)
         return cls(problems, seeds, chosen, (pace, slower), times, loop)
 

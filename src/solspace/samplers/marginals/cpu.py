@@ -209,6 +209,10 @@ class Messages:
         """Return the fields (k, n) in double precision."""
         return self.field[:, : self.k].T.astype(float)
 
+    def sound(self) -> Array:
+        """Return (k,) True where field and means are finite."""
+        return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
+
     def stabilities(self, weights: Array) -> None:
         """The problem computes them."""
         return None

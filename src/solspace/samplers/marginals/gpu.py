@@ -1,6 +1,6 @@
 """Approximate message passing on a CUDA device: `cpu.Messages` with scalar variances, for problems of one shape.
 
-Columns that have come to rest are left behind once they are many: the others go on in a smaller iteration
+Columns that have come to rest are left behind once they are many and cost much: the others go on in a smaller iteration
 (`gpu_columns`), whose sizes are powers of two, so that a few serve for a whole run.
 """
 
@@ -41,7 +41,7 @@ class GpuMessages:
         place = np.full(self.k, -1)
         place[lanes] = np.arange(len(lanes))
         going.begin(layout, terms.of(place[np.maximum(layout, 0)]))
-        going.few = 0 if going.width <= 4 * _LEAST else len(lanes) // 4
+        going.few = 0 if going.width <= max(4 * _LEAST, going.patterns.slack) else len(lanes) // 4
         return going
 
     def _arranged(self, lanes: Array) -> tuple[GpuColumns, Array]:
@@ -54,7 +54,7 @@ class GpuMessages:
         few = _power_above(len(problems))
         if 2 * few > number:
             problems, few = np.arange(number), number
-        if 2 * few * k > self.k:
+        if 2 * few * k > self.k or self.k <= self.whole.patterns.slack:
             layout = np.full(self.k, -1)
             layout[lanes] = lanes
             return self._sized(number, self.each), layout
@@ -85,12 +85,7 @@ class GpuMessages:
 
     def restore(self, lanes: Array) -> None:
         """Put the columns `lanes` back to where `keep` found them."""
-        back = np.zeros(self.k, bool)
-        back[lanes] = True
-        where = self.cupy.asarray(back.reshape(-1, self.each))
-        for kept, current in zip(self._kept, self.whole.messages()):
-            own, old = self.whole.by_problem(current), self.whole.by_problem(kept)
-            own[...] = self.cupy.where(where if own.ndim == 2 else where[:, None, :], old, own)
+        self._sized(len(self.whole.patterns), self.each).restore(self._kept, lanes)
 
     def share(self) -> None:
         """Give the messages of each problem's first column to its others."""
@@ -122,6 +117,11 @@ class GpuMessages:
     def fields(self) -> Array:
         """Return the fields (k, n) in double precision."""
         return self._rows(self.field).astype(float)
+
+    def sound(self) -> Array:
+        """Return (k,) True where field and means are finite."""
+        off = self.mean - self.mean + (self.field - self.field)
+        return (off == 0).all(axis=1).get().ravel()
 
     def signs(self, random: Callable[[int], Array]) -> Array:
         """Return the signs (k, n) of the means; a column without a direction is given that of `random(column)`."""

@@ -1,8 +1,9 @@
 """One AMP iteration on a device after another, and the columns that take part in it.
 
 Launches do not wait for each other, and their arguments are made once: six or eight launches of some microseconds each
-to an iteration. The device itself decides which columns have come to rest, as `relaxation.judge` does; the host looks
-every few iterations how many still move.
+to an iteration. Where all are kernels of the package they are recorded, and an iteration is one launch. The device itself
+decides which columns have come to rest, as `relaxation.judge` does; the host looks every few iterations how many still
+move.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
-from solspace.samplers.device import DeviceArray
+from solspace.samplers.device import DeviceArray, Recorded, recorded
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
 from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
@@ -23,8 +24,10 @@ from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLO
 _ROWS, _STRIPS = 64, 8
 """Rows of a block and how many of them it takes at a time."""
 _OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
-BURST = 2
-"""Iterations between two looks at the device."""
+BURST, _LONGEST = 2, 8
+"""Iterations before the first look at the device, and between two looks at the most, where those at rest cost little."""
+_PLAIN = 4
+"""Iterations before they are recorded: it takes as long as some of them, and kernels must have been loaded."""
 
 
 class GpuColumns:
@@ -57,6 +60,9 @@ class GpuColumns:
         self.share = device.asarray(np.full(1, -1, np.float32))
         """How much of B + h is the field of all columns after the next iteration; negative: their field stays."""
         self._arguments()
+        self.moving = self.whole_numbers[2, :1]
+        self.made, self.burst = 0, BURST
+        self.recorded: Recorded | None = None
 
     def _arguments(self) -> None:
         """Lay out the launches of an iteration: (kernel, grid, block, arguments)."""
@@ -122,7 +128,7 @@ class GpuColumns:
 
     def begin(self, layout: Array, terms: Terms) -> None:
         """Take up the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
-        self.layout = layout
+        self.layout, self.burst = layout, BURST
         there = layout >= 0
         weight = np.where(there, 1 - terms.damping, 0.0)
         numbers = [terms.tolerance, terms.cap, terms.patient, weight, terms.best, np.zeros(self.width)]
@@ -134,13 +140,29 @@ class GpuColumns:
             self._move(self.moves, back=False)
         self.split()
 
-    def _move(self, moves: DeviceArray, back: bool) -> None:
+    def restore(self, kept: list[DeviceArray], lanes: Array) -> None:
+        """Put the messages of the columns `lanes` of the whole, which this holds, back to those `kept`."""
+        chosen = np.full(self.width, -1, np.int32)
+        chosen[lanes] = lanes
+        self.chosen.set(chosen)
+        self._move([(*move[:3], part, *move[4:]) for move, part in zip(self.moves[2:], kept)], back=True)
+
+    def _move(self, moves: list[Any], back: bool) -> None:
         for found, grid, whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
             found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
 
     def advance(self) -> None:
         """Launch an iteration of all columns that still move."""
+        self.made += 1
+        if self.made == _PLAIN and self.patterns.recordable:
+            self.recorded = recorded(self._advance)
+        if self.recorded is None:
+            self._advance()
+        else:
+            self.recorded.launch()
+
+    def _advance(self) -> None:
         above, below = self.launches
         self.patterns.product(self.into, self.forward, False, self.weight)
         for launch in above:
@@ -151,9 +173,10 @@ class GpuColumns:
 
     def iterate(self) -> int:
         """Make some iterations of all columns that still move; wait for the device and return how many do."""
-        for _ in range(BURST):
+        for _ in range(self.burst):
             self.advance()
-        return int(self.whole_numbers[2, :1].get()[0])
+        self.burst = min(self.burst + 1, _LONGEST if self.patterns.recordable else BURST)
+        return int(self.moving.get()[0])
 
     def end(self) -> Ending:
         """Give the columns back to the whole."""

@@ -29,6 +29,11 @@ _ONE, _ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
 class GpuPatterns:
     """The patterns of problems of one shape on the device, and products with them."""
 
+    slack = 0
+    """Columns in all among which those at rest cost next to nothing."""
+    recordable = False
+    """Whether products are launches of kernels with the same arguments every time."""
+
     def __init__(self, problems: Sequence[Perceptron]) -> None:
         self.cupy = cupy()
         self.m, self.n = problems[0].m, problems[0].n

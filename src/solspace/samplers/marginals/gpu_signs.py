@@ -1,7 +1,8 @@
 """Patterns of ±1 on a CUDA device as bits, for problems that have few samples each.
 
 With few columns to a problem, reading the patterns is most of what a product costs; as bits they are a sixteenth of
-bfloat16, and a device holds hundreds of problems (`kernels/cuda/signs.cu`). Means and responses stay float32.
+bfloat16, and a device holds hundreds of problems. Five entries at a time are looked up in tables of sums
+(`kernels/cuda/signs.cu`). Means and responses stay float32.
 """
 
 from __future__ import annotations
@@ -19,25 +20,30 @@ from solspace.samplers.packed import PackedPerceptron
 
 FEW = 8
 """Most samples of a problem for which bits pay."""
-_ROWS, _SLICES, _RUN = 64, 4, 2
-"""Rows of a block, threads that share a row, and words that each takes at a time."""
+_WORD = 30
+"""Entries of a word."""
+_ROWS, _SLICES = 256, 2
+"""Most rows of a block, and threads that share a row."""
+_RUN = {1: 8, 2: 8, 4: 4}
+"""Words that a thread takes at a time, by the columns of a block."""
 
 
 class GpuSigns:
     """The patterns of problems of one shape as bits, by rows and by columns, and products with them."""
 
     parts = 1
+    slack, recordable = 512, True
 
     def __init__(self, problems: Sequence[Perceptron]) -> None:
         self.cupy = cupy()
         self.m, self.n = problems[0].m, problems[0].n
         self.moments = np.ones(len(problems))
-        shapes = ((-(-self.n // 32), self.m), (-(-self.m // 32), self.n))
+        shapes = ((-(-self.n // _WORD), self.m), (-(-self.m // _WORD), self.n))
         self.rows, self.columns = (self.cupy.empty((len(problems), *shape), np.uint32) for shape in shapes)
         for problem, rows, columns in zip(problems, self.rows, self.columns):
             packed = isinstance(problem, PackedPerceptron)
             given = self.cupy.asarray(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
-            pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes(1))
+            pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes())
             for to, row_step, step, inner in ((rows, self.n, 1, self.n), (columns, 1, self.n, self.m)):
                 words, count = to.shape
                 sizes = map(np.int32, (count, inner, row_step, step, words))
@@ -50,23 +56,27 @@ class GpuSigns:
         """Return the patterns of some of the problems, a copy."""
         few = object.__new__(GpuSigns)
         few.__dict__.update(self.__dict__)
+        shapes = ((len(numbers), *part.shape[1:]) for part in (self.rows, self.columns))
+        few.rows, few.columns = (self.cupy.empty(shape, np.uint32) for shape in shapes)
         few.take(self, numbers)
         return few
 
     def take(self, other: Any, numbers: Array) -> None:
-        """Take the patterns of the problems `numbers` of another of this kind."""
-        chosen = self.cupy.asarray(numbers)
-        self.rows, self.columns, self.moments = other.rows[chosen], other.columns[chosen], other.moments[numbers]
+        """Take the patterns of as many problems, `numbers`, of another of this kind, to where the own ones lie."""
+        chosen, self.moments = self.cupy.asarray(numbers), other.moments[numbers]
+        for own, given in ((self.rows, other.rows), (self.columns, other.columns)):
+            given.take(chosen, axis=0, out=own)
 
     def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray) -> None:
         """Write X · given, or Xᵀ · given, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
         bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
         number, words, rows = bits.shape
         k = given.shape[2]
-        together = next((size for size in (1, 2, 4) if size >= k), FEW)
-        grid = (-(-rows // _ROWS), number * -(-k // together))
-        multiply = kernel("signs", "multiply", _sizes(together))
-        multiply(grid, (_ROWS, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
+        together = next((size for size in _RUN if size >= k), max(_RUN))
+        height = next(size for size in (32, 64, 128, _ROWS) if size >= min(rows, _ROWS))
+        grid = (-(-rows // height), number * -(-k // together))
+        multiply = kernel("signs", "multiply", _sizes(together, height))
+        multiply(grid, (height, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
 
     def stabilities(self, signs: DeviceArray) -> Array:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k)."""
@@ -87,5 +97,5 @@ class GpuSigns:
         return out
 
 
-def _sizes(columns: int) -> Sizes:
-    return ("COLUMNS", columns), ("ROWS", _ROWS), ("SLICES", _SLICES), ("RUN", _RUN)
+def _sizes(columns: int = 1, rows: int = _ROWS) -> Sizes:
+    return ("COLUMNS", columns), ("ROWS", rows), ("SLICES", _SLICES), ("RUN", _RUN[columns])

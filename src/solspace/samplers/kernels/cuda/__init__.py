@@ -21,6 +21,7 @@ Sizes = tuple[tuple[str, int | str], ...]
 
 PARTS = {
     "chains": ("random.cuh", "chains.cu"),
+    "finish": ("random.cuh", "finish.cu"),
     "flips_integer": ("random.cuh", "chain.cuh", "flips_integer.cu"),
     "messages": ("messages.cu",),
     "noise": ("random.cuh", "noise.cu"),

@@ -67,6 +67,15 @@ extern "C" __global__ void place(const u32 *packed, const int *instance_of, cons
             levels[((size_t)chain * slots + 32 * word + slot) * threads + thread] = count[slot] + 1 - base;
 }
 
+// How many of the first m levels of each of some weights, (k, length), are not among the `width` from `first` on.
+extern "C" __global__ void unmet(const u16 *levels, int length, int m, int first, int width, int *counts)
+{
+    const u16 *own = levels + (size_t)blockIdx.x * length;
+    int count = 0;
+    for (int mu = threadIdx.x; mu < m; mu += blockDim.x) count += own[mu] < first || own[mu] >= first + width;
+    atomicAdd(counts + blockIdx.x, count);
+}
+
 // Stabilities, sums of x w, of chains from columns of twice the patterns in fixed point, (problems, n, size), which are even.
 extern "C" __global__ void add_columns(const int *columns, const int *instance_of, const i8 *weights, int n, int size, int *states)
 {

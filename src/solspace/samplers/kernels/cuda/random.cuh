@@ -10,6 +10,7 @@ typedef unsigned long long u64;
 #define ORDER 1u
 #define START 2u
 #define NOISE 3u
+#define TILTED 5u
 #define NEVER (-2147483647 - 1)
 
 struct Block { u32 a, b, c, d; };
