@@ -80,7 +80,7 @@ PARTS: dict[str, list[Point]] = {
         {"n": n, "alpha": alpha, "width": 1.0, "solver": solver}
         for n in (101, 501, 1001)
         for alpha in (0.8, 1.2, 1.5)
-        for solver in ("solve", "HiGHS", "CP-SAT")
+        for solver in ("solve", "HiGHS", "CP-SAT", "dwave")
     ],
     "small": [
         {"n": n, "alpha": 0.83, "solver": solver}

@@ -100,6 +100,12 @@ inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
+inline unsigned __brev(unsigned x)
+{
+    unsigned y = 0;
+    for (int j = 0; j < 32; ++j) y |= (x >> j & 1u) << (31 - j);
+    return y;
+}
 inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned __int128)a * b >> 64; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fmaf(a, b, c); }

@@ -218,14 +218,20 @@ class GpuFlips:
             )  # fmt: skip
         return made
 
+    @cached_property
+    def _launches(self) -> list[tuple[slice, Any]]:
+        """The sweeps of the whole plan, cut into launches that nobody looks at, and their potentials."""
+        count = int(np.clip(_UNSEEN * self.pace, 1, self.most))
+        cut = [slice(first, min(first + count, len(self.plan))) for first in range(0, len(self.plan), count)]
+        return [(sweeps, self.prepare(sweeps)) for sweeps in cut]
+
     def carried(self) -> DeviceArray:
         """Carry the chains through the whole plan, unseen by the host; return their draws (k, draws, n), on the device."""
-        stage, count = np.zeros(len(self.weights), np.int64), int(np.clip(_UNSEEN * self.pace, 1, self.most))
+        stage = np.zeros(len(self.weights), np.int64)
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
-            for first in range(0, len(self.plan), count):
-                sweeps = slice(first, min(first + count, len(self.plan)))
-                made = self._launch(stage, sweeps, self.prepare(sweeps))["draws"]
+            for sweeps, prepared in self._launches:
+                made = self._launch(stage, sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - made.shape[1] : last] = made
                 self._look()

@@ -22,7 +22,10 @@ _PART = 1 << 30
 
 
 class GpuIntegerFlips(GpuFlips):
-    """Chains on ±1 patterns: packed columns and integer fields (`kernels/cuda/flips_integer.cu`)."""
+    """Chains on ±1 patterns: packed columns and integer fields (`kernels/cuda/flips_integer.cu`).
+
+    `bits` (problems, words, n) are the columns in words of 30 constraints each, where a device has them so already.
+    """
 
     kernel = "integer"
     source = "flips_integer"
@@ -37,13 +40,14 @@ class GpuIntegerFlips(GpuFlips):
         company: int = 0,
         share: int = 1,
         layout: IntegerLayout | None = None,
+        bits: DeviceArray | None = None,
     ) -> None:
         super().__init__(problems, plan, keys, n_chains, share)
         self.lattice = Lattice(self.n, self.m)
         self.allowed = met_range(plan.target, self.lattice.stabilities)
         self.layout = layout or self._layout(company)
         self.low = (self.lattice.size - self.layout.window) // 2
-        self.columns = self._pack()
+        self.columns = self._pack(bits)
         self.outside = self.cupy.zeros(1, np.int32)
 
     def _layout(self, company: int) -> IntegerLayout:
@@ -52,9 +56,14 @@ class GpuIntegerFlips(GpuFlips):
             raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
         return layout
 
-    def _pack(self) -> DeviceArray:
+    def _pack(self, bits: DeviceArray | None) -> DeviceArray:
         layout, device = self.layout, self.cupy
         packed = device.empty((len(self.problems), self.n, layout.words, layout.threads), np.uint32)
+        if bits is not None:
+            sizes = map(np.int32, (bits.shape[1], self.m, self.n, layout.words, layout.threads))
+            grid = (len(self.problems) * -(-self.n // 128), layout.words * layout.threads)
+            kernel("chains", "pack_words")(grid, (128,), (bits, *sizes, packed))
+            return packed
         width = max(1, _PART // self.m)
         for number, problem in enumerate(self.problems):
             if isinstance(problem, PackedPerceptron):

@@ -10,6 +10,7 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.samplers.annealing import lots
 from solspace.samplers.annealing.gpu import GpuFlips
+from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.device import DeviceArray, cupy
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.localization.denoisers import Denoiser
@@ -22,10 +23,14 @@ _BLOCK = 128
 class GpuBath(Bath):
     """The heat bath on a device: chains of all samples of all problems, those that walk in one launch."""
 
+    bits: DeviceArray | None = None
+    """Patterns of ±1 as `GpuSigns` keeps them by columns, where it does."""
+
     @cached_property
     def flips(self) -> GpuFlips:
         """What moves the chains in every turn; it holds the patterns."""
-        return lots.gpu_flips(self.problems, self.plan, self.keys(0), 2 * self.each)
+        asked = self.problems, self.plan, self.keys(0), 2 * self.each
+        return lots.gpu_flips(*asked) if self.bits is None else GpuIntegerFlips(*asked, bits=self.bits)
 
     def leave(self, denoiser: Denoiser, lanes: Array, turn: int) -> Draw:
         """Return a draw for each of the samples `lanes` in the fields of `denoiser`."""

@@ -25,6 +25,7 @@ from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, SHORT, C
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu_channel import supported
+from solspace.samplers.marginals.gpu_signs import GpuSigns
 from solspace.samplers.options import choose_variances
 from solspace.samples import Samples
 from solspace.system.plain import Values
@@ -120,8 +121,9 @@ class Run:
         on_device = where == "gpu" and name == "amp"
         noise = GpuNoise(seeds, problem.n, k) if on_device else Noise(seeds[0], np.zeros_like(drift.mean))
         clock = Clock(drift.k, ends[-1], times, pace, slower)
-        bath = (GpuBath if where == "gpu" else finish.Bath)(problems, seeds, k, sweeps)
-        leave = finish.Exit(bath, drift, clock, len(ends)) if sweeps else None
+        leave = (
+            finish.Exit(_bath(problems, seeds, k, sweeps, where, drift), drift, clock, len(ends)) if sweeps else None
+        )
         loop = Loop(drift, clock, INTEGRATORS[chosen["integrator"]], noise, seeds, ends, leave)
         return cls(problems, seeds, chosen, (pace, slower), times, loop)
 
@@ -205,6 +207,18 @@ def _denoiser(problems: list[Perceptron], asked: Asked, name: str, where: str, p
         return MessagePassing(gpu.GpuMessages(problems, k), automatic, pace)
     full = choose_variances(problem, asked["variances"]) == "full"
     return MessagePassing(cpu.Messages(problem, k, asked["precision"], full=full), automatic, pace)
+
+
+def _bath(
+    problems: list[Perceptron], seeds: list[np.random.SeedSequence], k: int, sweeps: int, where: str, drift: Denoiser
+) -> finish.Bath:
+    if where == "cpu":
+        return finish.Bath(problems, seeds, k, sweeps)
+    bits = None
+    if isinstance(drift, MessagePassing) and isinstance(drift.messages, gpu.GpuMessages):
+        patterns = drift.messages.whole.patterns
+        bits = patterns.columns if isinstance(patterns, GpuSigns) else None
+    return GpuBath(problems, seeds, k, sweeps, bits)
 
 
 def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:

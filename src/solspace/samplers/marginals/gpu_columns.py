@@ -21,8 +21,10 @@ from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
 from solspace.samplers.marginals.gpu_state import Patterns, State
 from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
 
-_ROWS, _STRIPS = 64, 8
-"""Rows of a block and how many of them it takes at a time."""
+_WIDE, _ROWS, _LINES = 32, 64, 8
+"""Columns and rows of a block, and how many rows it takes at a time, where columns are many."""
+_FEW = 8
+"""Columns to a problem up to which a block takes those of one problem."""
 _OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
 BURST, _LONGEST = 2, 8
 """Iterations before the first look at the device, and between two looks at the most, where those at rest cost little."""
@@ -41,7 +43,9 @@ class GpuColumns:
         device, n, m, parts = state.cupy, state.n, state.m, patterns.parts
         number = len(patterns)
         self.width = number * k
-        self.strips = -(-m // _ROWS), -(-n // _ROWS)
+        lines = 256 // k if k <= _FEW else _LINES
+        self.block, self.rows = ((k, lines), 2 * lines) if k <= _FEW else ((_WIDE, lines), _ROWS)
+        self.strips = -(-m // self.rows), -(-n // self.rows)
         self.layout = np.arange(self.width)
         if self.whole:
             arrays = [state.field, state.moment, *state.messages()]
@@ -75,12 +79,13 @@ class GpuColumns:
         count, outcome, moving = self.whole_numbers
         slopes, squares, extra = self.sums
         constants: Sizes = (
-            ("PARTS", self.patterns.parts), ("FORM", kind), ("ROWS", _ROWS), ("STRIPS", _STRIPS), *CONSTANTS, *_OUTCOMES
+            ("PARTS", self.patterns.parts), ("FORM", kind), ("WIDE", self.block[0]), ("LINES", self.block[1]),
+            ("ROWS", self.rows), *CONSTANTS, *_OUTCOMES,
         )  # fmt: skip
 
         def launch(name: str, strips: int, *arguments: object) -> Any:
             found = kernel("messages", name, constants)
-            grid, block = ((-(-width // 32), strips), (32, _STRIPS)) if strips else ((-(-width // 128),), (128,))
+            grid, block = self._grid(strips) if strips else ((-(-width // 128),), (128,))
             typed = tuple(_typed(value) for value in arguments)
             return lambda: found(grid, block, typed)
 
@@ -113,13 +118,17 @@ class GpuColumns:
         )  # fmt: skip
         self.launches = (respond, precisions), (*estimate, control)
         self.moves = [
-            (kernel("messages", "move", constants), (-(-width // 32), -(-rows // _ROWS)), whole, part, rows, fill)
+            (kernel("messages", "move", constants), self._grid(-(-rows // self.rows)), whole, part, rows, fill)
             for whole, part, rows, fill in (
                 (own.field, self.field, n, 0.0), (own.moment, self.moment, 1, 1.0), (own.mean, self.mean, n, 0.0),
                 (own.g, self.g, m, 0.0), (own.variance, self.variance, 1, 1.0),
                 (own.instability, self.instability, 1, 0.0), (own.spread, self.spread, 1, 1.0),
             )
         ]  # fmt: skip
+
+    def _grid(self, strips: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the blocks, and the threads of each, that go through all columns and `strips` of rows."""
+        return (-(-self.width // self.block[0]), strips), self.block
 
     @property
     def lanes(self) -> Array:
@@ -148,9 +157,9 @@ class GpuColumns:
         self._move([(*move[:3], part, *move[4:]) for move, part in zip(self.moves[2:], kept)], back=True)
 
     def _move(self, moves: list[Any], back: bool) -> None:
-        for found, grid, whole, part, rows, fill in moves:
+        for found, (grid, block), whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
-            found(grid, (32, _STRIPS), (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
+            found(grid, block, (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
 
     def advance(self) -> None:
         """Launch an iteration of all columns that still move."""

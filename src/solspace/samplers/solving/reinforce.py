@@ -158,4 +158,6 @@ def _runs(search: Search, k: int, number: int) -> Runs:
     seeds = child(search.seeds, 1, number)
     if search.where == "gpu" and form(problem.target) is not None:
         return GpuRuns(problem, k, seeds)
-    return CpuRuns(problem, k, seeds, choose_variances(problem, "auto") == "full")
+    # where patterns look random one variance for all is as good, at half the cost
+    full = not problem.looks_random() and choose_variances(problem, "auto") == "full"
+    return CpuRuns(problem, k, seeds, full)

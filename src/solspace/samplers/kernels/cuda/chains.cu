@@ -29,6 +29,21 @@ extern "C" __global__ void pack_bits(const unsigned char *drawn, int m, int colu
     packed[((size_t)column * words + word) * threads + thread] = bits;
 }
 
+// The same for all columns of several problems, from words (problems, of_words, columns) that hold 30 constraints each, 1 for +1.
+extern "C" __global__ void pack_words(const u32 *given, int of_words, int m, int columns, int words, int threads, u32 *packed)
+{
+    const int blocks = (columns + blockDim.x - 1) / blockDim.x, problem = blockIdx.x / blocks;
+    const int column = blockIdx.x % blocks * blockDim.x + threadIdx.x, word = blockIdx.y / threads, thread = blockIdx.y % threads;
+    if (column >= columns) return;
+    given += (size_t)problem * of_words * columns + column;
+    u32 bits = 0;
+    for (int slot = 0; slot < 32; ++slot) {
+        int mu = (32 * word + slot) * threads + thread;
+        if (mu < m && given[(size_t)(mu / 30) * columns] >> mu % 30 & 1) bits |= 1u << (8 * (slot % 4) + slot / 4);
+    }
+    packed[(((size_t)problem * columns + column) * words + word) * threads + thread] = bits;
+}
+
 // First weights of each chain: fair signs from the stream of its number.
 extern "C" __global__ void first_weights(const u64 *keys, const int *instance_of, const int *number_of, int n, i8 *weights)
 {

@@ -1,13 +1,15 @@
 // The two halves of an AMP iteration for problems of one shape, and the control of its columns.
 //
 // Columns are samples, k to a problem: column c belongs to problem c / k, whose arrays (rows, k) lie one behind the other, so
-// that neighbouring threads are neighbouring columns. A block takes 32 columns and ROWS rows; sums over rows leave it as one
+// that neighbouring threads are neighbouring columns. A block takes WIDE columns and ROWS rows, LINES of them at a time: where
+// columns are few, those of one problem, so that its threads read what lies side by side. Sums over rows leave it as one
 // partial sum for each column, added up in a fixed order afterwards, so that nothing depends on the order of blocks. What
 // goes into a matrix product is split into PARTS numbers of bfloat16 side by side (three keep all of float32; patterns of +-1
 // are exact), or left as float32 if PARTS is 1; what comes out is the sum of as many float32.
 //
 // FORM is the weight of a constraint: 0 for s^beta, 1 for (s e^{as - bs^2})^beta, 2 for e^{-beta} on s < 0, 3 for e^{beta s}
-// there, 4 for a band of half width `first` about the margin, 5 for (-s)^beta; `first` and `second` are its numbers. The sizes ROWS, STRIPS, MIDDLE, SIDE_CELLS and EDGE_* and the names of outcomes
+// there, 4 for a band of half width `first` about the margin, 5 for (-s)^beta; `first` and `second` are its numbers. The sizes WIDE,
+// ROWS, LINES (at most 256), MIDDLE, SIDE_CELLS and EDGE_* and the names of outcomes
 // are constants of the compilation, set by marginals/gpu_columns.py.
 
 
@@ -144,17 +146,24 @@ __device__ __forceinline__ float2 channel(const float2 *table, float omega, floa
 #endif
 }
 
-// Adds x over the rows of a block and writes the sum of each column.
-__device__ __forceinline__ void add_up(float x, float *partial, int width, int column)
+// Adds numbers up over the rows of a block and writes the sums of each column.
+template <int COUNT> __device__ __forceinline__ void add_up(const float (&x)[COUNT], float *const (&partial)[COUNT], int width, int column)
 {
-    __shared__ float held[STRIPS][32];
-    __syncthreads();
-    held[threadIdx.y][threadIdx.x] = x;
-    __syncthreads();
-    if (threadIdx.y == 0 && column < width) {
-        for (int strip = 1; strip < STRIPS; ++strip) x += held[strip][threadIdx.x];
-        partial[(size_t)blockIdx.y * width + column] = x;
+    __shared__ float held[COUNT][LINES][WIDE];
+    const int line = threadIdx.y, own = threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) held[i][line][own] = x[i];
+#pragma unroll
+    for (int half = 128; half; half /= 2) {
+        if (half >= LINES) continue;
+        __syncthreads();
+        if (line < half && line + half < LINES)
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) held[i][line][own] += held[i][line + half][own];
     }
+    if (line == 0 && column < width)
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) partial[i][(size_t)blockIdx.y * width + column] = held[i][0][own];
 }
 
 #define FIRST_ROW (blockIdx.y * ROWS + threadIdx.y)
@@ -163,11 +172,11 @@ __device__ __forceinline__ void add_up(float x, float *partial, int width, int c
 // Splits means into what the first product takes.
 extern "C" __global__ void split(const float *mean, int rows, int k, int width, Operand *operand)
 {
-    int column = blockIdx.x * 32 + threadIdx.x;
+    int column = blockIdx.x * WIDE + threadIdx.x;
     if (column >= width) return;
     mean += start_of(column, k, rows, 1);
     operand += start_of(column, k, rows, PARTS);
-    for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) put(operand, row, k, mean[(size_t)row * k]);
+    for (int row = FIRST_ROW; row < LAST_ROW; row += LINES) put(operand, row, k, mean[(size_t)row * k]);
 }
 
 // Copies columns of an array (rows, from_k) to one of (rows, to_k): column c comes from column chosen[c], or is filled where
@@ -175,13 +184,13 @@ extern "C" __global__ void split(const float *mean, int rows, int k, int width, 
 extern "C" __global__ void move(float *from, int from_k, float *to, int to_k, int width, const int *chosen, int rows, float fill,
                                 int back)
 {
-    int column = blockIdx.x * 32 + threadIdx.x;
+    int column = blockIdx.x * WIDE + threadIdx.x;
     if (column >= width) return;
     const int other = chosen[column];
     if (other < 0 && back) return;
     to += start_of(column, to_k, rows, 1);
     if (other >= 0) from += start_of(other, from_k, rows, 1);
-    for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+    for (int row = FIRST_ROW; row < LAST_ROW; row += LINES) {
         if (back)
             from[(size_t)row * from_k] = to[(size_t)row * to_k];
         else
@@ -195,14 +204,14 @@ extern "C" __global__ void respond(const float *product, float scale, float marg
                                    const float *variance, const float *weight, const float2 *table, int rows, int k, int width,
                                    float *g, Operand *operand, float *slopes, float *squares)
 {
-    int column = blockIdx.x * 32 + threadIdx.x;
+    int column = blockIdx.x * WIDE + threadIdx.x;
     float slope = 0, square = 0;
     if (column < width && weight[column] > 0) {
         const float v = variance[column], step = weight[column], sigma = sqrtf(v), inverse = 1 / sigma;
         g += start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
         operand += start_of(column, k, rows, PARTS);
-        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+        for (int row = FIRST_ROW; row < LAST_ROW; row += LINES) {
             float old = g[(size_t)row * k], omega = get(product, row, k) * scale - v * old - margin;
             float2 found = channel(table, omega, sigma, inverse, first, second);
             float fresh = found.x * inverse, curvature = found.y * inverse * inverse;
@@ -212,8 +221,7 @@ extern "C" __global__ void respond(const float *product, float scale, float marg
             g[(size_t)row * k] = old + step * (fresh - old);
         }
     }
-    add_up(slope, slopes, width, column);
-    add_up(square, squares, width, column);
+    add_up<2>({slope, square}, {slopes, squares}, width, column);
 }
 
 // The precision A of each column from the partial sums of g'; `moment` is the mean of x^2 in its problem.
@@ -237,14 +245,14 @@ extern "C" __global__ void estimate(const float *product, float scale, float *fi
                                     const float *precision, const float *weight, int rows, int k, int width, float *mean, Operand *operand,
                                     float *changes, float *sizes, float *squares)
 {
-    int column = blockIdx.x * 32 + threadIdx.x;
+    int column = blockIdx.x * WIDE + threadIdx.x;
     float change = 0, size = 0, square = 0;
     if (column < width && weight[column] > 0) {
         const float a = precision[column], step = weight[column], fed = share[0];
         const size_t start = start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
         operand += start_of(column, k, rows, PARTS);
-        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+        for (int row = FIRST_ROW; row < LAST_ROW; row += LINES) {
             size_t here = start + (size_t)row * k;
             float old = mean[here], b = get(product, row, k) * scale + a * old + field[here];
             if (fed >= 0) field[here] = fed * b;
@@ -257,29 +265,27 @@ extern "C" __global__ void estimate(const float *product, float scale, float *fi
             put(operand, row, k, old);
         }
     }
-    add_up(change, changes, width, column);
-    add_up(size, sizes, width, column);
-    add_up(square, squares, width, column);
+    add_up<3>({change, size, square}, {changes, sizes, squares}, width, column);
 }
 
 // On the sphere, first: B + h in the place of the first part of the products, and partial sums of its square.
 extern "C" __global__ void tilt(float *product, float scale, const float *field, const float *precision, int rows, int k,
                                 int width, const float *mean, float *squares)
 {
-    int column = blockIdx.x * 32 + threadIdx.x;
+    int column = blockIdx.x * WIDE + threadIdx.x;
     float square = 0;
     if (column < width) {
         const float a = precision[column];
         const size_t start = start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
-        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+        for (int row = FIRST_ROW; row < LAST_ROW; row += LINES) {
             size_t here = start + (size_t)row * k;
             float b = get(product, row, k) * scale + a * mean[here] + field[here];
             product[(size_t)row * PARTS * k] = b;
             square += b * b;
         }
     }
-    add_up(square, squares, width, column);
+    add_up<1>({square}, {squares}, width, column);
 }
 
 // Then: 1/Lambda = 2/(1 + sqrt(1 + 4 b)) with b the mean square of B + h.
@@ -296,14 +302,14 @@ extern "C" __global__ void norms(const float *squares, int strips, int rows, int
 extern "C" __global__ void shrink(const float *product, const float *factor, const float *weight, int rows, int k, int width,
                                   float *mean, Operand *operand, float *changes, float *sizes, float *squares)
 {
-    int column = blockIdx.x * 32 + threadIdx.x;
+    int column = blockIdx.x * WIDE + threadIdx.x;
     float change = 0, size = 0, square = 0;
     if (column < width) {
         const float spread = factor[column], step = weight[column];
         const size_t start = start_of(column, k, rows, 1);
         product += start_of(column, k, rows, PARTS);
         operand += start_of(column, k, rows, PARTS);
-        for (int row = FIRST_ROW; row < LAST_ROW; row += STRIPS) {
+        for (int row = FIRST_ROW; row < LAST_ROW; row += LINES) {
             size_t here = start + (size_t)row * k;
             float old = mean[here], fresh = product[(size_t)row * PARTS * k] * spread;
             change += (fresh - old) * (fresh - old);
@@ -313,9 +319,7 @@ extern "C" __global__ void shrink(const float *product, const float *factor, con
             put(operand, row, k, old);
         }
     }
-    add_up(change, changes, width, column);
-    add_up(size, sizes, width, column);
-    add_up(square, squares, width, column);
+    add_up<3>({change, size, square}, {changes, sizes, squares}, width, column);
 }
 
 // After an iteration: V, lambda, and which columns go on. The decisions are those of relaxation.judge. A column

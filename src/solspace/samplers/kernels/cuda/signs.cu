@@ -26,9 +26,16 @@ extern "C" __global__ void from_bits(const u8 *drawn, int rows, int inner, int r
     const int row = blockIdx.x * blockDim.x + threadIdx.x, word = blockIdx.y;
     if (row >= rows) return;
     u32 bits = 0;
-    for (int j = 0; j < WORD && WORD * word + j < inner; ++j) {
-        const long long at = (long long)row * row_step + (long long)(WORD * word + j) * step;
-        bits |= (u32)(drawn[at >> 3] >> (7 - (int)(at & 7)) & 1) << j;
+    if (step == 1) { // side by side: five bytes hold them
+        const long long start = (long long)row * row_step + WORD * word, last = ((long long)rows * inner - 1) >> 3;
+        unsigned long long five = 0;
+        for (int b = 0; b < 5; ++b) five = five << 8 | drawn[min((start >> 3) + b, last)];
+        bits = __brev((u32)(five << (start & 7) >> 8)) & ~(~0u << min(WORD, inner - WORD * word));
+    } else {
+        for (int j = 0; j < WORD && WORD * word + j < inner; ++j) {
+            const long long at = (long long)row * row_step + (long long)(WORD * word + j) * step;
+            bits |= (u32)(drawn[at >> 3] >> (7 - (int)(at & 7)) & 1) << j;
+        }
     }
     packed[(size_t)word * rows + row] = bits;
 }
@@ -110,6 +117,31 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
         }
         from += STAGE * WORD;
     };
+    auto add = [&](bool whole, int left) {
+        float four[COLUMNS];
+#pragma unroll
+        for (int r = 0; r < RUN; ++r) {
+            if (!whole && r >= left) break;
+            float part[COLUMNS];
+#pragma unroll
+            for (int g = 0; g < GROUPS; ++g) {
+                const u32 chosen = (g ? word[r] >> (GROUP * g - 2) : word[r] << 2) & 4 * (TABLE - 1);
+#pragma unroll
+                for (int c = 0; c < COLUMNS; ++c) {
+                    const float found = held(tables, (chosen | own) + ((r * SLICES * GROUPS + g) * COLUMNS + c) * (4 * TABLE));
+                    part[c] = g ? part[c] + found : found;
+                }
+            }
+            if (whole || r + RUN < left) word[r] = bits[r * step];
+            const bool last = r % 4 == 3 || (!whole && r + 1 >= left);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                four[c] = r % 4 ? four[c] + part[c] : part[c];
+                if (last) total[c] += four[c];
+            }
+        }
+        bits += RUN * step;
+    };
     fetch();
     for (int stage = 0; stage < words; stage += STAGE) {
         const int here = min(STAGE, words - stage), left = mine - stage / SLICES;
@@ -129,29 +161,11 @@ multiply(const u32 *packed, const float *given, int rows, int inner, int words, 
         }
         __syncthreads();
         fetch();
-        float four[COLUMNS];
-#pragma unroll
-        for (int r = 0; r < RUN; ++r) {
-            if (r >= left) break;
-            float part[COLUMNS];
-#pragma unroll
-            for (int g = 0; g < GROUPS; ++g) {
-                const u32 chosen = (g ? word[r] >> (GROUP * g - 2) : word[r] << 2) & 4 * (TABLE - 1);
-#pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) {
-                    const float found = held(tables, (chosen | own) + ((r * SLICES * GROUPS + g) * COLUMNS + c) * (4 * TABLE));
-                    part[c] = g ? part[c] + found : found;
-                }
-            }
-            if (r + RUN < left) word[r] = *bits;
-            bits += step;
-            const bool last = r % 4 == 3 || r + 1 >= left;
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                four[c] = r % 4 ? four[c] + part[c] : part[c];
-                if (last) total[c] += four[c];
-            }
-        }
+        // whole stages before another whole one need not ask what is there
+        if (left >= 2 * RUN)
+            add(true, left);
+        else
+            add(false, left);
     }
     // the slices' sums, each in the place of the tables
     __syncthreads();
