@@ -38,6 +38,47 @@ def test_with_a_margin(margin):
     assert marginals < LARGEST["Gaussian"][1]
 
 
+def between_walls(potential, wrong=None):
+    """Return median errors of log Z and of the marginals in a field, m = 5, where every stability has two walls.
+
+    With `wrong`, EP works on that target instead. In the field means are not zero by symmetry.
+    """
+    log_z, rms = [], []
+    for seed in range(5):
+        problem = instance("Gaussian", 5, ss.Target(potential=potential, temperature=0.7), np.random.default_rng(seed))
+        field = np.random.default_rng(50 + seed).standard_normal(problem.n)
+        law = problem.enumerate()
+        tilted = law.log_partition + np.log(law.probabilities @ np.exp(law.weights @ field))
+        found = ss.ep(problem if wrong is None else problem.with_target(wrong), field)
+        assert found.converged
+        log_z.append(abs(found.log_partition - tilted))
+        rms.append(np.sqrt(np.mean((found.mean - law.posterior_mean(field[None])[0]) ** 2)))
+    return np.median(log_z), np.median(rms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("potential", ["log_band(1)", "wall(-0.6, 1.4)"])
+def test_between_two_walls_it_is_right_too(potential):
+    log_z, marginals = between_walls(potential)
+    assert log_z < 0.15
+    assert marginals < 0.08
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("potential", "wrong"),
+    [
+        ("wall(-0.6, 1.4)", ss.Target(potential="wall(-1.4, 0.6)", temperature=0.7)),
+        ("log_band(1)", ss.Target(potential="log_band(1)", temperature=0.5)),
+        ("log_band(1)", ss.Target(potential="band(1)")),
+    ],
+    ids=["mirrored", "another temperature", "no walls"],
+)
+def test_wrong_walls_fail(potential, wrong):
+    log_z, marginals = between_walls(potential, wrong)
+    assert log_z > 0.15 or marginals > 0.08
+
+
 @pytest.mark.filterwarnings("ignore:expectation propagation:UserWarning")
 @pytest.mark.parametrize("bug", ["none", "cavity sign", "no Onsager part", "weight sites positive", "field forgotten"])
 def test_planted_bugs_fail(bug, monkeypatch):

@@ -12,6 +12,7 @@ import solspace as ss
 from solspace.samplers import device
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.solving import chains, reinforce, sites
 from solspace.samplers.solving.solve import METHODS
 
 SMALL = [ss.Perceptron.random(11, 0.83, rng=seed) for seed in range(200)]
@@ -71,6 +72,61 @@ def test_any_constraints(method, target):
     assert problem.is_solution(samples.weights).all()
     assert (samples.weights[0] != samples.weights[1]).any()
     assert samples.target == target
+
+
+INTERVALS = {
+    "band(0.9)": (-0.9, 0.9),
+    "log_band(0.9)": (-0.9, 0.9),
+    "wall(-0.6, 1.3)": (-0.6, 1.3),
+    "wall(0.2, 2)": (0.2, 2.0),
+}
+"""What potentials allow, said once more."""
+
+
+def inside(problem, weights, interval):
+    """Return whether ±1 `weights` (k, n) keep every stability in `interval`, by a plain product with the patterns."""
+    s = np.asarray(weights, float) @ np.asarray(problem.patterns, float).T / np.sqrt(problem.n)
+    return ((s >= interval[0] - 1e-12) & (s <= interval[1] + 1e-12)).all(axis=1)
+
+
+def intervals_solved(potential, patterns, m, instances, n=10, **options):
+    """Return how many of small problems on an interval are solved, and how many have solutions; check what is claimed."""
+    every = 2 * (np.arange(2**n)[:, None] >> np.arange(n) & 1) - 1
+    found, there = 0, 0
+    for seed in range(instances):
+        problem = ss.Perceptron.random(n, m / n, ss.Target(potential=potential), patterns, rng=seed)
+        samples = solved(problem, **options)
+        right = inside(problem, samples.weights, INTERVALS[potential])
+        np.testing.assert_array_equal(samples.solved, right)
+        assert problem.violations(samples.weights[0]) == samples.info.unmet[0]
+        found, there = found + int(right[0]), there + int(inside(problem, every, INTERVALS[potential]).any())
+    return found, there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("potential", list(INTERVALS)[:3])
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+def test_exact_solves_intervals_just_where_all_weights_say(potential, patterns):
+    found, there = intervals_solved(potential, patterns, 14, 40, method="exact")
+    assert found == there
+    assert 0 < there < 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["reinforce", "tau", "ep"])
+def test_other_methods_solve_intervals_beside_the_origin(method):
+    found, there = intervals_solved("wall(0.2, 2)", "gaussian", 4, 3, n=14, method=method)
+    assert (found, there) == (3, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["reinforce", "tau", "ep"])
+def test_an_interval_whose_middle_is_forgotten_is_not_solved(method, monkeypatch):
+    """A planted bug: methods that look for |s| <= 0.9 find what the patterns contradict, and none of it is claimed."""
+    for module in (chains, reinforce, sites):
+        monkeypatch.setattr(module, "flat", lambda target: ss.Target(potential="band(0.9)"))
+    found, there = intervals_solved("wall(0.2, 2)", "gaussian", 4, 2, n=14, method=method, time_limit=0.2)
+    assert found < there
 
 
 def test_a_seed_repeats_and_another_differs():

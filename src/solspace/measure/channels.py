@@ -20,6 +20,7 @@ from solspace.numerics import power_integrals
 from solspace.numerics.arrays import Reals
 from solspace.numerics.band_moments import band_moments, tilted_moments
 from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
+from solspace.numerics.rules import legendre
 from solspace.numerics.tails import vanishing
 
 Channel = tuple[Reals, Reals, Reals]
@@ -279,9 +280,9 @@ def _band_tail(c: Reals, d: Reals) -> Channel:
 
 def _band_narrow(c: Reals, d: Reals) -> Channel:
     """Gauss-Legendre in s = sqrt(V) d y; the weight exp(-d^2 y^2 / 2 + c d y) is entire and nearly flat."""
-    y, legendre = np.polynomial.legendre.leggauss(24)
-    p = (c * d)[:, None]
-    weight = legendre * np.exp(p * (y - 1.0) - 0.5 * (d[:, None] * y) ** 2)
+    nodes, share = legendre(24)
+    y, p = 2.0 * nodes - 1.0, (c * d)[:, None]
+    weight = 2.0 * share * np.exp(p * (y - 1.0) - 0.5 * (d[:, None] * y) ** 2)
     total = weight.sum(axis=1)
     mean = (weight @ y) / total
     spread = (weight * (y - mean[:, None]) ** 2).sum(axis=1) / total
