@@ -15,7 +15,7 @@ On a band marginals leave 0 near r = 0.12 and have decided by r = 0.35. How many
 falls as the rate does, slowly: |s| <= 1, α = 1.6, N = 1937, means of 8 to 12 runs: 15.5, 9.7, 6.6, 4.8, 4.5, 3.4 at δ = 2e-3,
 1e-3, 5e-4, 2.5e-4, 1.2e-4, 6e-5; N = 4901: 16.8 and 12 at 5e-4 and 2.5e-4. So large problems need slow runs, small ones many.
 Tried at N = 1937, α = 1.6 and no better than plain runs of as many iterations: r steered so that |m|² grows evenly (7.0),
-replicas (6.3), runs from the signs of the best at r = 0.22 (least unmet over twelve rounds 3 -> 3 and 6 -> 1), and, at N = 2001,
+replicas (6.2), runs from the signs of the best at r = 0.22 (least unmet over twelve rounds 3 -> 3 and 6 -> 1), and, at N = 2001,
 α = 1.55, a narrower band or `LogBand` (T = 4; lower ones blow up). Chains from those signs are frozen (N = 1025, least 4 -> 3
 and 2 -> 2). To copy the runs of smallest instability over the others lowers the mean (6.8 -> 4.0) but hardly the least, as all
 become one family.
