@@ -111,6 +111,16 @@ class Target:
         omega, variance = _channel_arguments(omega, variance)
         return self.potential.channel(omega - omega.dtype.type(self.margin), variance, self.beta)
 
+    @property
+    def even(self) -> bool:
+        """Whether w and -w count the same, so that nothing is known of weights without a field: r = 0.
+
+        >>> Target(potential="log_band(1)").even, Target(potential="log").even
+        (True, False)
+        """
+        _, g, dg = self.channel(0.0, 1.0)
+        return bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
+
     def channel_derivatives(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals]:
         """Return (g, dg) alone, unchecked: what a loop of your own calls at every iteration."""
         if self.margin:

@@ -18,7 +18,7 @@ from solspace.numerics.arrays import Reals
 from solspace.theory.cavity import reference_averages
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
-from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level, symmetric
+from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.weights import weights_of
 
@@ -32,7 +32,7 @@ class Branch:
     def __init__(self, target: Target) -> None:
         check(target)
         self.target = target
-        self.even = symmetric(target)
+        self.even = target.even
         self._flat = isinstance(target.potential, (Uniform, Band)) or (target.beta == 0 and target.potential.hard)
         self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))
         self._seen: dict[float, Landscape] = {}

@@ -58,7 +58,7 @@ def solve(target: Target, alpha: float) -> Equilibrium:
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha must be a positive, finite number; got {alpha!r}.")
     check(target)
-    conjugate, root = (0.0, Status.CONVERGED) if symmetric(target) else _conjugate(target, alpha, 0)
+    conjugate, root = (0.0, Status.CONVERGED) if target.even else _conjugate(target, alpha, 0)
     for level in range(LEVELS):
         error = _error(target, conjugate, level)
         if error < ACCURACY:
@@ -107,12 +107,6 @@ def equilibrium(
         root.then(Status.of_error(accuracy)),
         level,
     )
-
-
-def symmetric(target: Target) -> bool:
-    """Return True where the potential is even about zero field, so that nothing is known at t = 0: r = 0."""
-    _, g, dg = target.channel(0.0, 1.0)
-    return bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
 
 
 def loads(target: Target, conjugate: Reals, level: int = 0) -> Reals:

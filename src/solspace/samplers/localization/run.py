@@ -21,7 +21,7 @@ from solspace.samplers.localization.gpu_finish import GpuBath
 from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.localization.pace import FINAL_TIME, INTEGRATOR, SHORT, Clock, Pace, kind, paces
+from solspace.samplers.localization.pace import EVEN, FINAL_TIME, INTEGRATOR, SHORT, Clock, Pace, kind, paces
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu_channel import supported
@@ -101,7 +101,9 @@ class Run:
             asked["method"],
             step=usual if asked["step"] is None or times is not None else asked["step"],
             longest=asked["longest_step"],
-            tolerance=asked["tolerance"],
+            tolerance=EVEN
+            if asked["tolerance"] is None and row == "binary" and problem.target.even
+            else asked["tolerance"],
             limit=asked["max_iterations"],
             damping=None if asked["damping"] == "auto" else asked["damping"],
         )
