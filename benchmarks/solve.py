@@ -111,7 +111,7 @@ def _warm() -> None:
         for patterns in ("binary", "gaussian"):
             problem = ss.Perceptron.random(41, 1.5, patterns=patterns, rng=0)
             for method in ("auto", "tau", "ep"):
-                ss.solve(problem, 5, time_limit=2.0, method=method, progress=False)
+                ss.solve(problem, 5, time_limit=0.3, method=method, progress=False)
 
 
 def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_exact_solves_just_where_there_is_a_solution():
 def test_other_methods_never_claim_what_is_not_there(method, least):
     """At the capacity, over the instances that have solutions; what they find is always one."""
     found, there = 0, 0
-    for problem in SMALL[:40]:
+    for problem in SMALL[: 15 if method == "ep" else 40]:
         samples = solved(problem, method=method)
         assert bool(samples.solved[0]) == problem.is_solution(samples.weights[0])
         there += has_solution(problem)

@@ -225,7 +225,7 @@ def explorer(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_hostile_requests(explorer, budget, tally):
     attacker = Attacker(explorer)
-    for number in range(budget(200, 5_000)):
+    for number in range(budget(100, 5_000)):
         tally[attacker.attack(number)] += 1
         assert explorer.process.poll() is None, f"try {number} ended the server"
     attacker.close()
