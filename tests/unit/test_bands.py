@@ -148,3 +148,16 @@ def test_a_missing_breakpoint_is_told_once(monkeypatch):
             target.channel(omega, 0.01)
     assert 1 <= len(told) <= 3
     assert "accurate to" in str(told[0].message)
+
+
+@pytest.mark.parametrize(("potential", "tolerance"), [("log_band(1)", 1e-4), ("log", 1e-3)])
+def test_means_that_begin_at_zero_are_asked_for_more(potential, tolerance):
+    """What is small beside the weights' variance is not small beside means of 0."""
+    target = ss.Target(potential=potential, temperature=0.7)
+    problem = ss.Perceptron.random(n=101, alpha=0.5, target=target, rng=0)
+    iterations = {
+        given: ss.localize(problem, 2, rng=1, tolerance=given, progress=False).info.iterations.sum()
+        for given in (None, 1e-3, 1e-4)
+    }
+    assert iterations[None] == iterations[tolerance]
+    assert iterations[1e-3] < iterations[1e-4]

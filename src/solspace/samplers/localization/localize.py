@@ -140,9 +140,10 @@ def localize(  # type: ignore[misc]
     final_time
         Where to stop at the latest: 20 for ±1 weights, where |m|²/n is 1 to 1e-5; 10⁴ on the sphere.
     tolerance, max_iterations, damping, variances, precision
-        Of message passing, as in `amp`.
+        Of message passing, as in `amp`; a tolerance of 1e-3 for ±1 weights unless given, 1e-4 where w and -w count the same,
+        1e-4 on the sphere.
     device
-        "cpu", "gpu" (a CUDA device with CuPy: scalar variances, float32, all potentials but band, tau and your own), or
+        "cpu", "gpu" (a CUDA device with CuPy: scalar variances, float32, all potentials but tau and your own), or
         "auto". Noise is the same on either, so that samples agree to single precision.
     denoiser
         "amp", "ep" (expectation propagation: any patterns, ±1 weights), "auto": AMP for patterns that look random and EP for

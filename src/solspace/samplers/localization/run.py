@@ -101,9 +101,7 @@ class Run:
             asked["method"],
             step=usual if asked["step"] is None or times is not None else asked["step"],
             longest=asked["longest_step"],
-            tolerance=EVEN
-            if asked["tolerance"] is None and row == "binary" and problem.target.even
-            else asked["tolerance"],
+            tolerance=asked["tolerance"] or (EVEN if row == "binary" and problem.target.even else None),
             limit=asked["max_iterations"],
             damping=None if asked["damping"] == "auto" else asked["damping"],
         )
