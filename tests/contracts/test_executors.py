@@ -24,7 +24,7 @@ from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
 from solspace.experiments import cluster as cluster_module
-from solspace.experiments import device, runner
+from solspace.experiments import runner
 from solspace.experiments.executors import EXECUTORS
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task, run
@@ -264,9 +264,8 @@ def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeyp
             drawn = [exact.draw(problem, parcel.n_samples, seed) for problem, seed in zip(problems, parcel.seeds)]
             yield parcel, ValueError("a lot that fails") if number == 1 else parcel.finish(drawn)
 
-    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=feed))
+    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=feed, lot=15))
     monkeypatch.setattr(runner, "packs", lambda task: True)
-    monkeypatch.setattr(device, "CHAINS", 15)
     path = tmp_path / "runs.db"
     ss.sweep(ss.Spec(**{**SPEC, "instances": 10}), path)
     rows = comparable(path)

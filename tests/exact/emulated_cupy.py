@@ -21,6 +21,14 @@ _SCALARS = {
 }
 _turn = threading.Lock()
 """The emulation keeps its state in globals."""
+
+
+class _Recording(threading.local):
+    launches: list[Any] | None = None
+    """What a thread launches while its stream records."""
+
+
+_recording = _Recording()
 _HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 
 
@@ -155,10 +163,10 @@ class _Stream(nullcontext):
 
     def begin_capture(self) -> None:
         _ask()
-        Kernel.recorded = []
+        _recording.launches = []
 
     def end_capture(self) -> Graph:
-        made, Kernel.recorded = Graph(Kernel.recorded), None
+        made, _recording.launches = Graph(_recording.launches), None
         return made
 
     def synchronize(self) -> None:
@@ -222,15 +230,13 @@ def _compiled(code: str, defines: tuple[str, ...]) -> tuple[ctypes.CDLL, dict[st
 
 class Kernel:
     max_dynamic_shared_size_bytes = 0
-    recorded: ClassVar[list[Any] | None] = None
-    """What is launched while a stream records."""
 
     def __init__(self, function: Any, parameters: list[str]) -> None:
         self.function, self.parameters = function, parameters
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: Any, shared_mem: int = 0) -> None:
-        if Kernel.recorded is not None:
-            Kernel.recorded.append((self, (grid, block, arguments, shared_mem)))
+        if _recording.launches is not None:
+            _recording.launches.append((self, (grid, block, arguments, shared_mem)))
             return
         failing.left -= 1
         _ask()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
-from solspace.samplers import device
+from solspace.experiments import device as experiments_device
+from solspace.experiments.sampling import problem_of
+from solspace.experiments.tasks import Task
+from solspace.samplers import device, registry
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.solving import chains, reinforce, sites
 from solspace.samplers.solving.solve import METHODS
+from solspace.store import Store
 
 SMALL = [ss.Perceptron.random(11, 0.83, rng=seed) for seed in range(200)]
 
@@ -169,6 +174,46 @@ def test_a_device_solves_bands(emulated):  # noqa: F811
     signs = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (1, 41, 4))
     counted = GpuPatterns([problem]).outside(np.ascontiguousarray(signs), -0.9, 1.3)
     np.testing.assert_array_equal(np.asarray(counted)[0], problem.violations(signs[0].T))
+
+
+@pytest.fixture
+def two_at_a_time(emulated, monkeypatch):  # noqa: F811
+    solver = registry.find("solve")
+    monkeypatch.setitem(registry.SAMPLERS, "solve", dataclasses.replace(solver, lot=2))
+
+
+def test_a_sweep_solves_many_at_a_time_on_a_device(two_at_a_time, tmp_path):
+    spec = ss.Spec(n=23, alpha=0.3, instances=3, sampler={"name": "solve", "device": "gpu"}, keep=["weights"])
+    rows = list(ss.sweep(spec, tmp_path / "runs.db", "serial").rows(arrays=True))
+    assert [row.values["solved"] for row in rows] == [1, 1, 1]
+    task = Task(rows[1].task)
+    alone = ss.solve(problem_of(task), rng=task.seed, device="gpu", progress=False)
+    np.testing.assert_array_equal(rows[1].arrays["weights"], alone.weights)
+
+
+def test_a_sweep_that_is_stopped_stops_what_a_device_solves(two_at_a_time, tmp_path, monkeypatch):
+    def collected(parcel, coming, usual=registry._collected, seen=[]):  # noqa: B006
+        seen.append(parcel)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return usual(parcel, coming)
+
+    # twice the load of any solution: without a word these would go on for an hour
+    options = {"name": "solve", "device": "gpu", "method": "reinforce", "time_limit": 3600.0}
+    spec = ss.Spec(n=41, alpha=[0.3, 1.6], instances=2, sampler=options)
+    monkeypatch.setattr(registry, "_collected", collected)
+    monkeypatch.setattr(experiments_device, "_work", lambda task: -task.values["alpha"])
+    with pytest.raises(KeyboardInterrupt):
+        ss.sweep(spec, tmp_path / "runs.db", "serial")
+    with Store(tmp_path / "runs.db") as results:
+        assert results.count() == {"done": 2, "failed": 0}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
+def test_a_device_solves_many_at_a_time(tmp_path):
+    spec = ss.Spec(n=2001, alpha=[0.5, 0.66], instances=6, sampler={"name": "solve", "device": "gpu"})
+    assert [row.values["solved"] for row in ss.sweep(spec, tmp_path / "runs.db", "serial").rows()] == [1] * 12
 
 
 @pytest.mark.gpu

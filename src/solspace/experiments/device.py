@@ -32,8 +32,6 @@ from solspace.samplers.registry import Parcel, Shape, find
 from solspace.samples import Samples
 from solspace.store import Result
 
-CHAINS = 2048
-"""Samples in a lot at the most."""
 _WINDOW = 50_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
 _AHEAD = 3
@@ -211,7 +209,9 @@ def _lots(tasks: Iterable[Task], room: float) -> Iterator[list[Task]]:
         lot: list[Task] = []
         for task in group:
             count = len(lot) + 1
-            if lot and (count * _bytes(task) > room or count * task.values["n_samples"] > CHAINS):
+            if lot and (
+                count * _bytes(task) > room or count * task.values["n_samples"] > find(task.values["sampler"]).lot
+            ):
                 yield lot
                 lot = []
             lot.append(task)

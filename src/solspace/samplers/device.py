@@ -97,6 +97,16 @@ def stream() -> Any:
 idle_streams: list[Any] = []
 
 
+@contextmanager
+def own_stream() -> Iterator[None]:
+    """Let what the block asks of the device go beside what other threads ask."""
+    own = stream()
+    with own:
+        yield
+        own.synchronize()
+    idle_streams.append(own)
+
+
 @lru_cache(maxsize=1)
 def _stream_type() -> Any:
     return type("Stream", (cupy().cuda.Stream,), {"__del__": lambda self: None})

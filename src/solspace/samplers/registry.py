@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -18,6 +20,7 @@ from solspace.measure import Target
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, lots, real_forms, schedules
+from solspace.samplers.device import own_stream
 from solspace.samplers.localization import localize
 from solspace.samplers.options import Options
 from solspace.samplers.solving import solve
@@ -92,6 +95,8 @@ class Sampler:
     feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
     """(parcels, samples in all, shapes among them) -> each parcel with what its `finish` made of the samples,
     or the error it met, in any order, many at once on a device."""
+    lot: int = 2048
+    """Samples in a parcel at the most."""
     ready: Callable[[Perceptron, Mapping[str, Any]], Any] = lambda problem, options: None
     """(problem, options) -> what a thread can make of a problem before its turn comes, to be held until then."""
     on_device: Callable[[Perceptron, Mapping[str, Any]], bool] = lambda problem, options: True
@@ -108,6 +113,10 @@ class Sampler:
         lacking = self.lacks(n, target)
         if lacking:
             raise ValueError(lacking)
+
+
+_SIDE_BY_SIDE = 4
+"""Problems that are solved at a time."""
 
 
 def find(name: str) -> Sampler:
@@ -193,6 +202,40 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, sch
         yield from ((given.tag, made) for given, made in flow)
 
 
+def _solve_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+    """Solve as many problems at a time as there are in a parcel: one alone leaves a device idle half of the time."""
+    stopped = threading.Event()
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, "solutions") as pool:
+        waiting: deque[tuple[Parcel, list[Future[Samples]]]] = deque()
+        try:
+            for parcel in parcels:
+                pairs = zip(parcel.problems(), parcel.seeds)
+                waiting.append((parcel, [pool.submit(_solved, *pair, parcel, stopped) for pair in pairs]))
+                if len(waiting) > 1:
+                    yield _collected(*waiting.popleft())
+            while waiting:
+                yield _collected(*waiting.popleft())
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _solved(problem: Perceptron, seed: RNG, parcel: Parcel, stopped: threading.Event) -> Samples:
+    def report(search: object) -> None:
+        if stopped.is_set():
+            raise InterruptedError
+
+    with own_stream():
+        return solve.searched(problem, parcel.n_samples, seed, report=report, **parcel.options)[0]
+
+
+def _collected(parcel: Parcel, coming: list[Future[Samples]]) -> tuple[Parcel, Any]:
+    try:
+        return parcel, parcel.finish([each.result() for each in coming])
+    except Exception as error:
+        return parcel, error
+
+
 def _fixed(problem: Perceptron, options: Mapping[str, Any], schedule: str) -> Any:
     """Return the patterns in fixed point where they are not ±1."""
     if problem.has_binary_patterns:
@@ -240,7 +283,10 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "solve", "solve", "any solution, by reinforced message passing and what else helps; follows no law", 1001,
             solve.solve, SolvingInfo, lambda n, m, k, options: float(n) * m * k, solve.OPTIONS,
-            lambda n, target: solve.lacks(n, target), fair=False,
+            lambda n, target: solve.lacks(n, target), fair=False, feed=_solve_parcels, lot=_SIDE_BY_SIDE,
+            on_device=lambda problem, options: solve.on_device(
+                problem.target, problem.looks_random(), options.get("method", "auto")
+            ),
         ),
     )
 }  # fmt: skip

@@ -39,7 +39,7 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
     half = Target("binary", "log", temperature, margin)
 
     def specs(size: str) -> Sequence[Spec]:
-        instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (40, 30.0, 1000)}[size]
+        instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (20, 10.0, 1000)}[size]
         solve = {"name": "solve", "time_limit": limit}
         chains = {"n_sweeps": sweeps, "mode": "solve"}
         common: Values = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}

@@ -22,9 +22,10 @@ from solspace.numerics.streams import RNG, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.ep import LARGE
+from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.options import DEVICE, checked, count, named, positive_or_none
 from solspace.samplers.solving.chains import fewest, tau
-from solspace.samplers.solving.constraints import contradiction, inseparable
+from solspace.samplers.solving.constraints import contradiction, flat, inseparable
 from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
 from solspace.samplers.solving.search import OutOfTime, Search
 from solspace.samplers.solving.sites import ep
@@ -100,13 +101,27 @@ def solve(
             if callback is not None:
                 callback(search)
 
-        search = Search(problem, asked["n_solutions"], seed_sequence(rng), time_limit, resolve(device), report)
-        report(search)
-        ended = _run(search, method)
-    samples = search.samples(ended)
-    if search.lacking:
-        warnings.warn(_told(search, ended), stacklevel=2)
+        samples, told = searched(problem, asked["n_solutions"], rng, method, time_limit, device, report)
+    if told:
+        warnings.warn(told, stacklevel=2)
     return samples
+
+
+def searched(
+    problem: Perceptron, n_solutions: int, rng: RNG, method: str = "auto", time_limit: float | None = None,
+    device: str = "cpu", report: Callable[[Search], object] = lambda search: None,
+) -> tuple[Samples, str]:  # fmt: skip
+    """Return the samples of `solve`, and what is to be said where they are not all solutions."""
+    search = Search(problem, n_solutions, seed_sequence(rng), time_limit, resolve(device), report)
+    report(search)
+    ended = _run(search, method)
+    samples = search.samples(ended)
+    return samples, _told(search, ended) if search.lacking else ""
+
+
+def on_device(target: Target, random: bool, method: str = "auto") -> bool:
+    """Return whether a device does the work on patterns that are `random` or not: that of message passing."""
+    return random and method in ("auto", "reinforce") and form(flat(target)) is not None
 
 
 def lacks(n: int, target: Target, method: str = "auto") -> str:
