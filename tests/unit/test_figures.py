@@ -50,6 +50,20 @@ def test_every_picture_can_be_drawn(tmp_path: Path, name: str) -> None:
         assert len(list(csv.DictReader(text))) > 5
 
 
+def test_annealing_at_the_papers_size_fits_a_page_and_no_legend_hides_a_curve(tmp_path: Path) -> None:
+    figure, path = figures.find("temperature-annealing"), tmp_path / "figures.db"
+    tasks = [task for spec in figure.specs("paper") for task in _first_instances(spec)]
+    with Store(path, write=True) as store:
+        for task in tasks:
+            store.add(finished(task, *plausible(task)))
+    drawing = figure.draw(Results(lambda: tasks, path), "paper").drawing
+    assert len(drawing.axes) == 4
+    assert drawing.get_size_inches()[0] < 9
+    assert not [ax for ax in drawing.axes if ax.get_legend()]
+    (legend,) = drawing.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"N = {n}" for n in (501, 1001, 2001, 5001, 10001)]
+
+
 def _draw(results: Results, size: str) -> Picture:
     table = results.mean("solved_fraction", by=["n", "alpha"])
     with style.style():

@@ -131,6 +131,19 @@ def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Rea
     return ax
 
 
+def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
+    """Put one legend over all panels, under the picture's title, in place of those inside them."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels()):
+            entries.setdefault(label, handle)
+        if inside := ax.get_legend():
+            inside.remove()
+    figure.legend(
+        [*entries.values()], [*entries], loc="outside upper center", ncols=len(entries), title=title, title_fontsize=11
+    )
+
+
 def note(figure: Figure, text: str) -> None:
     """Say under the picture what it was made of: sizes, instances, what the bars mean."""
     figure.supxlabel(text, fontsize=7.5, color=GREY)

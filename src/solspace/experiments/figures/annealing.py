@@ -126,13 +126,16 @@ def picture(
 
     table = points(results)
     with style.style():
-        figure, axes = style.panels(len(panels), width=4.4, sharey=True)
-        for ax, (title, common) in zip(axes, panels):
+        columns = len(panels) if len(panels) < 4 else 2  # four in a row are too wide for a page
+        figure, axes = style.panels(
+            columns, width=4.4, height=3.6, rows=len(panels) // columns, sharey=True, squeeze=False
+        )
+        for ax, (title, common) in zip(axes.flat, panels):
             sweeps.success([p for p in table if common.items() <= p.items()], ax)
             ax.set_title(title)
             if common.get("sampler", sampler) == "tau":
                 _mark(results, ax)
-        figure.suptitle(heading, fontsize=11)
+        sweeps.legend_above(figure, axes.flat, heading)
         instances = sorted({point["instances"] for point in table})
         sweeps.note(
             figure,
@@ -149,7 +152,6 @@ def _mark(results: Results, ax: Axes) -> None:
     for row in results.rows(kind="thresholds"):
         if row.values["asl"]:
             sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
-            ax.legend(loc="lower left")
 
 
 def _range(values: list[int]) -> str:

@@ -90,9 +90,7 @@ def _picture(
                 chosen = {"preprocess": preprocess, **common}.items()
                 sweeps.success([p for p in table if chosen <= p.items()], ax, series="label", label="{}")
                 ax.set_title(f"{title}, {preprocess} pixels")
-                ax.get_legend().remove()
-        names = axes[0, 0].get_legend_handles_labels()
-        figure.legend(*names, loc="outside upper center", ncols=len(LABELS), title=heading, title_fontsize=11)
+        sweeps.legend_above(figure, axes.flat, heading)
         counts = sorted({point["instances"] for point in table})
         some = "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
         sweeps.note(

@@ -52,7 +52,7 @@ def figure(width: float = 1.0) -> Figure:
             sweeps.success(asl, left, series="temperature", label="ASL, T = {}")
             for colour, row in zip(style.SERIES, _thresholds(results)):
                 sweeps.threshold(left, row["asl"], f"theory, T = {row['temperature']:g}:", colour)
-            left.legend(loc="lower left")
+            left.legend(loc="lower left", frameon=True, framealpha=1, edgecolor="none")  # the lines pass behind it
             left.set_title("ASL")
             sweeps.success(tau, right, series="n_sweeps", label="{} sweeps")
             right.set_title("τ-annealing, T = 0.7")
