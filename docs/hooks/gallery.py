@@ -1,6 +1,7 @@
 """Write the gallery page when the site is built: each figure that `solspace reproduce` knows and whose picture is there.
 
-The pictures are `docs/gallery/ID-SIZE.png`, the numbers in them `ID-SIZE.csv`, what to see in them `captions.toml`.
+The pictures are `docs/gallery/ID-SIZE.png`, the numbers in them `ID-SIZE.csv`, what to see in them `captions.toml`. Of several
+sizes the largest is shown, with links to the others.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from mkdocs.structure.files import File, Files
+from typing import TYPE_CHECKING, Any
 
 from solspace.experiments import figures
+
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 FOLDER = Path(__file__).parents[1] / "gallery"
 START = """# Gallery
@@ -22,13 +24,15 @@ Every figure of the paper, made by solspace, and some of our own. Each command c
 in `figures.db` (stop it at any time: the same command goes on), and writes picture and table into `figures/`.
 `--size quick` takes minutes on two cores; `--size paper` has the paper's sizes and numbers of instances and is meant for
 a large machine, a GPU (`--device gpu`) or a cluster (`--executor dask`). `solspace reproduce ID --size paper --dry-run`
-says beforehand what it costs.
+says beforehand what it costs. Each picture has the size that its command names.
 
 """
 
 
 def on_files(files: Files, config: Any, **_: Any) -> Files:
     """Add the page to the site."""
+    from mkdocs.structure.files import File
+
     files.append(File.generated(config, "gallery.md", content=page()))
     return files
 
@@ -47,12 +51,12 @@ def _sections(name: str, caption: str) -> Iterator[str]:
     place = "an extension of the paper" if figure.place == "ours" else f"{figure.place} of the paper"
     yield f"## {_sentence(figure.title)} {{#{name}}}\n"
     yield f"*{_sentence(place)}.* {' '.join(caption.split())}\n"
-    for size in sizes:
-        yield f"```bash\nsolspace reproduce {name} --size {size}\n```\n"
-        picture = f"gallery/{name}-{size}.png"
-        yield f"[![{figure.title}]({picture}){{ loading=lazy }}]({picture})\n"
-        if (FOLDER / f"{name}-{size}.csv").exists():
-            yield f"[The numbers in this picture](gallery/{name}-{size}.csv) (CSV)\n"
+    *smaller, size = sizes
+    yield f"```bash\nsolspace reproduce {name} --size {size}\n```\n"
+    file = f"gallery/{name}-{size}"
+    yield f"[![{figure.title}]({file}.png){{ loading=lazy }}]({file}.png)\n"
+    others = [f"[what `--size {one}` draws](gallery/{name}-{one}.png)" for one in smaller]
+    yield " · ".join([f"[The numbers in this picture]({file}.csv) (CSV)", *others]) + "\n"
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The page on the paper shows every figure of the paper at its largest size, with tables from the numbers behind it."""
+"""The page on the paper and the gallery show every figure at its largest size, with tables from the numbers behind it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def hook():
-    spec = spec_from_file_location("docs_paper", DOCS / "hooks" / "paper.py")
+    return _module("paper")
+
+
+def _module(name):
+    spec = spec_from_file_location(f"docs_{name}", DOCS / "hooks" / f"{name}.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -42,6 +46,19 @@ def test_tables_and_pictures_are_of_the_largest_size(hook, tmp_path, monkeypatch
         assert f"gallery/one-{size}.png" in text
         assert f"reproduce one --size {size}`" in text
         assert f"| N = 101 |\n| --- |\n| {middle:.3f} ({middle:.3f}–{middle:.3f}) |" in text
+
+
+def test_the_gallery_shows_the_largest_size_and_leads_to_the_others(tmp_path, monkeypatch):
+    gallery = _module("gallery")
+    monkeypatch.setattr(gallery, "FOLDER", tmp_path)
+    captions = "\n".join(f'{name} = "What to see."' for name in figures.FIGURES)
+    (tmp_path / "captions.toml").write_text(captions, encoding="utf-8")
+    for file in ("edge-quick", "mnist-quick", "mnist-paper"):
+        (tmp_path / f"{file}.png").write_bytes(b"")
+    text = gallery.page()
+    assert re.findall(r"!\[[^\]]+\]\(gallery/([\w-]+)\.png\)", text) == ["edge-quick", "mnist-paper"]
+    assert re.findall(r"solspace reproduce (\S+ --size \w+)\n", text) == ["edge --size quick", "mnist --size paper"]
+    assert "[what `--size quick` draws](gallery/mnist-quick.png)" in text
 
 
 @pytest.mark.skipif(not (DOCS / "gallery" / "mnist-quick.png").exists(), reason="an sdist has no gallery")
