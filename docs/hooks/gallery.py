@@ -48,7 +48,7 @@ def _sections(name: str, caption: str) -> Iterator[str]:
     if not sizes:
         return
     figure = figures.find(name)
-    place = "an extension of the paper" if figure.place == "ours" else f"{figure.place} of the paper"
+    place = f"{figure.place} of the paper" if re.match(r"Fig\.|appendix", figure.place) else "an extension of the paper"
     yield f"## {_sentence(figure.title)} {{#{name}}}\n"
     yield f"*{_sentence(place)}.* {' '.join(caption.split())}\n"
     *smaller, size = sizes

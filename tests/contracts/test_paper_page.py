@@ -53,11 +53,16 @@ def test_the_gallery_shows_the_largest_size_and_leads_to_the_others(tmp_path, mo
     monkeypatch.setattr(gallery, "FOLDER", tmp_path)
     captions = "\n".join(f'{name} = "What to see."' for name in figures.FIGURES)
     (tmp_path / "captions.toml").write_text(captions, encoding="utf-8")
-    for file in ("edge-quick", "mnist-quick", "mnist-paper"):
+    for file in ("edge-quick", "solvers-quick", "mnist-quick", "mnist-paper"):
         (tmp_path / f"{file}.png").write_bytes(b"")
     text = gallery.page()
-    assert re.findall(r"!\[[^\]]+\]\(gallery/([\w-]+)\.png\)", text) == ["edge-quick", "mnist-paper"]
-    assert re.findall(r"solspace reproduce (\S+ --size \w+)\n", text) == ["edge --size quick", "mnist --size paper"]
+    assert re.findall(r"!\[[^\]]+\]\(gallery/([\w-]+)\.png\)", text) == ["edge-quick", "solvers-quick", "mnist-paper"]
+    assert re.findall(r"solspace reproduce (\S+ --size \w+)\n", text) == [
+        "edge --size quick", "solvers --size quick", "mnist --size paper",
+    ]  # fmt: skip
+    assert re.findall(r"^\*(.+?)\.\* What", text, re.MULTILINE) == [
+        "Appendix of the paper", "An extension of the paper", "Appendix of the paper",
+    ]  # fmt: skip
     assert "[what `--size quick` draws](gallery/mnist-quick.png)" in text
 
 

@@ -60,7 +60,7 @@ def figure(margin: float = 0.0) -> Figure:
 
         table: list[Values] = []
         with style.style():
-            figure, (left, centre, right) = style.panels(3, width=4.4)
+            figure, (left, centre, right) = style.panels(3, width=3.7, height=3.4)
             table += _draw_thresholds(results, left)
             table += _draw_instability(results, centre)
             table += _draw_success(results, right)
@@ -144,8 +144,8 @@ def _draw_success(results: Results, ax: Axes) -> list[Values]:
     missed = results.mean("unconverged", by=by)
     sweeps.success(solved, ax, series="temperature", label="solved, T = {}")
     sweeps.curves(missed, ax, series="temperature", label="unconverged, T = {}", dashed=True)
-    ax.set(ylabel="fraction", title="success, and AMP calls that missed their tolerance")
-    ax.legend()
+    ax.set(ylabel="fraction", title="solved, and AMP calls not converged")
+    ax.legend(loc="center left", fontsize=7.5)
     return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
 
 
