@@ -5,6 +5,7 @@ Numba's; the CUDA sources, run thread by thread on the processor; and CUDA's own
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sys
 
@@ -32,6 +33,7 @@ from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
 from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.registry import SAMPLERS
 from solspace.store import Store
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
@@ -182,7 +184,8 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
     ]
     rows = []
     for chains, device_name in ((2048, "gpu"), (2, "gpu"), (0, None)):
-        monkeypatch.setattr(lots_of_tasks, "CHAINS", chains)
+        for name in ("tau", "temperature"):
+            monkeypatch.setitem(SAMPLERS, name, dataclasses.replace(SAMPLERS[name], lot=chains))
         tasks = [
             task for spec in specs for task in (spec.with_options(device=device_name) if device_name else spec).tasks()
         ]

@@ -18,7 +18,7 @@ import numpy as np
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.gpu import GpuFlips, processors
+from solspace.samplers.annealing.gpu import ROOM, GpuFlips, processors
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
@@ -30,8 +30,8 @@ from solspace.samples import Samples
 
 CHAINS = 4608
 """Chains that keep a device busy."""
-_SHARES = 4
-"""Among how many launches the memory of one alone is divided where lots run side by side."""
+_LAUNCHES = 48
+"""Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
 _COMING = 3
 """Lots that are made ready while others run."""
 _LEAVING = 4
@@ -82,7 +82,7 @@ class LotRun(Run):
         held = lot.ready()
         self.keys = [key_of(seed) for seed in lot.seeds]
         self.name, plan = lot.plan(self.problems[0])
-        flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _SHARES)
+        flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _shares())
         del held
         flips.compile()
         super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
@@ -103,6 +103,14 @@ class LotRun(Run):
     def finished(self) -> Any:
         """Return what the lot's `finish` makes of the samples."""
         return self.lot.finish(self.samples())
+
+
+def _shares() -> int:
+    """Return among how many launches the room of one alone is divided.
+
+    The fewer, the longer a launch: what this process has to do between two of them is what a device waits for.
+    """
+    return max(1, -(-_LAUNCHES * 4 * ROOM // (int(cupy().cuda.Device().mem_info[1]) // 4)))
 
 
 def _tidy() -> None:
