@@ -28,7 +28,7 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
-from solspace.samplers.annealing.real_forms import is_power
+from solspace.samplers.annealing.real_forms import is_linear, is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
@@ -51,6 +51,7 @@ CASES = {
     "real tau": ("gaussian", LOG, 8, "tau", "sample", 4),
     "real tau solved": ("gaussian", LOG, 25, "tau", "solve", 0),
     "real temperature": ("gaussian", ss.Target(potential="errors", margin=0.1), 6, "temperature", "sample", 2),
+    "real hinge solved": ("gaussian", ss.Target(potential="hinge"), 25, "temperature", "solve", 0),
     "real band": ("gaussian", BAND, None, [BAND] * 5, "sample", 2),
     "log_band tau": ("binary", WALLS["log_band"], 6, "tau", "sample", 2),
     **{f"real {name} tau": ("gaussian", target, 6, "tau", "sample", 0) for name, target in WALLS.items()},
@@ -92,7 +93,8 @@ def layouts(problem, plan, warps):
     if problem.has_binary_patterns:
         size = problem.n + 3
         return IntegerLayout.of(problem.m, size, warps, group=2 if warps == 1 else 1, batch=1 if warps == 1 else 4)
-    return RealLayout.of(problem.m, all(is_power(stage) for stage in plan.stages), warps)
+    power, linear = (all(map(told, plan.stages)) for told in (is_power, is_linear))
+    return RealLayout.of(problem.m, power, warps, linear=linear)
 
 
 def test_numba_makes_the_chains_of_the_twin(case):

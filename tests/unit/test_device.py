@@ -73,6 +73,8 @@ def test_what_chains_need_is_compiled_ahead(monkeypatch):
     assert [name for name, _ in asked] == ["flips_integer", "flips_real", "flips_real"]
     assert dict(asked[0][1])["PAIRS"] == 8
     assert [dict(sizes)["QUADS"] for _, sizes in asked[1:]] == [4, 7]
+    lots.warm([(784, 392, False, 22_800)], solve=False, linear=True)
+    assert [dict(sizes)["LINEAR"] for _, sizes in asked[1:]] == [0, 0, 1]
 
 
 FAKE = """

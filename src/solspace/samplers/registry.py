@@ -192,7 +192,8 @@ def _finished(parcel: Parcel, made: list[Samples] | Exception) -> Any:
 def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, schedule: str) -> Made:
     for mode in anneal.MODES:
         own = [shape for shape in shapes if shape.options.get("mode", "sample") == mode]
-        lots.warm([(shape.n, shape.m, shape.signs, samples) for shape in own], mode == "solve")
+        shapes_of = [(shape.n, shape.m, shape.signs, samples) for shape in own]
+        lots.warm(shapes_of, mode == "solve", linear=schedule == "temperature")
 
     def lot(parcel: Parcel) -> lots.Lot:
         plan = anneal.planner(schedule=schedule, **parcel.options)

@@ -62,7 +62,8 @@ class GpuRealFlips(GpuFlips):
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
     def _layout(self, company: int) -> RealLayout:
-        return RealLayout.choose(self.m, self.power, self._crowd(company), processors())
+        linear = all(real_forms.is_linear(stage) for stage in self.plan.stages)
+        return RealLayout.choose(self.m, self.power, self._crowd(company), processors(), linear)
 
     def _send(self, fixed: Sequence[real_forms.FixedPoint]) -> Columns:
         """Return the columns of all problems on the device, padded with zeros: those of another lot if it holds them."""

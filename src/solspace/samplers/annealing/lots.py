@@ -200,15 +200,18 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def warm(shapes: Iterable[tuple[int, int, bool, int]], solve: bool, fielded: bool = False) -> None:
+def warm(
+    shapes: Iterable[tuple[int, int, bool, int]], solve: bool, fielded: bool = False, linear: bool = False
+) -> None:
     """Compile side by side what chains will need, before the first of them is run.
 
-    `shapes` are (n, m, whether patterns are ±1, how many chains there are at a time); `fielded`: in a field.
+    `shapes` are (n, m, whether patterns are ±1, how many chains there are at a time); `fielded`: in a field; `linear`:
+    potentials without powers.
     """
     count, field = processors(), (("FIELD", int(fielded)),)
     compile_ahead(
         ("flips_integer", IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve) + field)
         if signs
-        else ("flips_real", RealLayout.choose(m, True, company, count).constants(solve) + field)
+        else ("flips_real", RealLayout.choose(m, True, company, count, linear).constants(solve) + field)
         for n, m, signs, company in shapes
     )
