@@ -207,6 +207,18 @@ class Interrupted(Exception):
     pass
 
 
+def test_patterns_are_drawn_once_for_all_samplers_where_few_are_kept(emulated, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        lots_of_tasks, "_problem", lambda task, usual=lots_of_tasks._problem: drawn.append(task) or usual(task)
+    )
+    spec = ImageSpec("digits", (0.2, 0.4), (3,), instances=3).with_options(device="gpu")
+    tasks = list(spec.tasks())
+    monkeypatch.setattr(lots_of_tasks, "_room", lambda: max(map(lots_of_tasks._bytes, tasks)))
+    assert running_tasks(lambda: tasks, tmp_path / "runs.db", "serial").failed == 0
+    assert (len(tasks), len(drawn)) == (18, 6)
+
+
 def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, tmp_path):
     problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=3)
     monkeypatch.setattr(running, "BEAT", 1e-9)

@@ -69,11 +69,11 @@ def test_what_chains_need_is_compiled_ahead(monkeypatch):
     asked = []
     monkeypatch.setattr(lots, "processors", lambda: 132)
     monkeypatch.setattr(lots, "compile_ahead", lambda modules: asked.extend(modules))
-    lots.warm([(*shape, 22_800) for shape in ((1001, 500, True), (784, 392, False), (784, 784, False))], solve=False)
+    lots.warm(lots.ChainShape(*shape, 22_800) for shape in ((1001, 500, True), (784, 392, False), (784, 784, False)))
     assert [name for name, _ in asked] == ["flips_integer", "flips_real", "flips_real"]
     assert dict(asked[0][1])["PAIRS"] == 8
     assert [dict(sizes)["QUADS"] for _, sizes in asked[1:]] == [4, 7]
-    lots.warm([(784, 392, False, 22_800)], solve=False, linear=True)
+    lots.warm([lots.ChainShape(784, 392, False, 22_800, linear=True)])
     assert [dict(sizes)["LINEAR"] for _, sizes in asked[1:]] == [0, 0, 1]
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from solspace.samplers.annealing.integer_levels import Lattice
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.run import BEAT, Run
 from solspace.samplers.device import cupy
-from solspace.samplers.kernels.cuda import compile_ahead
+from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samples import Samples
 
 CHAINS = 4608
@@ -200,18 +200,32 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def warm(
-    shapes: Iterable[tuple[int, int, bool, int]], solve: bool, fielded: bool = False, linear: bool = False
-) -> None:
-    """Compile side by side what chains will need, before the first of them is run.
+class ChainShape(NamedTuple):
+    """What chains will be like: what their kernel is compiled for."""
 
-    `shapes` are (n, m, whether patterns are ±1, how many chains there are at a time); `fielded`: in a field; `linear`:
-    potentials without powers.
-    """
-    count, field = processors(), (("FIELD", int(fielded)),)
-    compile_ahead(
-        ("flips_integer", IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve) + field)
-        if signs
-        else ("flips_real", RealLayout.choose(m, True, company, count, linear).constants(solve) + field)
-        for n, m, signs, company in shapes
-    )
+    n: int
+    m: int
+    signs: bool
+    """Whether patterns are ±1."""
+    company: int
+    """How many chains there are at a time."""
+    solve: bool = False
+    fielded: bool = False
+    """Whether they feel a field."""
+    linear: bool = False
+    """Whether potentials have no powers."""
+
+
+def warm(shapes: Iterable[ChainShape]) -> None:
+    """Compile side by side what chains of these shapes will need, before the first of them is run."""
+    count = processors()
+    compile_ahead([_module(shape, count) for shape in shapes])
+
+
+def _module(shape: ChainShape, processors: int) -> tuple[str, Sizes]:
+    n, m, signs, company, solve, fielded, linear = shape
+    field = (("FIELD", int(fielded)),)
+    if signs:
+        layout = IntegerLayout.choose(m, Lattice(n, m).size, company, processors)
+        return "flips_integer", layout.constants(solve) + field
+    return "flips_real", RealLayout.choose(m, True, company, processors, linear).constants(solve) + field
