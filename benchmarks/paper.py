@@ -50,7 +50,8 @@ class Watch:
             self._wrap(owner, attribute, lambda usual, name=name: self._timed(name, usual))
         self._wrap(gpu.GpuFlips, "launch", lambda usual: self._marked(usual, begins=True))
         self._wrap(gpu.GpuFlips, "collect", lambda usual: self._marked(usual, ends=True))
-        self._wrap(registry, "_localized", lambda usual: self._marked(usual, begins=True, ends=True))
+        for name in ("_localized", "_solved"):
+            self._wrap(registry, name, lambda usual: self._marked(usual, begins=True, ends=True))
 
     def _wrap(self, owner: Any, name: str, make: Any) -> None:
         usual = getattr(owner, name)

@@ -126,6 +126,7 @@ def _ask() -> None:
 
 
 class _Device:
+    compute_capability = "90"
     attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}
 
     @property
@@ -190,7 +191,14 @@ class Graph:
         _ask()
 
 
+class _Compiler:
+    @staticmethod
+    def getVersion() -> tuple[int, int]:
+        return 12, 0
+
+
 class cuda:
+    nvrtc = _Compiler
     Device = _Device
     Stream = _Stream
     get_current_stream = staticmethod(_Stream)

@@ -5,6 +5,7 @@ Numba's; the CUDA sources, run thread by thread on the processor; and CUDA's own
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sys
 
@@ -27,11 +28,12 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
-from solspace.samplers.annealing.real_forms import is_power
+from solspace.samplers.annealing.real_forms import is_linear, is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
 from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.registry import SAMPLERS
 from solspace.store import Store
 
 LOG, BAND = ss.Target(temperature=0.5), ss.Target(potential="band(1.5)")
@@ -49,6 +51,7 @@ CASES = {
     "real tau": ("gaussian", LOG, 8, "tau", "sample", 4),
     "real tau solved": ("gaussian", LOG, 25, "tau", "solve", 0),
     "real temperature": ("gaussian", ss.Target(potential="errors", margin=0.1), 6, "temperature", "sample", 2),
+    "real hinge solved": ("gaussian", ss.Target(potential="hinge"), 25, "temperature", "solve", 0),
     "real band": ("gaussian", BAND, None, [BAND] * 5, "sample", 2),
     "log_band tau": ("binary", WALLS["log_band"], 6, "tau", "sample", 2),
     **{f"real {name} tau": ("gaussian", target, 6, "tau", "sample", 0) for name, target in WALLS.items()},
@@ -90,7 +93,8 @@ def layouts(problem, plan, warps):
     if problem.has_binary_patterns:
         size = problem.n + 3
         return IntegerLayout.of(problem.m, size, warps, group=2 if warps == 1 else 1, batch=1 if warps == 1 else 4)
-    return RealLayout.of(problem.m, all(is_power(stage) for stage in plan.stages), warps)
+    power, linear = (all(map(told, plan.stages)) for told in (is_power, is_linear))
+    return RealLayout.of(problem.m, power, warps, linear=linear)
 
 
 def test_numba_makes_the_chains_of_the_twin(case):
@@ -182,7 +186,8 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
     ]
     rows = []
     for chains, device_name in ((2048, "gpu"), (2, "gpu"), (0, None)):
-        monkeypatch.setattr(lots_of_tasks, "CHAINS", chains)
+        for name in ("tau", "temperature"):
+            monkeypatch.setitem(SAMPLERS, name, dataclasses.replace(SAMPLERS[name], lot=chains))
         tasks = [
             task for spec in specs for task in (spec.with_options(device=device_name) if device_name else spec).tasks()
         ]
@@ -200,6 +205,18 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
 
 class Interrupted(Exception):
     pass
+
+
+def test_patterns_are_drawn_once_for_all_samplers_where_few_are_kept(emulated, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        lots_of_tasks, "_problem", lambda task, usual=lots_of_tasks._problem: drawn.append(task) or usual(task)
+    )
+    spec = ImageSpec("digits", (0.2, 0.4), (3,), instances=3).with_options(device="gpu")
+    tasks = list(spec.tasks())
+    monkeypatch.setattr(lots_of_tasks, "_room", lambda: max(map(lots_of_tasks._bytes, tasks)))
+    assert running_tasks(lambda: tasks, tmp_path / "runs.db", "serial").failed == 0
+    assert (len(tasks), len(drawn)) == (18, 6)
 
 
 def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, tmp_path):

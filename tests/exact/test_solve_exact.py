@@ -182,6 +182,7 @@ def two_at_a_time(emulated, monkeypatch):  # noqa: F811
     monkeypatch.setitem(registry.SAMPLERS, "solve", dataclasses.replace(solver, lot=2))
 
 
+@pytest.mark.slow
 def test_a_sweep_solves_many_at_a_time_on_a_device(two_at_a_time, tmp_path):
     spec = ss.Spec(n=23, alpha=0.3, instances=3, sampler={"name": "solve", "device": "gpu"}, keep=["weights"])
     rows = list(ss.sweep(spec, tmp_path / "runs.db", "serial").rows(arrays=True))
@@ -191,6 +192,7 @@ def test_a_sweep_solves_many_at_a_time_on_a_device(two_at_a_time, tmp_path):
     np.testing.assert_array_equal(rows[1].arrays["weights"], alone.weights)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_stopped_stops_what_a_device_solves(two_at_a_time, tmp_path, monkeypatch):
     def collected(parcel, coming, usual=registry._collected, seen=[]):  # noqa: B006
         seen.append(parcel)

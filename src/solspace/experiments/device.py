@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -117,12 +117,11 @@ def on_device(
     tasks, room = iter(tasks), _room()
     with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
-            window.sort(key=lambda task: (task.values["sampler"], -_work(task), _patterns(task), _company(task)))
+            # those of the same patterns come together, whatever samples them: they are drawn and sent once
+            window.sort(key=lambda task: (_feed(task).__name__, -_work(task), _patterns(task), _company(task)))
             drawing = Drawing(pool, 3 * room)
-            for name, own in itertools.groupby(window, key=lambda task: task.values["sampler"]):
+            for feed, own in itertools.groupby(window, key=_feed):
                 mine = list(own)
-                feed = find(name).feed
-                assert feed is not None
                 samples, lots = sum(task.values["n_samples"] for task in mine), list(_lots(mine, room))
                 begun = time.perf_counter()
                 with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
@@ -133,6 +132,12 @@ def on_device(
                         else:
                             yield _timed(made, time.perf_counter() - begun)
                         begun = time.perf_counter()
+
+
+def _feed(task: Task) -> Callable[..., Any]:
+    feed = find(task.values["sampler"]).feed
+    assert feed is not None
+    return feed
 
 
 def _next(fed: Any) -> tuple[Parcel, Any] | None:
@@ -158,15 +163,16 @@ def _timed(results: list[Result], seconds: float) -> list[Result]:
 
 def _parcel(batch: Batch) -> Parcel:
     values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
-    return Parcel(batch.problems, seeds, values["n_samples"], values["options"], batch.ready, batch.results, tag=batch)
+    asked = values["n_samples"], values["options"]
+    return Parcel(values["sampler"], batch.problems, seeds, *asked, batch.ready, batch.results, tag=batch)
 
 
 def _shapes(lots: Iterable[list[Task]]) -> list[Shape]:
     """Return what lots ask for, in their order."""
     return [
         Shape(
-            task.values["n"], _m(task), _of_signs(task), Target.from_dict(task.values["target"]), task.values["options"],
-            sum(each.values["n_samples"] for each in lot),
+            task.values["sampler"], task.values["n"], _m(task), _of_signs(task), Target.from_dict(task.values["target"]),
+            task.values["options"], sum(each.values["n_samples"] for each in lot),
         )
         for lot in lots
         for task in lot[:1]

@@ -36,6 +36,7 @@ class Parcel:
     a thread that the device does not wait for; `tag` is for whoever made the parcel.
     """
 
+    sampler: str
     problems: Callable[[], Sequence[Perceptron]]
     seeds: Sequence[RNG]
     n_samples: int
@@ -52,6 +53,7 @@ Made = Generator[tuple[Parcel, Any], None, None]
 class Shape(NamedTuple):
     """What a parcel will ask for, so that it can be compiled ahead."""
 
+    sampler: str
     n: int
     m: int
     signs: bool
@@ -94,7 +96,7 @@ class Sampler:
     """Raised when its results change; old rows then stay in a store but no longer count."""
     feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
     """(parcels, samples in all, shapes among them) -> each parcel with what its `finish` made of the samples,
-    or the error it met, in any order, many at once on a device."""
+    or the error it met, in any order, many at once on a device. Samplers with the same one are fed together."""
     lot: int = 2048
     """Samples in a parcel at the most."""
     ready: Callable[[Perceptron, Mapping[str, Any]], Any] = lambda problem, options: None
@@ -159,7 +161,7 @@ def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -
     """Localize parcel by parcel; a thread finishes the last one meanwhile."""
     ending = [shape for shape in shapes if shape.target.prior.name == "binary" and shape.options.get("finish") != 0]
     # two replicas of each sample
-    lots.warm([(shape.n, shape.m, shape.signs, 2 * shape.samples) for shape in ending], solve=False, fielded=True)
+    lots.warm([lots.ChainShape(shape.n, shape.m, shape.signs, 2 * shape.samples, fielded=True) for shape in ending])
     with ThreadPoolExecutor(1, "samples") as finisher:
         last: tuple[Parcel, Future[Any]] | None = None
         for parcel in parcels:
@@ -189,13 +191,17 @@ def _finished(parcel: Parcel, made: list[Samples] | Exception) -> Any:
         return error
 
 
-def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes, schedule: str) -> Made:
-    for mode in anneal.MODES:
-        own = [shape for shape in shapes if shape.options.get("mode", "sample") == mode]
-        lots.warm([(shape.n, shape.m, shape.signs, samples) for shape in own], mode == "solve")
+def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+    lots.warm(
+        lots.ChainShape(
+            shape.n, shape.m, shape.signs, samples, solve=shape.options.get("mode") == "solve",
+            linear=shape.sampler == "temperature",
+        )
+        for shape in shapes
+    )  # fmt: skip
 
     def lot(parcel: Parcel) -> lots.Lot:
-        plan = anneal.planner(schedule=schedule, **parcel.options)
+        plan = anneal.planner(schedule=parcel.sampler, **parcel.options)
         return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.ready, parcel.finish, tag=parcel)
 
     with closing(lots.flow(map(lot, parcels), samples)) as flow:
@@ -255,7 +261,7 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
 def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
-        _lacks_annealing, feed=partial(_anneal_parcels, schedule=name), ready=partial(_fixed, schedule=name), anywhere=True,
+        _lacks_annealing, feed=_anneal_parcels, ready=partial(_fixed, schedule=name), anywhere=True,
         on_device=lambda problem, options: not options.get("exchange", False),
     )  # fmt: skip
 

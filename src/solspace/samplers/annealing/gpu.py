@@ -25,8 +25,8 @@ from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
 """Bytes of shared memory within which sites are put in order."""
-_ROOM = 1 << 27
-"""Most (problem, sweep, site) triples laid out for a launch."""
+ROOM = 1 << 27
+"""Most (problem, sweep, site) triples laid out for a launch, four bytes each."""
 _UNSEEN = 5.0
 """Seconds of a launch that nobody looks at, by the first guess of the pace, which is a tenth of what many chains reach."""
 
@@ -62,7 +62,7 @@ class GpuFlips:
         self.instance_of = self.cupy.asarray(rows // n_chains)
         self.number_of = self.cupy.asarray(rows % n_chains)
         self.keys = self.cupy.asarray(np.array(keys, np.uint64))
-        self.most = max(1, _ROOM // (share * len(problems) * self.n))
+        self.most = max(1, ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
 
     @property
@@ -177,25 +177,26 @@ class GpuFlips:
         """Start the walk of all chains that have not stopped through `sweeps`."""
         with self.stream:
             self.sweeps, self.prepared = sweeps, prepared
-            self.made = self._launch(chains.first_stage(), sweeps, prepared)
+            stage = chains.first_stage()
+            # the host knows who walks: to ask a device that is full would be to wait until one of its blocks ends
+            self.made = self._launch(self._walkers(stage, ~chains.stopped), stage, sweeps, prepared)
 
-    def _walkers(self, stage: Array) -> DeviceArray:
+    def _walkers(self, stage: Array, walking: Array) -> DeviceArray:
         """Return the rows that walk; those of a block must be at one stage, and -1 fills up."""
         if not self.plan.ladder:
-            return self.cupy.flatnonzero(self.stopped == 0).astype(np.int32)
+            return self.cupy.asarray(np.flatnonzero(walking).astype(np.int32))
         group = self.layout.group
         parts = [np.flatnonzero(stage == rung) for rung in range(len(self.plan.ladder))]
         padded = [np.append(part, np.full(-len(part) % group, -1)) for part in parts]
         return self.cupy.asarray(np.concatenate(padded).astype(np.int32))
 
-    def _launch(self, stage: Array, sweeps: slice, potentials: Any) -> dict[str, DeviceArray]:
+    def _launch(self, rows: DeviceArray, stage: Array, sweeps: slice, potentials: Any) -> dict[str, DeviceArray]:
         device, plan, k = self.cupy, self.plan, len(self.weights)
         count = sweeps.stop - sweeps.start
         draw_at = plan.draw_at[sweeps]
         drawn = np.flatnonzero(draw_at >= 0)
         local = np.full(count, -1, np.int32)
         local[drawn] = np.arange(len(drawn))
-        rows = self._walkers(stage)
         orders, length = self.orders(sweeps)
         made = {
             "accepted": device.zeros((k, count), np.int32),
@@ -231,7 +232,8 @@ class GpuFlips:
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
             for sweeps, prepared in self._launches:
-                made = self._launch(stage, sweeps, prepared)["draws"]
+                rows = self._walkers(stage, self.stopped.get() == 0)
+                made = self._launch(rows, stage, sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - made.shape[1] : last] = made
                 self._look()

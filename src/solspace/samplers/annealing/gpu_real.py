@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,17 @@ from solspace.samplers.device import DeviceArray
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Columns:
-    """Columns on the device."""
+    """Columns on the device, once whoever asked for them first has sent them."""
 
-    array: Any
+    array: Any = None
+    sending: threading.Lock = field(default_factory=threading.Lock)
 
 
 _sent: weakref.WeakValueDictionary[tuple[int, ...], Columns] = weakref.WeakValueDictionary()
 """What lots hold on the device: chains that follow different schedules on the same patterns share them."""
-_sending = threading.Lock()
+_asking = threading.Lock()
 
 
 class GpuRealFlips(GpuFlips):
@@ -61,17 +62,21 @@ class GpuRealFlips(GpuFlips):
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
     def _layout(self, company: int) -> RealLayout:
-        return RealLayout.choose(self.m, self.power, self._crowd(company), processors())
+        linear = all(real_forms.is_linear(stage) for stage in self.plan.stages)
+        return RealLayout.choose(self.m, self.power, self._crowd(company), processors(), linear)
 
     def _send(self, fixed: Sequence[real_forms.FixedPoint]) -> Columns:
         """Return the columns of all problems on the device, padded with zeros: those of another lot if it holds them."""
         key = (*(own.number for own in fixed), self.layout.size)
-        with _sending:
+        with _asking:
             if (held := _sent.get(key)) is None:
+                _sent[key] = held = Columns()
+        with held.sending:  # of other columns, others are sent meanwhile
+            if held.array is None:
                 columns = self.cupy.zeros((len(fixed), self.n, self.layout.size), np.int32)
                 for there, own in zip(columns, fixed):
                     there[:, : own.columns.shape[1]] = self.cupy.asarray(own.columns)
-                _sent[key] = held = Columns(columns)
+                held.array = columns
         return held
 
     def _cache(self) -> DeviceArray:

@@ -149,6 +149,8 @@ class RealLayout:
     group: int
     resident: int
     power: bool
+    linear: bool = False
+    """Whether power forms have no powers: linear below the edge, 0 above."""
 
     @property
     def threads(self) -> int:
@@ -187,16 +189,17 @@ class RealLayout:
             ("GROUP", self.group),
             ("RESIDENT", self.resident),
             ("POWER", int(self.power)),
+            ("LINEAR", int(self.linear)),
             ("SOLVE", int(solve)),
         )
 
     @classmethod
-    def of(cls, m: int, power: bool, warps: int, group: int = 1, resident: int = 1) -> RealLayout:
+    def of(cls, m: int, power: bool, warps: int, group: int = 1, resident: int = 1, linear: bool = False) -> RealLayout:
         """Return the layout of `m` constraints over `warps` warps."""
-        return cls(-(-m // (128 * warps)), warps, group, resident, power)
+        return cls(-(-m // (128 * warps)), warps, group, resident, power, linear)
 
     @classmethod
-    def choose(cls, m: int, power: bool, chains: int, processors: int) -> RealLayout:
+    def choose(cls, m: int, power: bool, chains: int, processors: int, linear: bool = False) -> RealLayout:
         """Return the layout for `chains` chains of `m` constraints on so many multiprocessors.
 
         >>> RealLayout.choose(m=5000, power=True, chains=528, processors=132).warps
@@ -207,9 +210,9 @@ class RealLayout:
         warps = min(warps, 32)
         if not power or warps > 1 or few:
             warps = warps if power else max(4, warps)
-            return cls.of(m, power, warps, 1, max(1, (16 if power else 12) // warps))
+            return cls.of(m, power, warps, 1, max(1, (16 if power else 12) // warps), linear)
         # sixteen chains to a multiprocessor: with more their columns leave the cache, most of all where each has its own
-        return cls.of(m, power, 1, *((8, 2) if m <= 512 else (4, 4)))
+        return cls.of(m, power, 1, *((8, 2) if m <= 512 else (4, 4)), linear)
 
 
 def _proposals(tile: int) -> int:

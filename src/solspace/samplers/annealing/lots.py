@@ -11,27 +11,27 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.gpu import GpuFlips, processors
+from solspace.samplers.annealing.gpu import ROOM, GpuFlips, processors
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.run import BEAT, Run
 from solspace.samplers.device import cupy
-from solspace.samplers.kernels.cuda import compile_ahead
+from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samples import Samples
 
 CHAINS = 4608
 """Chains that keep a device busy."""
-_SHARES = 4
-"""Among how many launches the memory of one alone is divided where lots run side by side."""
+_LAUNCHES = 48
+"""Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
 _COMING = 3
 """Lots that are made ready while others run."""
 _LEAVING = 4
@@ -82,7 +82,7 @@ class LotRun(Run):
         held = lot.ready()
         self.keys = [key_of(seed) for seed in lot.seeds]
         self.name, plan = lot.plan(self.problems[0])
-        flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _SHARES)
+        flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _shares())
         del held
         flips.compile()
         super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
@@ -103,6 +103,14 @@ class LotRun(Run):
     def finished(self) -> Any:
         """Return what the lot's `finish` makes of the samples."""
         return self.lot.finish(self.samples())
+
+
+def _shares() -> int:
+    """Return among how many launches the room of one alone is divided.
+
+    The fewer, the longer a launch: what this process has to do between two of them is what a device waits for.
+    """
+    return max(1, -(-_LAUNCHES * 4 * ROOM // (int(cupy().cuda.Device().mem_info[1]) // 4)))
 
 
 def _tidy() -> None:
@@ -192,15 +200,32 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def warm(shapes: Iterable[tuple[int, int, bool, int]], solve: bool, fielded: bool = False) -> None:
-    """Compile side by side what chains will need, before the first of them is run.
+class ChainShape(NamedTuple):
+    """What chains will be like: what their kernel is compiled for."""
 
-    `shapes` are (n, m, whether patterns are ±1, how many chains there are at a time); `fielded`: in a field.
-    """
-    count, field = processors(), (("FIELD", int(fielded)),)
-    compile_ahead(
-        ("flips_integer", IntegerLayout.choose(m, Lattice(n, m).size, company, count).constants(solve) + field)
-        if signs
-        else ("flips_real", RealLayout.choose(m, True, company, count).constants(solve) + field)
-        for n, m, signs, company in shapes
-    )
+    n: int
+    m: int
+    signs: bool
+    """Whether patterns are ±1."""
+    company: int
+    """How many chains there are at a time."""
+    solve: bool = False
+    fielded: bool = False
+    """Whether they feel a field."""
+    linear: bool = False
+    """Whether potentials have no powers."""
+
+
+def warm(shapes: Iterable[ChainShape]) -> None:
+    """Compile side by side what chains of these shapes will need, before the first of them is run."""
+    count = processors()
+    compile_ahead([_module(shape, count) for shape in shapes])
+
+
+def _module(shape: ChainShape, processors: int) -> tuple[str, Sizes]:
+    n, m, signs, company, solve, fielded, linear = shape
+    field = (("FIELD", int(fielded)),)
+    if signs:
+        layout = IntegerLayout.choose(m, Lattice(n, m).size, company, processors)
+        return "flips_integer", layout.constants(solve) + field
+    return "flips_real", RealLayout.choose(m, True, company, processors, linear).constants(solve) + field

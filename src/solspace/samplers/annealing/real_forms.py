@@ -213,6 +213,11 @@ def is_power(stage: Stage) -> bool:
     return known and np.isfinite(stage.temperature)
 
 
+def is_linear(stage: Stage) -> bool:
+    """Tell whether the power form of `stage` has no powers: linear below the edge, 0 above."""
+    return is_power(stage) and not _has_powers(stage.potential)
+
+
 def _walled(potential: Potential) -> bool:
     return isinstance(potential, (Wall, TauWall))
 

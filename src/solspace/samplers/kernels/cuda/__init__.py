@@ -2,19 +2,23 @@
 
 Sizes are compile-time constants: what a chain keeps in registers is an array whose indices the compiler must know. CuPy
 compiles in a second or two and keeps what it compiled in the user's cache folder. A sweep over many shapes needs a
-hundred modules: `compile_ahead` lets processes of their own fill that folder side by side.
+hundred modules: `compile_ahead` lets processes of their own fill that folder side by side. They compile and nothing else,
+since to set up a device takes a process longer than to compile, and one process waits for another.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 Sizes = tuple[tuple[str, int | str], ...]
@@ -49,8 +53,33 @@ def module(name: str, sizes: Sizes = ()) -> Any:
 
     if (name, sizes) in _ahead:
         _ahead[name, sizes].wait()
-    options = ("--std=c++17", *(f"-D{constant}={value}" for constant, value in sizes))
-    return cupy().RawModule(code=source(name), options=options)
+    binary = _binary(name, sizes)
+    if binary.exists():
+        found = cupy().RawModule(path=str(binary))
+        with suppress(Exception):  # a file that was damaged: as if it were not there
+            _ = found.module
+            return found
+    return cupy().RawModule(code=source(name), options=_options(sizes))
+
+
+def _options(sizes: Sizes) -> tuple[str, ...]:
+    return ("--std=c++17", *(f"-D{constant}={value}" for constant, value in sizes))
+
+
+def _ahead_options(sizes: Sizes) -> tuple[str, ...]:
+    """Return the options with those that CuPy adds to them."""
+    from solspace.samplers.device import cupy
+
+    return (*_options(sizes), "-ftz=true", f"-arch=sm_{cupy().cuda.Device().compute_capability}")
+
+
+def _binary(name: str, sizes: Sizes) -> Path:
+    """Return the file, in CuPy's folder, of a module that was compiled ahead for the current device."""
+    from solspace.samplers.device import cupy
+
+    known = json.dumps([source(name), _ahead_options(sizes), cupy().cuda.nvrtc.getVersion()])
+    folder = os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"
+    return Path(folder) / f"solspace-{hashlib.sha256(known.encode()).hexdigest()[:32]}.cubin"
 
 
 @lru_cache(maxsize=2048)
@@ -62,51 +91,62 @@ def kernel(name: str, function: str, sizes: Sizes = (), shared_bytes: int = 0) -
     return found
 
 
-_FEW = 6
+_FEW = 2
 """Modules that are sooner compiled one after another."""
 _COMPILE = """
-import json, sys
+import json, os, sys
 sys.path[:] = json.loads(sys.stdin.readline())
-from solspace.samplers.kernels.cuda import module
+from cupy.cuda import nvrtc
 for line in sys.stdin:
-    name, sizes = json.loads(line)
-    module(name, tuple(map(tuple, sizes))).compile()
+    code, options, path = json.loads(line)
+    program = nvrtc.createProgram(code, "kernel.cu", (), ())
+    nvrtc.compileProgram(program, tuple(options))
+    own = f"{path}.{os.getpid()}"
+    with open(own, "wb") as file:
+        file.write(nvrtc.getCUBIN(program) + b"\\0")  # CuPy leaves the last byte, which is 0, out
+    os.replace(own, path)
+    nvrtc.destroyProgram(program)
     print(flush=True)
 """
+"""Compiles what it is sent, each into a file that is there as a whole or not at all; a device is not touched."""
 _ahead: dict[tuple[str, Sizes], threading.Event] = {}
 """Modules that were given to other processes, and whether they are done."""
 
 
 def compile_ahead(modules: Iterable[tuple[str, Sizes]]) -> None:
-    """Let processes, one to a core, compile modules into CuPy's cache, the first ones first; do not wait for them.
+    """Let processes, one to a core, compile modules into CuPy's folder, the first ones first; do not wait for them.
 
-    Who asks for one of these modules waits until it is there; what failed there is compiled again here.
+    Who asks for one of these modules waits until it is there; what could not be made there is compiled where it is asked for.
 
     >>> compile_ahead([])
     """
     wanted = [one for one in dict.fromkeys(modules) if one not in _ahead]
+    there = {one: _binary(*one) for one in wanted}
+    wanted = [one for one in wanted if not there[one].exists()]
     if len(wanted) <= _FEW:
         return
     _ahead.update((one, threading.Event()) for one in wanted)
+    asked = [(_ahead[one], (source(one[0]), _ahead_options(one[1]), str(there[one]))) for one in wanted]
     count = min(len(wanted), os.cpu_count() or 1)
     for k in range(count):
-        threading.Thread(target=_compile, args=(wanted[k::count],), daemon=True).start()
+        threading.Thread(target=_compile, args=(asked[k::count],), daemon=True).start()
 
 
-def _compile(modules: list[tuple[str, Sizes]]) -> None:
-    """Let one process compile `modules`; say of each when it is done."""
+def _compile(modules: list[tuple[threading.Event, tuple[object, ...]]]) -> None:
+    """Let one process compile `modules`, (whom to tell that one is done, what the process is to be sent) each."""
     try:
+        Path(str(modules[0][1][-1])).parent.mkdir(parents=True, exist_ok=True)
         with subprocess.Popen(
             [sys.executable, "-P", "-c", _COMPILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             text=True,
         ) as process:  # fmt: skip
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write("\n".join([json.dumps(sys.path), *map(json.dumps, modules)]) + "\n")
+            process.stdin.write("\n".join(map(json.dumps, (sys.path, *(sent for _, sent in modules)))) + "\n")
             process.stdin.close()
-            for one, _ in zip(modules, process.stdout):
-                _ahead[one].set()
+            for (done, _), _ in zip(modules, process.stdout):
+                done.set()
     except OSError:
         pass
-    for one in modules:
-        _ahead[one].set()
+    for done, _ in modules:
+        done.set()

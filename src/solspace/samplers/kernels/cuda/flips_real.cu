@@ -5,7 +5,10 @@
 // potential at each: the power form (POWER) or the cell form of kernels/energies.py, operation by operation, so that the
 // integer energies are the same as on any other processor.
 //
-// Set by the host: QUADS, POWER, SOLVE, RESIDENT.
+// Where no stage has powers (LINEAR: hinges, counted errors) an energy is 0 above the edge and linear below, in half the
+// instructions.
+//
+// Set by the host: QUADS, POWER, LINEAR, SOLVE, RESIDENT.
 
 #define SIZE (4 * QUADS * THREADS)
 #define COLUMN (4 * SIZE)
@@ -44,6 +47,9 @@ struct Potential {
     __device__ __forceinline__ int energy(int t) const
     {
         float value = __int2float_rn(t);
+#if LINEAR
+        return __float2int_rz(t < edge ? __fmaf_rn(value, slope, height) : 0.0f);
+#else
         u32 bits = __float_as_uint(value);
         float z = __uint_as_float((bits & 0x7fffffu) | one), power = h[0];
 #pragma unroll
@@ -52,6 +58,7 @@ struct Potential {
         float2 scale = *(const float2 *)((const char *)table + ((bits & 0x0f800000u) >> 20));
         float right = __fmaf_rn(scale.x, power, scale.y), left = __fmaf_rn(value, slope, height);
         return __float2int_rz(t < edge ? left : right);
+#endif
     }
 #else
     float zero, wall, steep, jump[JUMPS];
