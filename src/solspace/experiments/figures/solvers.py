@@ -6,7 +6,7 @@ on the device, whatever else the machine did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from solspace.experiments.figures.figure import Figure, Picture, adjustable, signed
 from solspace.experiments.figures.loads import rescaled
@@ -26,6 +26,8 @@ LOADS = {
     "quick": [0.4, 0.5, 0.6, 0.66, 0.7, 0.74],
     "paper": [0.4, 0.5, 0.55, 0.6, 0.64, 0.68, 0.7, 0.72, 0.74, 0.75],
 }
+LIMITS = {"quick": 2.0, "paper": 10.0}
+"""Seconds that `solve` may take."""
 BANDS = {"quick": [0.8, 1.2, 1.5], "paper": [1.0, 1.2, 1.4, 1.5, 1.55, 1.6]}
 
 
@@ -39,8 +41,8 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
     half = Target("binary", "log", temperature, margin)
 
     def specs(size: str) -> Sequence[Spec]:
-        instances, limit, sweeps = {"quick": (8, 2.0, 200), "paper": (20, 10.0, 1000)}[size]
-        solve = {"name": "solve", "time_limit": limit}
+        instances, sweeps = {"quick": (8, 200), "paper": (20, 1000)}[size]
+        solve = {"name": "solve", "time_limit": LIMITS[size]}
         chains = {"n_sweeps": sweeps, "mode": "solve"}
         common: Values = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}
         samplers = ["asl", {"name": "tau", **chains}, {"name": "temperature", **chains}, solve]
@@ -60,26 +62,29 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
         solved = results.mean("solved_fraction", by=by)
         spent = [_positive(point) for point in results.mean("seconds", by=by) if point["sampler"] is not None]
         titled = [[{**point, "sampler": find(point["sampler"]).title} for point in found] for found in (solved, spent)]
-        ours, times = ([point for point in found if point["potential"] == "log"] for found in titled)
+        sizes = SIZES[size]
         with style.style():
-            figure, axes = style.panels(2 * len(SIZES[size]) + 1, width=3.8)
-            for k, n in enumerate(SIZES[size]):
-                sweeps.success([p for p in ours if p["n"] == n], axes[2 * k], "sampler", "{}")
-                sweeps.curves([p for p in times if p["n"] == n], axes[2 * k + 1], "sampler", label="{}")
-                axes[2 * k + 1].set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log")
-                for ax in axes[2 * k : 2 * k + 2]:
+            figure, axes = style.panels(len(sizes) + 1, width=4.2, height=3.4, rows=2, sharey="row")
+            drawings: tuple[Callable[..., object], ...] = sweeps.success, sweeps.curves
+            for points, row, drawn in zip(titled, axes, drawings):
+                for ax, n in zip(row, sizes):
+                    drawn([p for p in points if p["potential"] == "log" and p["n"] == n], ax, "sampler", label="{}")
                     ax.set_title(f"N = {n}")
-            sweeps.success([p for p in titled[0] if p["potential"] != "log"], axes[-1])
-            axes[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
+                drawn([p for p in points if p["potential"] != "log"], row[-1])
+                row[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
+            for ax in axes[1]:
+                ax.set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log")
             for row in results.rows(kind="thresholds"):
-                sweeps.threshold(axes[2 * len(SIZES[size]) - 2], row.values["capacity"], "capacity")
+                sweeps.threshold(axes[0, -2], row.values["capacity"], "capacity")
+            heading = "" if half == PAPER else f"T = {temperature:g}, κ = {signed(margin)}"
+            sweeps.legend_above(figure, axes[:, :-1].flat, heading)
             instances = max(point["instances"] for point in solved)
             heat = "" if temperature == 0.5 else f", samplers at T = {temperature:g}"
             sweeps.note(
-                figure, f"{instances} instances a point, ±1 patterns, κ = {signed(margin)}{heat}; bars: one sigma"
+                figure,
+                f"{instances} instances a point, ±1 patterns, κ = {signed(margin)}{heat}, at most {LIMITS[size]:g} s for solve; "
+                "bars: one sigma",
             )
-            if half != PAPER:
-                figure.suptitle(f"T = {temperature:g}, κ = {signed(margin)}")
         return Picture(figure, [{**p, "seconds": t["mean"]} for p, t in zip(solved, spent)])
 
     return Figure("solvers", "how far and how fast solutions are found", "not in the paper", draw, specs, theory)

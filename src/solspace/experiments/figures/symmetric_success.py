@@ -29,7 +29,7 @@ def figure(width: float = 1.0) -> Figure:
 
     def specs(size: str) -> Sequence[Spec]:
         n, instances, step, stop = {"quick": (301, 8, 0.2, 1.4), "paper": (1001, 50, 0.05, 1.6)}[size]
-        counts = {"quick": [10, 100], "paper": [10, 100, 1000, "n"]}[size]
+        counts = {"quick": [10, 100], "paper": [10, 100, 1000]}[size]
         alphas = list(rescaled(steps(0.6, stop, step), target(0.5), target(0.5, 1.0)))
         return [
             Spec(name=name, n=n, alpha=alphas, target=target(0.5), temperature=list(TEMPERATURES), sampler="asl",
