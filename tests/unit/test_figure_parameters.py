@@ -58,7 +58,10 @@ def test_a_changed_figure_has_tasks_of_its_own_and_says_its_parameters(name, qui
             store.add(finished(task, *plausible(task)))
     drawing = figure.draw(Results(lambda: tasks, tmp_path / "f.db"), "quick").drawing
     titles = " ".join(
-        [ax.get_title() for ax in drawing.axes] + [text.get_text() for text in drawing.texts] + [drawing.get_suptitle()]
+        [ax.get_title() for ax in drawing.axes]
+        + [text.get_text() for text in drawing.texts]
+        + [legend.get_title().get_text() for legend in drawing.legends]
+        + [drawing.get_suptitle()]
     )
     for value in values.values():
         assert f"{value:g}".replace("-", "−") in titles, titles
