@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
+from solspace.samplers import device
 from solspace.samplers.solving import solve as module
 from solspace.samplers.solving.constraints import contradiction, flat, inseparable
 from solspace.samplers.solving.search import Search
@@ -162,6 +163,16 @@ def test_the_flat_target_forgets_preferences():
 def test_nonsense_gets_a_sentence(options, words):
     with pytest.raises(ValueError, match=words):
         ss.solve(ss.Perceptron.random(31, 0.3, rng=0), **options)
+
+
+@pytest.mark.parametrize("method", ["exact", "ep", "reinforce"])
+def test_a_device_is_refused_where_it_would_not_be_used(method, monkeypatch):
+    monkeypatch.setattr(device, "missing", lambda: "")
+    problem = ss.Perceptron.random(15, 0.3, ss.Target(potential=Away()), rng=0)
+    with pytest.raises(ValueError, match=f"method '{method}'.* runs on the processor"):
+        ss.solve(problem, method=method, device="gpu", progress=False)
+    if method == "exact":
+        assert ss.solve(problem, method=method, device="auto", progress=False).info.device == "cpu"
 
 
 def test_spheres_are_refused():

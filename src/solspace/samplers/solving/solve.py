@@ -90,7 +90,7 @@ def solve(
     method, time_limit = asked["method"], asked["time_limit"]
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the search, or None; got {shown(callback)}.")
-    refusal = lacks(problem.n, problem.target, method)
+    refusal = lacks(problem.n, problem.target, method) or _lacks_device(problem.target, method, asked["device"])
     if refusal:
         raise ValueError(refusal)
     with bars.progress(time_limit or 1.0, "solving", progress) as bar:
@@ -112,7 +112,8 @@ def searched(
     device: str = "cpu", report: Callable[[Search], object] = lambda search: None,
 ) -> tuple[Samples, str]:  # fmt: skip
     """Return the samples of `solve`, and what is to be said where they are not all solutions."""
-    search = Search(problem, n_solutions, seed_sequence(rng), time_limit, resolve(device), report)
+    where = "cpu" if method in ("exact", "ep") else resolve(device)
+    search = Search(problem, n_solutions, seed_sequence(rng), time_limit, where, report)
     report(search)
     ended = _run(search, method)
     samples = search.samples(ended)
@@ -131,6 +132,14 @@ def lacks(n: int, target: Target, method: str = "auto") -> str:
     if method == "exact" and n > LARGEST:
         return f"method 'exact' enumerates 2^n weights: n must be at most {LARGEST}; got n = {n}."
     return ""
+
+
+def _lacks_device(target: Target, method: str, device: str) -> str:
+    """Return in a sentence why a device that was asked for by name would not be used; empty if it would."""
+    if device != "gpu" or method in ("auto", "tau") or on_device(target, True, method):
+        return ""
+    what = f"method {method!r}" if method != "reinforce" else f"method 'reinforce' under {target.potential}"
+    return f"{what} runs on the processor: give solve device='cpu' or 'auto' for it."
 
 
 def _told(search: Search, ended: str) -> str:
