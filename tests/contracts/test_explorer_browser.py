@@ -43,6 +43,18 @@ WebSocket.prototype.send = function (data) {
 window.letGo = () => { window.free = true; for (const [socket, data] of held) send.call(socket, data); };
 """
 """The browser asks for the page and then says nothing more, not even that it has drawn it, before `letGo()`."""
+HOLD_ENTER = """
+const send = WebSocket.prototype.send, message = [];
+window.late = []; window.heard = [];
+WebSocket.prototype.send = function (frame) {
+  if (!this.known) { this.known = true; this.addEventListener("message", (event) => heard.push(event.data)); }
+  message.push(frame);
+  if (message.length < 3) return;
+  const whole = message.splice(0), go = () => whole.forEach((part) => send.call(this, part));
+  if (whole[2].includes("enter-pressed")) late.push(go); else go();
+};
+"""
+"""The browser tells of the key Enter when `late` is called only; `heard` is what the server says. Three frames a message."""
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 
@@ -204,6 +216,17 @@ def type_and_come_again(visit):
     number(page, "overlap", ss.predict(ss.Target(temperature=0.6, margin=-0.1), 0.31).overlap)
 
 
+def enter_brings_nothing_back(visit):
+    page = visit(before=HOLD_ENTER)
+    for text, spelled in ((".26", "0.26"), (".27", "0.27")):
+        give(page, "alpha", text)
+        wait_until(lambda value=spelled: page.locator(".field-alpha input").input_value() == value, "not as usual")
+        wait_until(lambda: page.evaluate("late.length") == 1, "nothing was told of Enter")
+        page.evaluate("late.pop()()")
+    number(page, "overlap", ss.predict(ss.Target(), 0.27).overlap)
+    assert not [frame for frame in page.evaluate("heard") if '".26"' in frame]
+
+
 def answers_do_not_wait_to_be_drawn(visit):
     page = visit("?temperature=0.6&margin=-0.1", before=HOLD_BACK)  # all of it is known from before
     holds(page, 0.6, -0.1)
@@ -307,6 +330,7 @@ def _children(server):
 def test_a_visit(visit, server, tmp_path, monkeypatch):
     running = stop_and_close(visit, server)
     type_and_come_again(visit)
+    enter_brings_nothing_back(visit)
     answers_do_not_wait_to_be_drawn(visit)
     share(visit)
     move_and_refuse(visit)

@@ -46,6 +46,17 @@ class Scale:
         return ((inside - self.low) / (self.high - self.low)) ** (1 / self.power)
 
 
+class _Typed(pn.widgets.TextInput):
+    """A text that a browser tells once, by its new value, not a second time by Enter.
+
+    The second time comes late, for a key is down for a while, and by a way of its own: Panel would write the typed text
+    back into the page, at times after the text that was spelled as usual, and there it stayed.
+    """
+
+    def _process_event(self, event: object) -> None:
+        """Enter tells nothing that the value does not."""
+
+
 class Field:
     """A value that is typed, with a slider where it has a `scale`, and a line for a sentence.
 
@@ -66,7 +77,7 @@ class Field:
         self.name, self.changed, self.soon, self.scale = name, changed, soon, scale
         self._read = read or partial(parse, name)
         self._quiet = False
-        self.text = pn.widgets.TextInput(
+        self.text = _Typed(
             name=label, value=_shown(value), width=None, sizing_mode="stretch_width", stylesheets=[styles],
             css_classes=["typed", f"field-{name}"], margin=(4, 0, 0, 0),
         )  # fmt: skip
