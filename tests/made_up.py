@@ -20,7 +20,8 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         m, k = round(values["n"] * values["alpha"]), values["n_samples"]
         numbers = {"solved": k, "solved_fraction": rng.choice([0.0, 1.0]), "overlap": rng.random(), "unconverged": 0.1}
         s = rng.gamma(3, 0.4, (k, min(m, 2000))) + values["target"]["margin"]
-        path = {"path_overlap": rng.uniform(0.5, 1, (30, k)), "path_instability": rng.uniform(0, 1.2, (30, k))}
+        path = {"path_overlap": rng.uniform(0.5, 1, (30, k)), "path_instability": rng.uniform(0, 1.2, (30, k)),
+                "path_converged": rng.random((30, k)) < 0.9}  # fmt: skip
         return numbers, {"stabilities": s, "violations": np.zeros(k, int), **path} if values["keep"] else {}
     if values["kind"] == "windows":
         return {**about, "samplable": False, "windows": [[-0.1, None if rng.random() < 0.2 else 0.1, 0.3]]}, {}

@@ -1,7 +1,8 @@
 """Fill the page on the paper's figures when the site is built: the largest pictures there are, and tables of their numbers.
 
 `paper.md` shows the quick pictures of `docs/gallery`; where one of paper size lies beside it, that one is shown instead. A
-comment `<!-- half: ID [by COLUMNS] across COLUMN -->` becomes a table of the loads at which half of the instances are solved,
+comment `<!-- half: ID [by COLUMNS] across COLUMN -->` becomes a table of the loads at which half of the instances are solved
+(by `runs`: half of the runs are what the row says),
 `<!-- histogram: ID -->` one of how far a histogram is off theory; both from the CSV of the size that is shown.
 """
 
@@ -20,7 +21,8 @@ SIZES = ("paper", "quick")
 _PICTURE = re.compile(r"!\[([^\]]+)\]\(gallery/([\w-]+)-quick\.png\)")
 _HALF = re.compile(r"<!-- half: ([\w-]+)(?: by ([\w ]+))? across (\w+) -->")
 _HISTOGRAM = re.compile(r"<!-- histogram: ([\w-]+) -->")
-NAMES = {"n": "N", "sweeps": "sweeps", "n_sweeps": "sweeps", "preprocess": "pixels", "sampler": "annealing"}
+NAMES = {"n": "N", "sweeps": "sweeps", "n_sweeps": "sweeps", "preprocess": "pixels", "sampler": "annealing",
+         "runs": "runs in which"}  # fmt: skip
 METHODS = {"tau": "τ", "hinge": "T on −s", "errors": "T on errors", "temperature": "T on −s"}
 Row = dict[str, str]
 
@@ -67,7 +69,8 @@ def half_table(rows: Sequence[Row], by: Sequence[str], across: str) -> str:
     head += [METHODS.get(value, f"{NAMES.get(across, across)} = {value}") for value in columns]
     body = [[METHODS.get(value, value) for value in key] + [_half(curve.get(value, [])) for value in columns]
             for key, curve in curves.items()]  # fmt: skip
-    return "\n".join(["Half solved at the load α =", "", *_table(head, body)])
+    heading = "Half of the runs at the load α =" if "runs" in by else "Half solved at the load α ="
+    return "\n".join([heading, "", *_table(head, body)])
 
 
 def _half(curve: Iterable[Row]) -> str:

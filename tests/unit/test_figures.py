@@ -50,6 +50,21 @@ def test_every_picture_can_be_drawn(tmp_path: Path, name: str) -> None:
         assert len(list(csv.DictReader(text))) > 5
 
 
+def test_a_run_counts_as_converged_if_every_call_did(tmp_path: Path) -> None:
+    figure, path = figures.find("asl-success"), tmp_path / "figures.db"
+    missed = [0.0, 0.02, 0.0, 0.0]
+    with Store(path, write=True) as store:
+        for task in figure.tasks("quick"):
+            instance = task.values.get("instance", 0)
+            values, arrays = plausible(task)
+            if "n" in task.values and instance < len(missed):
+                store.add(finished(task, {**values, "unconverged": missed[instance]}, arrays))
+    table = figure.draw(Results(lambda: figure.tasks("quick"), path), "quick").table
+    rows = [row for row in table if row["runs"] == "every call of AMP converged"]
+    assert {(row["mean"], row["instances"]) for row in rows} == {(0.75, 4)}
+    assert all(0.75 < row["high"] < 1 for row in rows)
+
+
 def test_annealing_at_the_papers_size_fits_a_page_and_no_legend_hides_a_curve(tmp_path: Path) -> None:
     figure, path = figures.find("temperature-annealing"), tmp_path / "figures.db"
     tasks = [task for spec in figure.specs("paper") for task in _first_instances(spec)]

@@ -60,18 +60,21 @@ class Results:
         """The failed results, each with its error."""
         return list(self.rows(status="failed"))
 
-    def mean(self, value: str, by: Sequence[str]) -> list[Values]:
+    def mean(self, value: str | Callable[[Values], float | None], by: Sequence[str]) -> list[Values]:
         """Return the mean of a number over instances, with its standard error, for each combination of `by`.
 
-        `low` and `high` bound the one-sigma interval; for a fraction (`solved_fraction`) it is Wilson's, which does not
-        shrink to nothing where all or none are solved, with instances as trials.
+        The number is one of the results' or a function of a row. `low` and `high` bound the one-sigma interval; for a
+        fraction (`solved_fraction`, and whatever else is called so) it is Wilson's, which does not shrink to nothing
+        where all or none are solved, with instances as trials.
         """
+        name = value.__name__ if callable(value) else value
         groups: dict[tuple[object, ...], list[float]] = {}
         for result in self.rows():
             row = result.flat()
-            if row.get(value) is not None:
-                groups.setdefault(tuple(row.get(name) for name in by), []).append(row[value])
-        return [dict(zip(by, point)) | _statistics(value, np.array(found)) for point, found in groups.items()]
+            number = value(row) if callable(value) else row.get(value)
+            if number is not None:
+                groups.setdefault(tuple(row.get(key) for key in by), []).append(number)
+        return [dict(zip(by, point)) | _statistics(name, np.array(found)) for point, found in groups.items()]
 
     def plot(self, value: str = "solved_fraction", x: str | None = None, ax: Any = None, **style: Any) -> Any:
         """Draw the mean of a number with its error against what differs in the sweep, and return the axes.

@@ -1,6 +1,7 @@
 """Appendix: the fraction of ASL samples that solve their instance, against the load, for several sizes (log, T = 0.5).
 
-Replica theory predicts α = 0.6514 as the load up to which ASL samples, for N → ∞.
+Replica theory predicts α = 0.6514 as the load up to which ASL samples, for N → ∞: up to which message passing converges, so
+that the fraction of runs in which all of its calls do stands beside.
 """
 
 from __future__ import annotations
@@ -14,10 +15,17 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
+from solspace.system.plain import Values
 
 PAPER = Target("binary", "log", temperature=0.5)
 STOPS = 0.651417
 """Where ASL stops in the paper's figure."""
+
+
+def converged_fraction(row: Values) -> float | None:
+    """Return 1 where every call of AMP in a run converged, else 0."""
+    missed = row.get("unconverged")
+    return None if missed is None else float(missed == 0)
 
 
 def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
@@ -40,19 +48,26 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
     def draw(results: Results, size: str) -> Picture:
         from solspace.plots import style, sweeps
 
-        table = results.mean("solved_fraction", by=["n", "alpha"])
+        by = ["n", "alpha"]
+        panels = {
+            "the sample is a solution": results.mean("solved_fraction", by),
+            "every call of AMP converged": results.mean(converged_fraction, by),
+        }
         with style.style():
-            figure, ax = style.panels(1, width=6.0, height=4.2)
-            sweeps.success(table, ax)
-            for row in results.rows(kind="thresholds"):
-                sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
-            ax.legend(loc="lower left")
-            ax.set_title(rf"ASL, binary perceptron, $U = -\log s$, T = {temperature:g}, κ = {signed(margin)}")
-            instances = max(point["instances"] for point in table)
+            figure, axes = style.panels(2, width=4.8, height=4.0, sharey=True)
+            for (name, points), ax in zip(panels.items(), axes):
+                sweeps.success(points, ax)
+                for row in results.rows(kind="thresholds"):
+                    sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
+                ax.legend(loc="lower left")
+                ax.set(ylabel="fraction of runs", title=name)
+            heading = rf"ASL, binary perceptron, $U = -\log s$, T = {temperature:g}, κ = {signed(margin)}"
+            figure.suptitle(heading, fontsize=11)
+            instances = max(point["instances"] for points in panels.values() for point in points)
             sweeps.note(
                 figure, f"{instances} instances a point, one sample each, ±1 patterns; bars: one-sigma Wilson intervals"
             )
-        return Picture(figure, table)
+        return Picture(figure, [{"runs": name, **point} for name, points in panels.items() for point in points])
 
     words = "success of ASL against the load, and its threshold"
     return Figure("asl-success", words, "appendix", draw, specs, theory)

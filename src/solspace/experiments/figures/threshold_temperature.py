@@ -104,9 +104,8 @@ def _draw_instability(results: Results, ax: Axes) -> list[Values]:
         ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
         rows = results.rows(arrays=True, kind="sample")
         runs = [r for r in rows if r.task["target"] == target and abs(r.task["alpha"] - shown) < 1e-9]
-        measured = np.concatenate(
-            [[1 - r.arrays["path_overlap"].ravel(), r.arrays["path_instability"].ravel()] for r in runs], 1
-        )
+        paths = [[r.arrays[f"path_{name}"].ravel() for name in ("overlap", "instability", "converged")] for r in runs]
+        measured: Reals = np.concatenate(paths, axis=1)
         table += _binned(measured, ax, colour, heat)
     ax.axhline(1, color=GREY, lw=0.9, ls="--")
     ax.set(xscale="log", xlabel="$1 - q$", ylabel=r"instability $\lambda$ of AMP", ylim=(0, 1.6), xlim=(0.5, 1e-4))
@@ -116,20 +115,25 @@ def _draw_instability(results: Results, ax: Axes) -> list[Values]:
 
 
 def _binned(measured: Reals, ax: Axes, colour: str, heat: float) -> list[Values]:
-    """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs."""
+    """Draw the median measured λ in bins of log(1 - q), with the range of the central two thirds of the runs.
+
+    The table has the fraction of AMP's calls that did not converge beside it.
+    """
     from solspace.plots import sweeps
 
-    variance, value = measured[:, np.isfinite(measured).all(axis=0) & (measured[0] > 1e-6)]
+    overlap, value, converged = measured[:, np.isfinite(measured).all(axis=0)]
+    variance = 1 - overlap
     edges = np.logspace(-4, np.log10(0.5), 20)
     slot = np.digitize(variance, edges)
     table = []
     for k in range(1, len(edges)):
-        inside = value[slot == k]
+        inside, missed = value[slot == k], converged[slot == k] == 0
         if len(inside) >= 5:
             low, middle, high = np.quantile(inside, [1 / 6, 1 / 2, 5 / 6])
             table.append({
                 "panel": "instability", "temperature": heat, "variance": float(np.sqrt(edges[k - 1] * edges[k])),
-                "mean": float(middle), "low": float(low), "high": float(high), "runs": len(inside),
+                "mean": float(middle), "low": float(low), "high": float(high),
+                "unconverged": float(missed.mean()), "runs": len(inside),
             })  # fmt: skip
     label = f"measured, T = {heat:g}"
     sweeps.curves(table, ax, "temperature", "variance", label, color=colour, marker="o", ms=3.5, ls="", capsize=0)
