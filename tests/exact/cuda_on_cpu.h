@@ -75,6 +75,14 @@ template <class Combine> static long long across_warp(long long x, Combine combi
 }
 inline int __reduce_add_sync(unsigned, int x) { return (int)across_warp(x, [](long long a, long long b) { return a + b; }); }
 inline int __any_sync(unsigned, bool x) { return (int)across_warp(x, [](long long a, long long b) { return a | b; }); }
+inline int __shfl_sync(unsigned, int x, int lane)
+{
+    given[current] = x;
+    __syncwarp();
+    int result = (int)given[current / 32 * 32 + lane];
+    __syncwarp();
+    return result;
+}
 
 template <class T> T __ldg(const T *p) { return *p; }
 inline int half_of(int x, int k) { return (int16_t)((uint32_t)x >> (16 * k)); }

@@ -71,8 +71,15 @@ class IntegerLayout:
         return table + self.group * (_proposals(self.tile) + self._ring) + _sums(self.warps) + self._levels
 
     @property
+    def direct(self) -> bool:
+        """Whether columns come into registers: of one word to each lane of a single warp."""
+        return self.warps == self.words == self.batch == 1
+
+    @property
     def hop(self) -> int:
         """Columns fetched together; four times as many are kept."""
+        if self.direct:
+            return 0
         room = _RING // (16 * self.words * self.threads * self.group)
         return max(hop for hop in (1, 2, 4, 8) if hop <= max(room, self.batch))
 
@@ -93,6 +100,7 @@ class IntegerLayout:
             ("GROUP", self.group),
             ("RESIDENT", self.resident),
             ("BATCH", self.batch),
+            ("DIRECT", int(self.direct)),
             ("HOP", self.hop),
             ("UNIT", unit),
             ("WINDOW", self.window),

@@ -4,6 +4,7 @@
 #define THREADS (32 * WARPS)
 #define TILE (2 * THREADS)
 #define ALL 0xffffffffu
+#define SIGN 0x80000000u
 #define SPARE 24 // proposals beyond a tile that may be read ahead
 
 typedef unsigned short u16;
@@ -23,6 +24,10 @@ __device__ __forceinline__ void chain_sync()
 {
     if (WARPS == 1) __syncwarp(); else __syncthreads();
 }
+
+// Which chain of the block a thread belongs to. All threads of a warp have the same, and by way of lane 0 the compiler knows: it
+// then need not provide for a warp whose threads part.
+__device__ __forceinline__ int chain_in_block() { return WARPS == 1 ? __shfl_sync(ALL, (int)threadIdx.x / THREADS, 0) : 0; }
 
 // Sums over the threads of a chain. Two rows of shared memory take turns, so that one barrier a sum is enough.
 struct Exchange {
@@ -52,6 +57,13 @@ struct Exchange {
         for (int d = 0; d < count; ++d) x[d] = warp_sum(lane < WARPS ? part[d * WARPS + lane] : 0);
     }
 
+    __device__ __forceinline__ int sum(int x)
+    {
+        int one[1] = {x};
+        sums(one);
+        return one[0];
+    }
+
     // x and y become their sums, any becomes true if it is for some thread.
     __device__ __forceinline__ void sum(int &x, int &y, bool &any)
     {
@@ -67,10 +79,16 @@ struct Exchange {
         any = __any_sync(ALL, lane < WARPS && part[2 * WARPS + lane]);
     }
 
+    __device__ __forceinline__ void sum(int &x, bool &any)
+    {
+        int nothing = 0;
+        sum(nothing, x, any);
+    }
+
     __device__ __forceinline__ bool any(bool x)
     {
-        int none = 0, nothing = 0;
-        sum(none, nothing, x);
+        int nothing = 0;
+        sum(nothing, x);
         return x;
     }
 
@@ -137,7 +155,7 @@ __device__ __forceinline__ int pulled(int threshold, const Chain &chain, int sit
 #endif
 }
 
-// The next proposals of a chain: x is 2 site + (weight > 0), y the threshold; beyond the sweep's end nothing passes. In a sweep
+// The next proposals of a chain: x is the site, and its highest bit the sign of the weight; y the threshold; beyond the sweep's end nothing passes. In a sweep
 // every site comes once, so that its weight can be read ahead of its turn.
 __device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, int first, int n, u32 sweep, double kt, bool bath,
                                          int thread, int2 *proposal)
@@ -147,9 +165,9 @@ __device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, i
     Block drawn = philox(k / 2, sweep, chain.number, ACCEPTANCE, chain.key);
     int2 site = *(const int2 *)(order + k);
     int4 both;
-    both.x = 2 * site.x + (chain.weights[site.x] > 0);
+    both.x = site.x | (chain.weights[site.x] & SIGN);
     both.y = k < n ? pulled(threshold(drawn.a, drawn.b, kt, bath), chain, site.x, kt) : NEVER;
-    both.z = 2 * site.y + (chain.weights[site.y] > 0);
+    both.z = site.y | (chain.weights[site.y] & SIGN);
     both.w = k + 1 < n ? pulled(threshold(drawn.c, drawn.d, kt, bath), chain, site.y, kt) : NEVER;
     ((int4 *)proposal)[thread] = both;
     if (thread < SPARE) proposal[TILE + thread] = {0, NEVER};

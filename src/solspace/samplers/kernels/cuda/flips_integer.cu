@@ -5,21 +5,27 @@
 // that (word >> k) & 0x01010101 are the four bytes by which dp2a selects. A flip moves the levels (registers, or shared memory
 // if LEVELS_SHARED) and reads C anew from the table in shared memory. BATCH proposals are summed at a time, as if those
 // before them were refused: while a chain moves rarely, that saves it waiting. Columns come into a ring in shared memory, HOP at
-// a time and two hops ahead.
+// a time and two hops ahead; where a column is one word to each lane of a warp (DIRECT), into registers AHEAD proposals ahead,
+// which takes half the instructions and is soon enough beside many other chains.
 //
 // Set by the host: PAIRS; UNIT, 2 when twice a level fits 16 bits, so that it is the place in the table, else 1; SOLVE;
-// LEVELS_SHARED; BATCH (1, 2 or 4); HOP (BATCH to 8); WINDOW, the levels kept in the table, and GUARDED, whether that is not all there are;
-// RESIDENT, the blocks a multiprocessor should hold.
+// LEVELS_SHARED; DIRECT, with a BATCH of 1; BATCH (1, 2 or 4); HOP (BATCH to 8, 0 where DIRECT); WINDOW, the levels kept in the table,
+// and GUARDED, whether that is not all there are; RESIDENT, the blocks a multiprocessor should hold.
 
 #define WORDS ((2 * PAIRS + 31) / 32)
 #define COLUMN (4 * WORDS * THREADS)
 constexpr int unrolled = PAIRS > 24 ? 1 : 2; // proposals written out one after another
 #define RING (4 * HOP)
+#define AHEAD 4
 #define EDGE 64
 
-// Bytes 0/1 of the four slots of plane k.
-__device__ __forceinline__ u32 plane(const u32 *words, int k) { return (words[k / 8] >> (k % 8)) & 0x01010101u; }
+// A flip takes the levels down of those slots whose bit is 1 if the weight is 1, and of the others if it is -1. Bytes 0/1 of the
+// four slots of plane k: 1 where the level falls; and where it rises.
+__device__ __forceinline__ u32 plane(const u32 *words, int k, int turned) { return ((words[k / 8] >> (k % 8)) ^ turned) & 0x01010101u; }
+__device__ __forceinline__ u32 falling(const u32 *words, int k, int here) { return plane(words, k, here >> 31); }
+__device__ __forceinline__ u32 rising(const u32 *words, int k, int here) { return plane(words, k, ~(here >> 31)); }
 
+#if !DIRECT
 // Asks for the columns of HOP proposals from `first` on, sixteen bytes a lane and request; a warp fetches what its lanes read.
 __device__ __forceinline__ void ask(const int2 *proposal, int first, u64 bits, u32 *ring, int lane)
 {
@@ -27,11 +33,12 @@ __device__ __forceinline__ void ask(const int2 *proposal, int first, u64 bits, u
     for (int k = 0; k < (HOP * WORDS + 3) / 4; ++k) {
         if (HOP * WORDS % 4 && 32 * k + lane >= 8 * HOP * WORDS) break;
         const int chunk = (32 * k + lane) % 8, line = (32 * k + lane) / 8, p = first + line / WORDS, q = line % WORDS;
-        const u64 from = bits + (u64)((u32)proposal[p].x >> 1) * COLUMN + q * (4 * THREADS) + 16 * chunk;
+        const u64 from = bits + (u64)(proposal[p].x & ~SIGN) * COLUMN + q * (4 * THREADS) + 16 * chunk;
         copy_async(ring + ((p % RING) * WORDS + q) * 32 + 4 * chunk, (const void *)from);
     }
     commit_async();
 }
+#endif
 
 #define FIELD_OF(place) (*(const short *)(table + (UNIT == 2 ? (place) : 2 * (place))))
 #define TWICE(x) (0x10001u * (u32)((x) & 0xffff))
@@ -48,7 +55,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     extern __shared__ int4 shared[];
     char *table = (char *)shared;
     int *scratch = (int *)(table + (2 * WINDOW + 15) / 16 * 16);
-    const int in_block = threadIdx.x / THREADS, thread = threadIdx.x % THREADS, lane = threadIdx.x % 32;
+    const int in_block = chain_in_block(), thread = threadIdx.x % THREADS, lane = threadIdx.x % 32;
     int2 *proposal = (int2 *)scratch + in_block * (TILE + SPARE);
     scratch += GROUP * 2 * (TILE + SPARE);
     u32 *ring = (u32 *)scratch + threadIdx.x / 32 * (RING * WORDS * 32);
@@ -79,13 +86,13 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     for (int p = 0; p < PAIRS; ++p)
         LEVEL(p) = UNIT * ((stored[2 * p * THREADS] - low) | (u32)(stored[(2 * p + 1) * THREADS] - low) << 16);
 
-    // whether a level of this thread lies outside start .. start + range - 1, both in units of the table
+    // whether a level of this thread lies outside low + start .. low + start + range - 1
     auto beyond = [&](int start, u32 range) {
-        u32 most = 0, minus = TWICE(-start);
+        u32 most = 0, minus = TWICE(-UNIT * start);
 #pragma unroll
         for (int p = 0; p < PAIRS - 1; ++p) most = __vmaxu2(most, __vadd2(LEVEL(p), minus));
-        most = __vmaxu2(most, __vadd2((LEVEL(PAIRS - 1) & valid) | (TWICE(start) & ~valid), minus));
-        return max(most & 0xffffu, most >> 16) >= range;
+        most = __vmaxu2(most, __vadd2((LEVEL(PAIRS - 1) & valid) | (TWICE(UNIT * start) & ~valid), minus));
+        return max(most & 0xffffu, most >> 16) >= UNIT * range;
     };
 
     for (int t = 0; t < sweeps; ++t) {
@@ -99,7 +106,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         __syncthreads();
         if (!alive) continue;
 
-        int fields = 0, ups = 0, count = 0;
+        int ups = 0, count = 0;
         long long energy = 0;
 #pragma unroll
         for (int p = 0; p < PAIRS; ++p) {
@@ -107,61 +114,76 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 if (p == PAIRS - 1 && !(valid >> (16 * half) & 1)) continue;
-                int place = half ? at >> 16 : at & 0xffffu, here = energy_at[place / UNIT];
+                int place = half ? at >> 16 : at & 0xffffu, j = place / UNIT, here = energy_at[j];
                 found |= (u32)(u16)FIELD_OF(place) << (16 * half);
-                fields += FIELD_OF(place);
-                ups += energy_at[place / UNIT + 1] - here;
+                ups += energy_at[j + 1] - here;
                 energy += here;
             }
             field[p] = found;
         }
-        bool wrong = beyond(UNIT * (first - low), UNIT * width);
-        exchange.sum(fields, ups, wrong);
+        bool wrong = beyond(first - low, width);
+        exchange.sum(ups, wrong);
         energy = exchange.sum(energy);
         bool stop = SOLVE && !wrong;
         const int *order = orders + ((size_t)chain.instance * sweeps + t) * row_length;
 
-        // sum of the field over the constraints of this thread that a column selects
-        auto select = [&](const u32 *words) {
-            int even = 0, odd = 0;
+        // sum of the field over the constraints of this thread whose level falls if the weight flips
+        auto select = [&](int here, const u32 *words) {
+            int sum = 0;
 #pragma unroll
             for (int p = 0; p < PAIRS; p += 2) {
-                u32 chosen = plane(words, p / 2);
-                even = __dp2a_lo((int)field[p], (int)chosen, even);
-                if (p + 1 < PAIRS) odd = __dp2a_hi((int)field[p + 1], (int)chosen, odd);
+                int chosen = falling(words, p / 2, here);
+                sum = __dp2a_lo((int)field[p], chosen, sum);
+                if (p + 1 < PAIRS) sum = __dp2a_hi((int)field[p + 1], chosen, sum);
             }
-            return even + odd;
+            return sum;
         };
         // flips the weight of a proposal that moves `down` down; tells whether that solved the problem
         auto flip = [&](int here, int down, const u32 *words) {
-            const bool plus = here & 1;
-            const int step = plus ? UNIT : -UNIT, shift = step * 0x10001;
-            int total = 0, above = 0;
+            int back = 0; // what would go down if it flipped back
 #pragma unroll
             for (int p = 0; p < PAIRS; ++p) {
-                u32 chosen = plane(words, p / 2), spread = __byte_perm(chosen, 0, p % 2 ? 0x4342 : 0x4140);
-                u32 at = LEVEL(p) + shift - 2 * step * spread;
+                u32 chosen = rising(words, p / 2, here), spread = __byte_perm(chosen, 0, p % 2 ? 0x4342 : 0x4140);
+                u32 at = LEVEL(p) - UNIT * 0x10001 + 2 * UNIT * spread;
                 LEVEL(p) = at;
                 u32 found = __byte_perm((u16)FIELD_OF(at & 0xffffu), (u16)FIELD_OF(at >> 16), 0x5410);
                 if (p == PAIRS - 1) found &= valid;
                 field[p] = found;
-                total = __dp2a_lo((int)found, 0x0101, total);
-                above = p % 2 ? __dp2a_hi((int)found, (int)chosen, above) : __dp2a_lo((int)found, (int)chosen, above);
+                back = p % 2 ? __dp2a_hi((int)found, (int)chosen, back) : __dp2a_lo((int)found, (int)chosen, back);
             }
-            bool wrong = SOLVE && beyond(UNIT * (first - low), UNIT * width);
-            exchange.sum(total, above, wrong);
+            bool wrong = SOLVE && beyond(first - low, width);
+            exchange.sum(back, wrong);
             energy += ups - down;
-            fields = total;
-            ups = (plus ? total - above : above) + down - ups;
+            ups = back + down - ups;
             ++count;
-            if (thread == 0) chain.weights[here >> 1] = plus ? -1 : 1;
-            if (GUARDED && beyond(UNIT * EDGE, UNIT * (WINDOW - 2 * EDGE))) *outside = 1;
+            if (thread == 0) chain.weights[here & ~SIGN] = here < 0 ? 1 : -1;
+            if (GUARDED && beyond(EDGE, WINDOW - 2 * EDGE)) *outside = 1;
             return SOLVE && !wrong;
         };
 
         for (int tile = 0; tile < n && !stop; tile += TILE) {
             lay_tile(chain, order, tile, n, first_sweep + t, kts[now], bath[t], thread, proposal);
             const int proposals = min(TILE, n - tile);
+#if DIRECT
+            u32 word[AHEAD];
+            // this lane's word of a column; the sign of the weight falls out of the product
+            auto wanted = [&](int p) { return __ldg((const u32 *)(bits + ((u32)proposal[p].x * COLUMN + 4 * lane))); };
+#pragma unroll
+            for (int d = 0; d < AHEAD; ++d) word[d] = wanted(d);
+#pragma unroll 1
+            for (int hop = 0; hop < proposals; hop += AHEAD) {
+#pragma unroll
+                for (int d = 0; d < AHEAD; ++d) {
+                    const int2 next = proposal[hop + d];
+                    const int down = exchange.sum(select(next.x, word + d));
+                    if (ups - down <= next.y && flip(next.x, down, word + d)) {
+                        stop = true;
+                        goto done;
+                    }
+                    word[d] = wanted(hop + AHEAD + d);
+                }
+            }
+#else
             ask(proposal, 0, bits, ring, lane);
             ask(proposal, HOP, bits, ring, lane);
 #if BATCH == 1
@@ -178,10 +200,8 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
                     u32 words[WORDS];
 #pragma unroll
                     for (int q = 0; q < WORDS; ++q) words[q] = word[32 * (d * WORDS + q)];
-                    int down[1] = {select(words)};
-                    exchange.sums(down);
-                    if (!(next.x & 1)) down[0] = fields - down[0];
-                    if (ups - down[0] <= next.y && flip(next.x, down[0], words)) {
+                    const int down = exchange.sum(select(next.x, words));
+                    if (ups - down <= next.y && flip(next.x, down, words)) {
                         stop = true;
                         goto done;
                     }
@@ -203,13 +223,12 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
                     next[d] = proposal[start + d];
 #pragma unroll
                     for (int q = 0; q < WORDS; ++q) words[d][q] = ring[((start + d) % RING * WORDS + q) * 32 + lane];
-                    down[d] = select(words[d]);
+                    down[d] = select(next[d].x, words[d]);
                 }
                 exchange.sums(down);
                 // the first that is accepted; what was computed of those behind it is void
 #pragma unroll
                 for (int d = BATCH - 1; d >= 0; --d) {
-                    if (!(next[d].x & 1)) down[d] = fields - down[d];
                     if (ups - down[d] <= next[d].y) taken = d;
                 }
                 start += min(taken + 1, BATCH);
@@ -229,11 +248,12 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             }
 #endif
             await_async_all();
+#endif
         }
     done:
         await_async_all();
         chain_sync();
-        wrong = exchange.any(beyond(UNIT * (first - low), UNIT * width));
+        wrong = exchange.any(beyond(first - low, width));
         if (thread == 0) {
             accepted[(size_t)row * sweeps + t] = count;
             energy_of[(size_t)row * sweeps + t] = energy;

@@ -99,7 +99,7 @@ struct Potential {
 
 __device__ __forceinline__ int4 quad_at(u64 columns, u32 entry, int q)
 {
-    return __ldg((const int4 *)(columns + (u64)(entry >> 1) * COLUMN) + q * THREADS);
+    return __ldg((const int4 *)(columns + (u64)(entry & ~SIGN) * COLUMN) + q * THREADS);
 }
 
 __device__ __forceinline__ int part(const int4 &quad, int k) { return k == 0 ? quad.x : k == 1 ? quad.y : k == 2 ? quad.z : quad.w; }
@@ -114,7 +114,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
      unsigned char *stopped)
 {
     extern __shared__ int4 shared[];
-    const int in_block = threadIdx.x / THREADS, thread = threadIdx.x % THREADS, lane = threadIdx.x % 32;
+    const int in_block = chain_in_block(), thread = threadIdx.x % THREADS, lane = threadIdx.x % 32;
     float2 *table = (float2 *)shared + in_block * TABLE;
     int *scratch = (int *)((float2 *)shared + GROUP * TABLE);
     int2 *proposal = (int2 *)scratch + in_block * (TILE + SPARE);
@@ -176,7 +176,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             int4 next = quad_at(columns, now.x, 0);
             for (int start = 0; start < proposals; ++start) {
                 const int2 later = proposal[start + 1];
-                const int here = now.x, bar = now.y, sign = here & 1 ? -1 : 1;
+                const int here = now.x, bar = now.y, sign = here < 0 ? 1 : -1;
                 now = later;
                 long long after = 0;
 #pragma unroll
@@ -202,7 +202,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
                 }
                 energy = after;
                 ++count;
-                if (thread == 0) chain.weights[here >> 1] = here & 1 ? -1 : 1;
+                if (thread == 0) chain.weights[here & ~SIGN] = here < 0 ? 1 : -1;
                 if (SOLVE && !exchange.any(beyond())) {
                     stop = true;
                     goto done;
