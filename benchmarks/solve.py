@@ -218,9 +218,13 @@ def table(files: Sequence[Path]) -> str:
         found.add(
             kind + extra, one.get("n", ""), f"{one['alpha']:.3g}", one["solver"],
             f"{len(solved)}/{len(rows)}", f"{len(solved) / len(rows):.2f}", Spread.of(solved) if solved else "–",
-            f"{one['limit']:g} s", f"{np.median(missed):g}" if missed else "",
+            f"{_limits(rows)} s", f"{np.median(missed):g}" if missed else "",
         )  # fmt: skip
     return found.markdown()
+
+
+def _limits(rows: Sequence[dict[str, Any]]) -> str:
+    return " or ".join(f"{limit:g}" for limit in sorted({row["limit"] for row in rows}))
 
 
 def beside(files: Sequence[Path]) -> str:
@@ -229,11 +233,10 @@ def beside(files: Sequence[Path]) -> str:
 
     rows = [row for row in _read(files) if row["solver"] in PEERS]
     solvers = [name for name in PEERS if any(row["solver"] == name for row in rows)]
-    limits = " or ".join(f"{limit:g}" for limit in sorted({row["limit"] for row in rows}))
     found = Table(
         "Solvers side by side",
-        f"Instances solved within {limits} s on one core each, and the median time of those; every solution rechecked from the "
-        "patterns.",
+        f"Instances solved within {_limits(rows)} s on one core each, and the median time of those; every solution rechecked "
+        "from the patterns.",
         ("N", "α", *solvers),
     )
     for own in _grouped(sorted(rows, key=lambda row: (row["n"], row["alpha"])), without="solver").values():

@@ -64,7 +64,7 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
         titled = [[{**point, "sampler": find(point["sampler"]).title} for point in found] for found in (solved, spent)]
         sizes = SIZES[size]
         with style.style():
-            figure, axes = style.panels(len(sizes) + 1, width=4.2, height=3.4, rows=2, sharey="row")
+            figure, axes = style.panels(len(sizes) + 1, width=4.2, height=3.4, rows=2, sharex="col", sharey="row")
             drawings: tuple[Callable[..., object], ...] = sweeps.success, sweeps.curves
             for points, row, drawn in zip(titled, axes, drawings):
                 for ax, n in zip(row, sizes):
@@ -72,10 +72,13 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
                     ax.set_title(f"N = {n}")
                 drawn([p for p in points if p["potential"] != "log"], row[-1])
                 row[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
+            for ax in axes[0]:
+                ax.set(xlabel="")
             for ax in axes[1]:
-                ax.set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log")
+                ax.set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log", title="")
             for row in results.rows(kind="thresholds"):
-                sweeps.threshold(axes[0, -2], row.values["capacity"], "capacity")
+                for ax in axes[0, :-1]:
+                    sweeps.threshold(ax, row.values["capacity"], "capacity")
             heading = "" if half == PAPER else f"T = {temperature:g}, κ = {signed(margin)}"
             sweeps.legend_above(figure, axes[:, :-1].flat, heading)
             instances = max(point["instances"] for point in solved)
