@@ -155,8 +155,8 @@ __device__ __forceinline__ int pulled(int threshold, const Chain &chain, int sit
 #endif
 }
 
-// The next proposals of a chain: x is the site, and its highest bit the sign of the weight; y the threshold; beyond the sweep's end nothing passes. In a sweep
-// every site comes once, so that its weight can be read ahead of its turn.
+// The next proposals of a chain: x is the site, its highest bit the sign of the weight, y the threshold; beyond the sweep's end
+// nothing passes. In a sweep every site comes once, so that its weight can be read ahead of its turn.
 __device__ __forceinline__ void lay_tile(const Chain &chain, const int *order, int first, int n, u32 sweep, double kt, bool bath,
                                          int thread, int2 *proposal)
 {
