@@ -119,6 +119,28 @@ def test_divergence_leaves_no_trace():
     assert (messages.mean[:, 0] == 0).all()
 
 
+def test_a_persistent_relaxation_goes_on_from_where_a_slow_column_is(problem):
+    """Damped once and once more, up to a half, and only while the last call did not miss too."""
+
+    def relaxed(persistent, limit):
+        relaxation = Relaxation(Messages(problem, 1, "float64"), 0.0, automatic=True, persistent=persistent)
+        effort = relaxation.run(np.full(1, 1e-6), np.full(1, limit), np.arange(1))
+        return relaxation, effort
+
+    needed = relaxed(False, 1000)[1].iterations[0]
+    assert not relaxed(False, needed - 2)[1].converged[0]
+    relaxation, effort = relaxed(True, needed - 2)
+    assert effort.converged[0]
+    assert needed <= effort.iterations[0] < 2 * needed  # it did not begin again
+    assert relaxation.damping[0] == LADDER[1]
+
+    relaxation, effort = relaxed(True, 3)
+    assert not effort.converged[0]
+    assert (effort.iterations[0], relaxation.damping[0]) == (3 + 3 + 5, 0.5)
+    again = relaxation.run(np.full(1, 1e-6), np.full(1, 3), np.arange(1))
+    assert again.iterations[0] < 5
+
+
 def test_running_out_of_iterations_is_said(problem):
     with pytest.warns(UserWarning, match="1 of 1 fields not converged"):
         found = ss.amp(problem, max_iterations=3)

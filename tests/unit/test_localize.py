@@ -56,7 +56,7 @@ def test_samples_leave_early_where_flips_mix_and_late_where_they_freeze(samples)
     assert "look random" in samples.info.reason
     assert (samples.info.left == 3).all()
     assert (samples.info["t"][-1] == 3).all()
-    frozen = ss.localize(ss.Perceptron.random(501, 0.6, rng=1), 2, rng=2)
+    frozen = ss.localize(ss.Perceptron.random(501, 0.6, rng=2), 2, rng=2)
     assert (frozen.info.left == 20).all()
 
 

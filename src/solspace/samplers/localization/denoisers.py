@@ -107,7 +107,7 @@ class MessagePassing(Denoiser):
     def __init__(self, messages: cpu.Messages | gpu.GpuMessages, automatic: bool, pace: Pace) -> None:
         self.messages, self.k, self.each, self.pace = messages, messages.k, messages.each, pace
         self.field, self.mean = messages.field, messages.mean
-        self.relaxation = Relaxation(messages, pace.damping, automatic)
+        self.relaxation = Relaxation(messages, pace.damping, automatic, persistent=True)
         self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
         self.tolerance, self.limit = np.full(self.k, pace.tolerance), np.full(self.k, pace.limit)
         # asked of the messages themselves, wherever they lie

@@ -5,10 +5,10 @@ weights. Columns at rest are frozen, and when enough of them have gathered the o
 column does not stall a batch. What a column does never depends on its neighbours, but for rounding.
 
 Automatic damping climbs a ladder. A column that *blows up* (not finite, changing more and more, or still tossing about
-at the iteration limit) goes back to where the call found it and tries again one rung higher; one that is merely slow,
-as all are near the algorithm's threshold, goes up to a half and no further. Rungs are kept from call to call. Near the
-threshold many calls do not converge whatever one does, so a column that has just missed gets fewer iterations the next
-time.
+at the iteration limit) goes back to where the call found it and tries again one rung higher. One that is merely slow,
+as all are near the algorithm's threshold, goes up to a half and no further: at once, from where it is, if the
+relaxation is `persistent`, else in the next call. Rungs are kept from call to call. Near the threshold many calls do
+not converge whatever one does, so a column that has just missed gets fewer iterations the next time, and no more.
 
 All of this is here, once, and knows no device. A backend (`cpu.Messages`, `gpu.GpuMessages`) holds the messages and does
 what `Backend` below asks for: take some columns through iterations, keep them, put them back.
@@ -145,10 +145,13 @@ class Effort:
 
 
 class Relaxation:
-    """Messages with a damping (k,) and a patience (k,) for each column; where `automatic` the damping climbs."""
+    """Messages with a damping (k,) and a patience (k,) for each column; where `automatic` the damping climbs.
 
-    def __init__(self, messages: Backend, damping: float, automatic: bool) -> None:
-        self.messages, self.automatic = messages, automatic
+    One that is `persistent` gives a slow column its limit again on each rung that it climbs.
+    """
+
+    def __init__(self, messages: Backend, damping: float, automatic: bool, persistent: bool = False) -> None:
+        self.messages, self.automatic, self.persistent = messages, automatic, automatic and persistent
         self.damping, self.patience = np.full(messages.k, float(damping)), np.ones(messages.k)
 
     def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
@@ -165,7 +168,8 @@ class Relaxation:
             blown = self._iterate(todo, tolerance, limit, effort)
             if len(blown):
                 self.messages.restore(blown)
-            todo = self._climb(blown, effort)
+            slow = np.setdiff1d(todo, blown)
+            todo = np.union1d(self._climb(blown, effort), self._go_on(slow[~effort.converged[slow]]))
         self._settle(np.asarray(lanes), effort)
         return effort
 
@@ -195,6 +199,12 @@ class Relaxation:
         todo = blown[np.isfinite(rungs)]
         self.damping[todo] = rungs[np.isfinite(rungs)]
         return todo
+
+    def _go_on(self, slow: Array) -> Array:
+        """Damp the columns `slow` one rung more and return those to go on with: not those that missed the last time too."""
+        going = slow[self.persistent & (self.damping[slow] < SLOW_TOP) & (self.patience[slow] == 1)]
+        self.damping[going] = [min(_rung_above(d), SLOW_TOP) for d in self.damping[going]]
+        return going
 
     def _settle(self, lanes: Array, effort: Effort) -> None:
         """After a call: damp the slow among `lanes` more, and spend less on those that did not converge next time."""
