@@ -264,7 +264,7 @@ def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeyp
             drawn = [exact.draw(problem, parcel.n_samples, seed) for problem, seed in zip(problems, parcel.seeds)]
             yield parcel, ValueError("a lot that fails") if number == 1 else parcel.finish(drawn)
 
-    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=feed, lot=15))
+    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=lambda options: feed, lot=15))
     monkeypatch.setattr(runner, "packs", lambda task: True)
     path = tmp_path / "runs.db"
     ss.sweep(ss.Spec(**{**SPEC, "instances": 10}), path)

@@ -126,12 +126,26 @@ def test_energies_are_those_of_the_draws(patterns: str) -> None:
 
 
 @pytest.mark.parametrize("patterns", ["binary", "gaussian"])
-def test_devices_make_the_same_ladders(emulated: None, patterns: str) -> None:  # noqa: F811
+@pytest.mark.parametrize("n_rungs", [2, 3, 4])
+def test_devices_make_the_same_ladders(emulated: None, patterns: str, n_rungs: int) -> None:  # noqa: F811
     problem = ss.Perceptron.random(31, 0.5, ss.Target(temperature=0.5), patterns, rng=3)
-    here, there = (ss.anneal(problem, n_rungs=3, device=device, **OPTIONS) for device in ("cpu", "gpu"))
+    here, there = (ss.anneal(problem, n_rungs=n_rungs, device=device, **OPTIONS) for device in ("cpu", "gpu"))
+    assert here.info.round_trips.any()
     np.testing.assert_array_equal(here.weights, there.weights)
     for name in ("energy", "acceptance", "ladder", "swap_acceptance", "round_trips", "solved_at"):
         np.testing.assert_array_equal(here.info[name], there.info[name])
+
+
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+def test_a_sweep_on_a_device_makes_the_rows_of_one_without(emulated: None, patterns: str, tmp_path: Path) -> None:  # noqa: F811
+    tau = {"name": "tau", "n_sweeps": 12, "n_extra": 20, "thin": 5, "exchange": True, "n_rungs": 3}
+    spec = ss.Spec(n=21, alpha=[0.3, 0.5], sampler=tau, patterns=patterns, instances=3, n_samples=2, keep=["weights"])
+    found = []
+    for name, one in (("cpu", spec), ("gpu", spec.with_options(device="gpu"))):
+        rows = ss.sweep(one, tmp_path / f"{name}.db", "serial").rows(arrays=True)
+        found.append({row.key: (row.status, row.values, row.arrays["weights"].tolist()) for row in rows})
+    assert len(found[0]) == 6
+    assert found[0] == found[1]
 
 
 class Interrupted(Exception):
@@ -161,6 +175,29 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
         ss.anneal(problem, callback=stop, checkpoint=kept, **OPTIONS)
     with pytest.raises(ValueError, match="another run"):
         ss.anneal(problem, checkpoint=kept, resume=True, **{**OPTIONS, "exchange": False})
+
+
+def test_ladders_that_a_device_left_go_on_anywhere(
+    emulated: None,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = ss.Perceptron.random(31, 0.5, ss.Target(temperature=0.5), rng=3)
+    monkeypatch.setattr(course, "BEAT", 1e-9)
+
+    def stop(chains: Chains) -> None:
+        if chains.sweep >= 50:
+            raise Interrupted
+
+    kept, options = tmp_path / "run.npz", {**OPTIONS, "n_rungs": 3}
+    with pytest.raises(Interrupted):
+        ss.anneal(problem, callback=stop, checkpoint=kept, device="gpu", **options)
+    whole = ss.anneal(problem, **options)
+    for device in ("gpu", "cpu"):
+        resumed = ss.anneal(problem, checkpoint=kept, resume=True, keep_checkpoint=True, device=device, **options)
+        np.testing.assert_array_equal(resumed.weights, whole.weights)
+        for name in ("energy", "acceptance", "swap_acceptance", "round_trips", "solved_at"):
+            np.testing.assert_array_equal(resumed.info[name], whole.info[name])
 
 
 @pytest.mark.parametrize(

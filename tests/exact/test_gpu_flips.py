@@ -187,7 +187,11 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
         ImageSpec("digits", (0.2,), (3,), instances=3),
         ImageSpec("digits", (0.4,), (2,), features=(33,), methods=("tau",), instances=2),
         ImageSpec("digits", (0.2,), (3,), methods=("tau",), kind="mixing", n_samples=3, options=(("n_extra", 20),)),
-    ]
+        ImageSpec(
+            "digits", (0.2,), (9,), methods=("tau",), kind="mixing", n_samples=3,
+            options=(("exchange", True), ("n_extra", 20)),
+        ),
+    ]  # fmt: skip
     rows = []
     for chains, device_name in ((2048, "gpu"), (2, "gpu"), (0, None)):
         for name in ("tau", "temperature"):
@@ -202,7 +206,7 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
             rows.append({row.key: row.values for row in store.rows()})
         if chains == 2048:
             assert len(drawn) == 3 + 2 + 1
-    assert len(rows[2]) == 3 * 3 + 2 + 1
+    assert len(rows[2]) == 3 * 3 + 2 + 1 + 1
     assert rows[0] == rows[1] == rows[2]
     assert sum("accuracy" in values for values in rows[0].values()) == 9
 

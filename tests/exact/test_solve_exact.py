@@ -194,11 +194,12 @@ def test_a_sweep_solves_many_at_a_time_on_a_device(two_at_a_time, tmp_path):
 
 @pytest.mark.slow
 def test_a_sweep_that_is_stopped_stops_what_a_device_solves(two_at_a_time, tmp_path, monkeypatch):
-    def collected(parcel, coming, usual=registry._collected, seen=[]):  # noqa: B006
-        seen.append(parcel)
-        if len(seen) == 2:
+    def collected(waiting, usual=registry._collected, seen=[]):  # noqa: B006
+        if seen:
             raise KeyboardInterrupt
-        return usual(parcel, coming)
+        for one in usual(waiting):
+            seen.append(one)
+            yield one
 
     # twice the load of any solution: without a word these would go on for an hour
     options = {"name": "solve", "device": "gpu", "method": "reinforce", "time_limit": 3600.0}

@@ -79,26 +79,34 @@ class Batch:
 
 
 def packs(task: Task) -> bool:
-    """Return whether the task wants a GPU and can share it with others."""
+    """Return whether the task is for this process: it asks for a GPU, or takes one where it can share it with others."""
     values = task.values
     wanted = "sampler" in values and values["options"].get("device") in ("gpu", "auto")
-    if not wanted or find(values["sampler"]).feed is None:
+    if not wanted:
         return False
     try:
         if resolve(values["options"]["device"]) == "cpu":
             return False
     except RuntimeError as lack:
         raise ValueError(str(lack)) from None
-    asked = values["sampler"], values["kind"], values.get("patterns"), values["target"], values["options"]
-    return _fits(json.dumps(asked))
+    # one process for one card: each further one would take memory of its own there, and a turn of the others
+    return values["options"]["device"] == "gpu" or _shares(task)
+
+
+def _shares(task: Task) -> bool:
+    """Return whether the task can share a device with others."""
+    values = task.values
+    return _fits(
+        json.dumps([values["sampler"], values["kind"], values.get("patterns"), values["target"], values["options"]])
+    )
 
 
 @lru_cache(maxsize=4096)
 def _fits(asked: str) -> bool:
-    """Return whether a device can do what is asked: (sampler, kind of task, ensemble, target, options) as JSON."""
+    """Return whether many can do at once what is asked: (sampler, kind of task, ensemble, target, options) as JSON."""
     name, kind, patterns, target, options = json.loads(asked)
     sampler = find(name)
-    if not isinstance(function(kind), Sampled):
+    if sampler.feed is None or not isinstance(function(kind), Sampled):
         return False
     if patterns is None:  # given patterns: chains take them all, what else does depends on what they are like
         return sampler.anywhere and sampler.on_device(_like("gaussian", target), options)
@@ -116,7 +124,9 @@ def on_device(
     """Yield the results of tasks that `packs` accepts, a lot at a time."""
     tasks, room = iter(tasks), _room()
     with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
-        while window := list(itertools.islice(tasks, _WINDOW)):
+        while found := list(itertools.islice(tasks, _WINDOW)):
+            window = [task for task in found if _shares(task)]
+            yield from ([_single(task)] for task in found if not _shares(task))
             # those of the same patterns come together, whatever samples them: they are drawn and sent once
             window.sort(key=lambda task: (_feed(task).__name__, -_work(task), _patterns(task), _company(task)))
             drawing = Drawing(pool, 3 * room)
@@ -125,8 +135,8 @@ def on_device(
                 samples, lots = sum(task.values["n_samples"] for task in mine), list(_lots(mine, room))
                 begun = time.perf_counter()
                 with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
-                    while (found := _next(fed)) is not None:
-                        parcel, made = found
+                    while (handed := _next(fed)) is not None:
+                        parcel, made = handed
                         if isinstance(made, Exception):
                             yield _alone(parcel.tag.tasks, made)
                         else:
@@ -134,10 +144,18 @@ def on_device(
                         begun = time.perf_counter()
 
 
+def _single(task: Task) -> Result:
+    """Return the result of a task that has the device to itself."""
+    result = run(task)
+    if result.status == "failed":
+        check_answer()
+    return result
+
+
 def _feed(task: Task) -> Callable[..., Any]:
     feed = find(task.values["sampler"]).feed
     assert feed is not None
-    return feed
+    return feed(task.values["options"])
 
 
 def _next(fed: Any) -> tuple[Parcel, Any] | None:

@@ -99,8 +99,8 @@ class ImageSpec:
                 yield Task({**point, "instance": instance})
 
     def with_options(self, **options: object) -> ImageSpec:
-        """Return the spec with options set for its samplers."""
-        return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
+        """Return the spec with options set for its samplers, but for those that it sets itself."""
+        return replace(self, options=tuple(sorted({**options, **dict(self.options)}.items())))
 
     def __len__(self) -> int:
         return sum(1 for _ in self.points()) * self.instances

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -68,6 +67,11 @@ Shapes = Iterable[Shape]
 """Those of what will come, the longest first."""
 
 
+Feed = Callable[[Iterable[Parcel], int, Shapes], Made]
+"""(parcels, samples in all, shapes among them) -> each parcel with what its `finish` made of the samples, or the error it met,
+in any order."""
+
+
 @dataclass(frozen=True)
 class Sampler:
     """A named sampler."""
@@ -94,9 +98,8 @@ class Sampler:
     """Whether what it returns follows a law; where not, it is offered to those who want any solution."""
     version: int = 1
     """Raised when its results change; old rows then stay in a store but no longer count."""
-    feed: Callable[[Iterable[Parcel], int, Shapes], Made] | None = None
-    """(parcels, samples in all, shapes among them) -> each parcel with what its `finish` made of the samples,
-    or the error it met, in any order, many at once on a device. Samplers with the same one are fed together."""
+    feed: Callable[[Mapping[str, Any]], Feed] | None = None
+    """options -> what takes parcels that ask for these, many at once on a device. What has the same one is fed together."""
     lot: int = 2048
     """Samples in a parcel at the most."""
     ready: Callable[[Perceptron, Mapping[str, Any]], Any] = lambda problem, options: None
@@ -117,8 +120,8 @@ class Sampler:
             raise ValueError(lacking)
 
 
-_SIDE_BY_SIDE = 4
-"""Problems that are solved at a time."""
+_SOLVING, _EXCHANGING = 4, 8
+"""Problems that are solved at a time, and those with replicas that are exchanged."""
 
 
 def find(name: str) -> Sampler:
@@ -209,37 +212,61 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> 
 
 
 def _solve_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
-    """Solve as many problems at a time as there are in a parcel: one alone leaves a device idle half of the time."""
+    return _side_by_side(parcels, _SOLVING, _solved)
+
+
+def _exchange_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+    lots.warm(lots.ChainShape(shape.n, shape.m, shape.signs, lots.CHAINS) for shape in shapes)
+    return _side_by_side(parcels, _EXCHANGING, _exchanged)
+
+
+def _side_by_side(parcels: Iterable[Parcel], count: int, draw: Callable[..., Samples]) -> Made:
+    """Sample `count` problems at a time, each by a thread of its own: one alone leaves a device idle half of the time."""
     stopped = threading.Event()
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, "solutions") as pool:
-        waiting: deque[tuple[Parcel, list[Future[Samples]]]] = deque()
+    with ThreadPoolExecutor(count, "problems") as pool:
+        waiting: list[tuple[Parcel, list[Future[Samples]]]] = []
         try:
             for parcel in parcels:
                 pairs = zip(parcel.problems(), parcel.seeds)
-                waiting.append((parcel, [pool.submit(_solved, *pair, parcel, stopped) for pair in pairs]))
-                if len(waiting) > 1:
-                    yield _collected(*waiting.popleft())
+                waiting.append((parcel, [pool.submit(draw, *pair, parcel, stopped) for pair in pairs]))
+                while sum(not each.done() for _, coming in waiting for each in coming) > count:
+                    yield from _collected(waiting)
             while waiting:
-                yield _collected(*waiting.popleft())
+                yield from _collected(waiting)
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)
 
 
 def _solved(problem: Perceptron, seed: RNG, parcel: Parcel, stopped: threading.Event) -> Samples:
-    def report(search: object) -> None:
-        if stopped.is_set():
-            raise InterruptedError
-
     with own_stream():
-        return solve.searched(problem, parcel.n_samples, seed, report=report, **parcel.options)[0]
+        return solve.searched(problem, parcel.n_samples, seed, report=partial(_stop, stopped), **parcel.options)[0]
 
 
-def _collected(parcel: Parcel, coming: list[Future[Samples]]) -> tuple[Parcel, Any]:
+def _exchanged(problem: Perceptron, seed: RNG, parcel: Parcel, stopped: threading.Event) -> Samples:
+    with own_stream():
+        given = problem, parcel.n_samples, parcel.sampler, seed
+        return anneal.exchanged(*given, lots.CHAINS, partial(_stop, stopped), parcel.options)
+
+
+def _stop(stopped: threading.Event, state: object) -> None:
+    if stopped.is_set():
+        raise InterruptedError
+
+
+def _collected(waiting: list[tuple[Parcel, list[Future[Samples]]]]) -> Iterator[tuple[Parcel, Any]]:
+    """Wait for the next of all problems; yield the parcels that have all of theirs, which no longer wait then."""
+    wait([each for _, coming in waiting for each in coming if not each.done()], return_when=FIRST_COMPLETED)
+    for one in [one for one in waiting if all(each.done() for each in one[1])]:
+        waiting.remove(one)
+        yield one[0], _result(*one)
+
+
+def _result(parcel: Parcel, made: list[Future[Samples]]) -> Any:
     try:
-        return parcel, parcel.finish([each.result() for each in coming])
+        return parcel.finish([each.result() for each in made])
     except Exception as error:
-        return parcel, error
+        return error
 
 
 def _fixed(problem: Perceptron, options: Mapping[str, Any], schedule: str) -> Any:
@@ -261,8 +288,8 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
 def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
-        _lacks_annealing, feed=_anneal_parcels, ready=partial(_fixed, schedule=name), anywhere=True,
-        on_device=lambda problem, options: not options.get("exchange", False),
+        _lacks_annealing, ready=partial(_fixed, schedule=name), anywhere=True,
+        feed=lambda options: _exchange_parcels if options.get("exchange") else _anneal_parcels,
     )  # fmt: skip
 
 
@@ -272,7 +299,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
             localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, localize.OPTIONS,
-            lambda n, target: "", version=3, feed=_localize_parcels, on_device=_localizes_on_device,
+            lambda n, target: "", version=4, feed=lambda options: _localize_parcels, on_device=_localizes_on_device,
         ),
         _annealer(
             "tau", "τ-annealing",
@@ -289,7 +316,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "solve", "solve", "any solution, by reinforced message passing and what else helps; follows no law", 1001,
             solve.solve, SolvingInfo, lambda n, m, k, options: float(n) * m * k, solve.OPTIONS,
-            lambda n, target: solve.lacks(n, target), fair=False, feed=_solve_parcels, lot=_SIDE_BY_SIDE,
+            lambda n, target: solve.lacks(n, target), fair=False, feed=lambda options: _solve_parcels, lot=_SOLVING,
             on_device=lambda problem, options: solve.on_device(
                 problem.target, problem.looks_random(), options.get("method", "auto")
             ),

@@ -39,10 +39,10 @@ CHAINS = {"quick": 64, "paper": 1056}
 SWEEPS = {"quick": 400, "paper": 2000}
 LINES: dict[str, Values] = {
     "chains": {},
-    "AMP": {"denoiser": "amp", "finish": 0},
+    "AMP": {"denoiser": "amp", "device": "cpu", "finish": 0},
     "EP, and a draw in the field": {"denoiser": "ep"},
 }
-"""What is compared, with its options of `localize`."""
+"""What is compared, with its options of `localize`; AMP with a variance for every constraint knows no device."""
 
 
 def _spec(panel: Panel, size: str, name: str, temperature: float, margin: float) -> ImageSpec:

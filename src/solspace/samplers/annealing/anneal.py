@@ -164,6 +164,17 @@ def anneal(  # type: ignore[misc]
     return results
 
 
+def exchanged(
+    problem: Perceptron, n_chains: int, schedule: str, rng: RNG, company: int, callback: Callable[[Chains], object],
+    options: Mapping[str, Any],
+) -> Samples:  # fmt: skip
+    """Return the samples of ladders on a device that carries `company` chains in all, from options of `anneal`."""
+    asked = checked(OPTIONS, options) | {"n_chains": n_chains, "schedule": schedule}
+    name, plan = _plan(problem.target, asked)
+    given = asked, "gpu", Checkpoint(None, {}), False, callback
+    return _one(problem, name, plan, lots.key_of(rng), *given, company=company)[0]
+
+
 def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
     """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`.
 
@@ -198,13 +209,13 @@ def _plan(target: Target, asked: Values) -> tuple[str, Plan]:
 
 def _one(
     problem: Perceptron, name: str, plan: Plan, key: int, asked: Values, where: str, store: Checkpoint,
-    progress: bool | None, callback: Callable[[Chains], object] | None,
+    progress: bool | None, callback: Callable[[Chains], object] | None, company: int = 0,
 ) -> tuple[Samples, State]:  # fmt: skip
     """Return the samples of one problem, and what makes the state that could be stored."""
 
     def make(own: Plan, n_chains: int) -> Flips:
         if where == "gpu":
-            return lots.gpu_flips([problem], own, [key], n_chains)
+            return lots.gpu_flips([problem], own, [key], n_chains, company)
         return cpu.flips_for(problem)(problem, own, key, n_chains, asked["n_threads"])
 
     begun = time.perf_counter()

@@ -19,6 +19,8 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing import ladder
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.exchange import Exchange, Ladders
+from solspace.samplers.annealing.gpu import GpuFlips
+from solspace.samplers.annealing.gpu_exchange import GpuExchange
 from solspace.samplers.annealing.ladder import MakeFlips
 from solspace.samplers.annealing.run import BEAT, carry
 from solspace.samplers.checkpoint import Checkpoint, Entry, within
@@ -67,7 +69,8 @@ class Course:
         self._exchange(self.ladders, store, report)
 
     def _exchange(self, ladders: Ladders, store: Checkpoint, report: Report) -> None:
-        exchange = Exchange(self.make, ladders, self.plan, self.key)
+        kind = GpuExchange if isinstance(self.pilot_flips, GpuFlips) else Exchange
+        exchange = kind(self.make, ladders, self.plan, self.key)
         safe, seen, told = exchange.state(), time.perf_counter(), ladders.replicas.sweep
         try:
             while not exchange.done:

@@ -174,13 +174,18 @@ class Exchange:
         ladders, stage = self.ladders, self.ladders.replicas.first_stage()
         rungs, rows = len(ladders.rungs), ladders.places()
         first = np.arange(sweep % 2, rungs - 1, 2)
-        partner = np.arange(rungs)
-        partner[first], partner[first + 1] = first + 1, first
         own, here = self.flips.weigh(stage, prepared)
-        other, there = self.flips.weigh(partner[stage], prepared)
+        other, there = self.flips.weigh(self.partners(sweep)[stage], prepared)
         upper, lower = rows[:, first], rows[:, first + 1]
         change = (other[upper] - own[upper]) + (other[lower] - own[lower])
         return first, upper, lower, change, np.where(stage == rungs - 1, here, there)
+
+    def partners(self, sweep: int) -> Array:
+        """Return the rung (R,) with which each may exchange after `sweep`, itself where there is none."""
+        partner = np.arange(len(self.ladders.rungs))
+        first = np.arange(sweep % 2, len(partner) - 1, 2)
+        partner[first], partner[first + 1] = first + 1, first
+        return partner
 
     def _count(self, places: Array) -> None:
         """Count the replicas that came home to the last rung from the first."""

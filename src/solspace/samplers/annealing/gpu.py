@@ -87,27 +87,31 @@ class GpuFlips:
         """Return the kernel's arguments that describe the problems."""
         raise NotImplementedError
 
-    def _potentials(self, potentials: Any) -> tuple[object, ...]:
-        """Return the kernel's arguments that describe what each sweep samples."""
+    def sent(self, potentials: Any) -> tuple[object, ...]:
+        """Send what each sweep samples to the device; return the kernel's arguments that describe it."""
         raise NotImplementedError
 
     def potentials(self, stages: Sequence[Stage]) -> Any:
         """Return what is sampled at these stages, as the kernel takes it."""
         raise NotImplementedError
 
-    def _energy(self, energy: Array, stage: Array, potentials: Any) -> Array:
+    def energies(self, energy: Array, stage: Array, potentials: Any) -> Array:
         """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of."""
         raise NotImplementedError
 
-    def _weigh(self, stage: DeviceArray, potentials: Any) -> tuple[Array, Array]:
-        """Return the integer energies (k,) of the chains at `stage`, and the kT there."""
+    def weigh_into(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[object, ...]) -> None:
+        """Put the integer energies of the chains at `stage` (k,) into `energy` (k,); `potentials` as the kernel takes them."""
+        raise NotImplementedError
+
+    def kt(self, stage: Array, potentials: Any) -> Array:
+        """Return the units that make one kT where the chains are, at `stage` (k,)."""
         raise NotImplementedError
 
     def _more(self) -> tuple[object, ...]:
         """Return arguments that this kernel takes beyond those that both do."""
         return ()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Raise where the last launch met something that it could not do."""
 
     def stabilities(self, weights: Array) -> Array | None:
@@ -197,27 +201,38 @@ class GpuFlips:
         drawn = np.flatnonzero(draw_at >= 0)
         local = np.full(count, -1, np.int32)
         local[drawn] = np.arange(len(drawn))
-        orders, length = self.orders(sweeps)
         made = {
             "accepted": device.zeros((k, count), np.int32),
             "energy": device.full((k, count), NOT_DONE),
             "draws": device.zeros((k, len(drawn), self.n), np.int8),
         }
+        given = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.sent(potentials)
+        orders, length = self.orders(sweeps)
+        told = device.asarray(plan.bath(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length)
+        self.walk(rows, device.asarray(stage.astype(np.int32)), sweeps.start, count, given, told, made)
+        return made
+
+    def walk(
+        self, rows: DeviceArray, stage: DeviceArray, start: int, count: int, given: tuple[object, ...],
+        told: tuple[object, ...], made: dict[str, DeviceArray],
+    ) -> None:  # fmt: skip
+        """Let the chains `rows`, at their `stage` (k,), walk through `count` sweeps from `start` on.
+
+        `given` describes what is sampled; `told` are, for each sweep, whether the heat bath decides, which draw it ends in, and
+        the order of sites; `made` takes what is recorded.
+        """
         groups = -(-len(rows) // self.layout.group)
         if groups:
             self.compile(self.fielded)(
                 (groups,), (self.layout.group * self.layout.threads,),
                 (
                     rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem(),
-                    np.int32(count), np.int32(sweeps.start), device.asarray(stage.astype(np.int32)),
-                    np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self._potentials(potentials),
-                    device.asarray(plan.bath(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length),
-                    np.int32(len(drawn)), self.field, self.weights, self.cached, made["draws"], made["accepted"],
-                    made["energy"], self.solved_at, self.stopped, *self._more(),
+                    np.int32(count), np.int32(start), stage, *given, *told, np.int32(made["draws"].shape[1]), self.field,
+                    self.weights, self.cached, made["draws"], made["accepted"], made["energy"], self.solved_at, self.stopped,
+                    *self._more(),
                 ),
                 shared_mem=self.layout.shared_bytes,
             )  # fmt: skip
-        return made
 
     @cached_property
     def _launches(self) -> list[tuple[slice, Any]]:
@@ -236,14 +251,14 @@ class GpuFlips:
                 made = self._launch(rows, stage, sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - made.shape[1] : last] = made
-                self._look()
+                self.look()
             self.stream.synchronize()
         return draws
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
         """Wait for the walk and take over its results."""
         with self.stream:
-            self._look()
+            self.look()
             sweeps, made, recorded = self.sweeps, self.made, chains.recorded(self.sweeps)
             if weights:
                 chains.weights[...] = self.weights.get()
@@ -252,7 +267,7 @@ class GpuFlips:
             chains.accepted[:, recorded] = made["accepted"].get()
             energy = made["energy"].get()
             stage = chains.first_stage()[:, None] + self.plan.stride * np.arange(energy.shape[1])
-            found = self._energy(energy, stage, self.prepared)
+            found = self.energies(energy, stage, self.prepared)
             chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
             drawn = self.plan.draw_at[sweeps]
             chains.draws[:, drawn[drawn >= 0]] = made["draws"].get()
@@ -260,8 +275,10 @@ class GpuFlips:
     def weigh(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         with self.stream:
-            energy, kt = self._weigh(self.cupy.asarray(stage.astype(np.int32)), prepared)
-        return energy / kt, self._energy(energy[:, None], stage[:, None], prepared)[:, 0]
+            there = self.cupy.empty(len(stage), np.int64)
+            self.weigh_into(there, self.cupy.asarray(stage.astype(np.int32)), self.sent(prepared))
+            energy = there.get()
+        return energy / self.kt(stage, prepared), self.energies(energy[:, None], stage[:, None], prepared)[:, 0]
 
     def weights_of(self, chains: Chains, rows: Array) -> Array:
         """Return the weights of the chains `rows`."""

@@ -120,22 +120,29 @@ class GpuIntegerFlips(GpuFlips):
         sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
         return self.columns, *map(np.int32, sizes)
 
-    def _potentials(self, rounded: Landscapes) -> tuple[object, ...]:
+    def sent(self, rounded: Landscapes) -> tuple[object, ...]:
+        """Send energies of the levels and kT."""
         return self.cupy.asarray(rounded.energies), self.cupy.asarray(rounded.kt)
 
-    def _energy(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
+    def energies(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
+        """Return energies ΣU."""
         return rounded.potential(energy, stage, self.m)
 
-    def _weigh(self, stage: DeviceArray, rounded: Landscapes) -> tuple[Array, Array]:
-        levels = self.cached.reshape(len(stage), -1)[:, : self.m].astype(np.int32)
-        levels += stage[:, None] * np.int32(self.lattice.size)
-        energies = self.cupy.asarray(rounded.energies).ravel()
-        return energies[levels].sum(axis=1, dtype=np.int64).get(), rounded.kt[stage.get()]
+    def kt(self, stage: Array, rounded: Landscapes) -> Array:
+        """Return the units that make one kT where the chains are."""
+        return rounded.kt[stage]
+
+    def weigh_into(self, energy: DeviceArray, stage: DeviceArray, given: tuple[object, ...]) -> None:
+        """Sum the energies of the levels."""
+        sizes = np.int32(self.layout.slots * self.layout.threads), np.int32(self.m)
+        arguments = self.cached, *sizes, stage, given[0], np.int32(self.lattice.size), energy
+        kernel("chains", "weigh")((len(stage),), (128,), arguments)
 
     def _more(self) -> tuple[object, ...]:
         return (self.outside,)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Raise where a stability left the levels that are told apart."""
         if int(self.outside[0]):
             raise ValueError(
                 f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "

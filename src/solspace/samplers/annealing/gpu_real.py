@@ -94,24 +94,26 @@ class GpuRealFlips(GpuFlips):
     def _problem(self) -> tuple[Any, ...]:
         return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
 
-    def _potentials(self, made: real_forms.Forms) -> tuple[Any, ...]:
+    def sent(self, made: real_forms.Forms) -> tuple[Any, ...]:
+        """Send forms, marks, margins and kT."""
         integers = (made.marks.astype(np.int32), made.margins.astype(np.int32))
         return self.cupy.asarray(made.forms), *map(self.cupy.asarray, integers), self.cupy.asarray(made.kt)
 
-    def _energy(self, energy: Array, stage: Array, made: real_forms.Forms) -> Array:
-        return energy * made.unit[self.instance_of.get()[:, None], stage]
+    def energies(self, energy: Array, stage: Array, made: real_forms.Forms) -> Array:
+        """Return energies ΣU, (k, sweeps), of the first k chains."""
+        return energy * made.unit[self.instance_of.get()[: len(energy), None], stage]
 
-    def _weigh(self, stage: DeviceArray, made: real_forms.Forms) -> tuple[Array, Array]:
-        energy = self.cupy.zeros(len(stage), np.int64)
-        forms, marks, margins, kt = self._potentials(made)
+    def kt(self, stage: Array, made: real_forms.Forms) -> Array:
+        """Return the units that make one kT where the chains are."""
+        return made.kt[self.instance_of.get(), stage]
+
+    def weigh_into(self, energy: DeviceArray, stage: DeviceArray, given: tuple[Any, ...]) -> None:
+        """Sum the energies of the constraints."""
+        forms, marks, margins, kt = given
         shared = self.layout.weighing_bytes
         constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", 0))
         kernel(self.source, "weigh", constants, shared)(
             (len(stage),), (self.layout.threads,),
-            (
-                self.instance_of, np.int32(self.m), stage, np.int32(made.kt.shape[1]), forms, marks, margins, self.cached,
-                energy,
-            ),
+            (self.instance_of, np.int32(self.m), stage, np.int32(kt.shape[1]), forms, marks, margins, self.cached, energy),
             shared_mem=shared,
         )  # fmt: skip
-        return energy.get(), kt.get()[self.instance_of.get(), stage.get()]

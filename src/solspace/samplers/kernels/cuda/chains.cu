@@ -91,6 +91,63 @@ extern "C" __global__ void unmet(const u16 *levels, int length, int m, int first
     atomicAdd(counts + blockIdx.x, count);
 }
 
+// Energies of chains from their levels (k, length), each at the stage that it is asked for; a block of 128 to a chain.
+extern "C" __global__ void weigh(const u16 *levels, int length, int m, const int *stage_of, const int *energies, int size,
+                                 long long *energy_of)
+{
+    __shared__ long long part[128];
+    const int thread = threadIdx.x;
+    const u16 *own = levels + (size_t)blockIdx.x * length;
+    const int *at = energies + (size_t)stage_of[blockIdx.x] * size;
+    long long sum = 0;
+    for (int mu = thread; mu < m; mu += 128) sum += at[own[mu]];
+    part[thread] = sum;
+    for (int half = 64; half; half /= 2) {
+        __syncthreads();
+        if (thread < half) part[thread] += part[thread + half];
+    }
+    if (thread == 0) energy_of[blockIdx.x] = part[0];
+}
+
+// Exchanges of neighbouring rungs (0, 1), (2, 3), ... or, where `odd`, (1, 2), (3, 4), ... after a sweep, a block to a ladder: what
+// `annealing/exchange.py` does on the host, in the same arithmetic. `rows` (rungs, width) has the replica at each rung of each
+// ladder; their energies are `own` where they are and `other` at their partner's rung. Luck and records are those of sweep `at`.
+extern "C" __global__ void exchange(int rungs, int odd, int at, int sweeps, int width, const double *kt, const double *luck,
+                                    const long long *own, const long long *other, const int *flips, int *rows, int *stage,
+                                    int *partner, int *swaps, i8 *way, long long *trips, int *accepted, long long *energy)
+{
+    const int ladder = blockIdx.x, ladders = gridDim.x, last = (rungs - 1) * width + ladder;
+    const int before = rows[last];
+    luck += ((size_t)at * ladders + ladder) * (rungs - 1);
+    __syncthreads();
+    for (int rung = odd + 2 * threadIdx.x; rung + 1 < rungs; rung += 2 * blockDim.x) {
+        int *upper = rows + rung * width + ladder, *lower = upper + width, a = *upper, b = *lower;
+        const double here = kt[rung], there = kt[rung + 1];
+        const double rise = __dadd_rn(__ddiv_rn((double)other[a], there), -__ddiv_rn((double)own[a], here));
+        const double fall = __dadd_rn(__ddiv_rn((double)other[b], here), -__ddiv_rn((double)own[b], there));
+        if (__dadd_rn(rise, fall) <= luck[rung]) {
+            *upper = b;
+            *lower = a;
+            stage[a] = rung + 1;
+            stage[b] = rung;
+            atomicAdd(swaps + rung, 1);
+        }
+    }
+    __syncthreads();
+    for (int rung = threadIdx.x; rung < rungs; rung += blockDim.x) {  // partners of the next sweep
+        const int upper = (rung + odd) % 2;
+        partner[rows[rung * width + ladder]] = upper ? min(rung + 1, rungs - 1) : max(rung - 1, 0);
+    }
+    if (threadIdx.x == 0) {
+        const int top = rows[ladder], bottom = rows[last], record = ladder * sweeps + at;
+        accepted[record] = flips[before];
+        energy[record] = bottom == before ? own[bottom] : other[bottom];
+        if (way[top] == 1) way[top] = 2;
+        trips[ladder] += way[bottom] == 2;
+        way[bottom] = 1;
+    }
+}
+
 // Stabilities, sums of x w, of chains from columns of twice the patterns in fixed point, (problems, n, size), which are even.
 extern "C" __global__ void add_columns(const int *columns, const int *instance_of, const i8 *weights, int n, int size, int *states)
 {
