@@ -50,7 +50,7 @@ class Watch:
             self._wrap(owner, attribute, lambda usual, name=name: self._timed(name, usual))
         self._wrap(gpu.GpuFlips, "launch", lambda usual: self._marked(usual, begins=True))
         self._wrap(gpu.GpuFlips, "collect", lambda usual: self._marked(usual, ends=True))
-        for name in ("_localized", "_solved"):
+        for name in ("_localized", "_solved", "_exchanged"):
             self._wrap(registry, name, lambda usual: self._marked(usual, begins=True, ends=True))
 
     def _wrap(self, owner: Any, name: str, make: Any) -> None:

@@ -17,6 +17,7 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import flips_for
 from solspace.samplers.annealing.exchange import Exchange, Ladders
 from solspace.samplers.annealing.schedules import stages_of
+from solspace.samplers.device import missing
 
 KEY, N, RUNGS = 20250301, 4, 3
 
@@ -216,3 +217,16 @@ def test_what_cannot_be_is_said(options: dict[str, Any], words: str) -> None:
     problem = ss.Perceptron.random(11, 0.3, rng=3)
     with pytest.raises(ValueError, match=words):
         ss.anneal(problem, **{**OPTIONS, **options})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(missing()), reason="no CUDA device with CuPy")
+@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
+def test_a_device_makes_the_ladders_of_the_processor(patterns: str) -> None:
+    problem = ss.Perceptron.random(301, 0.5, ss.Target(temperature=0.5), patterns, rng=3)
+    asked = {**OPTIONS, "n_chains": 20, "n_sweeps": 60, "n_extra": 150}
+    here, there = (ss.anneal(problem, device=where, **asked) for where in ("cpu", "gpu"))
+    assert here.info.round_trips.any()
+    np.testing.assert_array_equal(here.weights, there.weights)
+    for name in ("energy", "acceptance", "ladder", "swap_acceptance", "round_trips", "solved_at"):
+        np.testing.assert_array_equal(here.info[name], there.info[name])

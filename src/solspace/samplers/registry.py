@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -120,8 +119,12 @@ class Sampler:
             raise ValueError(lacking)
 
 
-_SOLVING, _EXCHANGING = 4, 8
-"""Problems that are solved at a time, and those with replicas that are exchanged."""
+_LOCALIZING, _SOLVING, _EXCHANGING = 3, 4, 8
+"""Parcels that are localized at a time, problems that are solved, and those with replicas that are exchanged."""
+Report = Callable[[object], None]
+"""Told how far a thread is; raises where it is to stop."""
+Draw = Callable[[Sequence[Perceptron], Sequence[RNG], Parcel, Report], list[Samples]]
+"""(problems, seeds, their parcel, whom to report to) -> samples of each."""
 
 
 def find(name: str) -> Sampler:
@@ -161,37 +164,14 @@ def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> 
 
 
 def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
-    """Localize parcel by parcel; a thread finishes the last one meanwhile."""
     ending = [shape for shape in shapes if shape.target.prior.name == "binary" and shape.options.get("finish") != 0]
     # two replicas of each sample
     lots.warm([lots.ChainShape(shape.n, shape.m, shape.signs, 2 * shape.samples, fielded=True) for shape in ending])
-    with ThreadPoolExecutor(1, "samples") as finisher:
-        last: tuple[Parcel, Future[Any]] | None = None
-        for parcel in parcels:
-            given = _localized(parcel)
-            this = parcel, finisher.submit(_finished, parcel, given)
-            if last is not None:
-                yield last[0], last[1].result()
-            last = this
-        if last is not None:
-            yield last[0], last[1].result()
+    return _side_by_side(parcels, _LOCALIZING, _localized, together=True)
 
 
-def _localized(parcel: Parcel) -> list[Samples] | Exception:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a sweep crosses thresholds on purpose: what was met is in the info
-            given = parcel.problems(), parcel.n_samples, list(parcel.seeds)
-            return localize.localize(*given, progress=False, **parcel.options)
-    except Exception as error:
-        return error
-
-
-def _finished(parcel: Parcel, made: list[Samples] | Exception) -> Any:
-    try:
-        return made if isinstance(made, Exception) else parcel.finish(made)
-    except Exception as error:
-        return error
+def _localized(problems: Sequence[Perceptron], seeds: Sequence[RNG], parcel: Parcel, report: Report) -> list[Samples]:
+    return localize.localized(problems, parcel.n_samples, seeds, report, parcel.options)
 
 
 def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
@@ -220,15 +200,28 @@ def _exchange_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -
     return _side_by_side(parcels, _EXCHANGING, _exchanged)
 
 
-def _side_by_side(parcels: Iterable[Parcel], count: int, draw: Callable[..., Samples]) -> Made:
-    """Sample `count` problems at a time, each by a thread of its own: one alone leaves a device idle half of the time."""
+def _side_by_side(parcels: Iterable[Parcel], count: int, draw: Draw, together: bool = False) -> Made:
+    """Sample `count` problems at a time, or parcels whose problems go `together`, each by a thread with a stream of its own.
+
+    One alone leaves a device idle half of the time, since the host looks at what it made before it goes on.
+    """
     stopped = threading.Event()
-    with ThreadPoolExecutor(count, "problems") as pool:
-        waiting: list[tuple[Parcel, list[Future[Samples]]]] = []
+
+    def report(state: object) -> None:
+        if stopped.is_set():
+            raise InterruptedError
+
+    def drawn(parcel: Parcel, *pairs: tuple[Perceptron, RNG]) -> list[Samples]:
+        with own_stream():
+            return draw([problem for problem, _ in pairs], [seed for _, seed in pairs], parcel, report)
+
+    with ThreadPoolExecutor(count, "samples") as pool:
+        waiting: list[tuple[Parcel, list[Future[list[Samples]]]]] = []
         try:
             for parcel in parcels:
-                pairs = zip(parcel.problems(), parcel.seeds)
-                waiting.append((parcel, [pool.submit(draw, *pair, parcel, stopped) for pair in pairs]))
+                pairs = list(zip(parcel.problems(), parcel.seeds))
+                parts = [pairs] if together else [[pair] for pair in pairs]
+                waiting.append((parcel, [pool.submit(drawn, parcel, *part) for part in parts]))
                 while sum(not each.done() for _, coming in waiting for each in coming) > count:
                     yield from _collected(waiting)
             while waiting:
@@ -238,33 +231,31 @@ def _side_by_side(parcels: Iterable[Parcel], count: int, draw: Callable[..., Sam
             pool.shutdown(cancel_futures=True)
 
 
-def _solved(problem: Perceptron, seed: RNG, parcel: Parcel, stopped: threading.Event) -> Samples:
-    with own_stream():
-        return solve.searched(problem, parcel.n_samples, seed, report=partial(_stop, stopped), **parcel.options)[0]
+def _solved(problems: Sequence[Perceptron], seeds: Sequence[RNG], parcel: Parcel, report: Report) -> list[Samples]:
+    return [
+        solve.searched(problem, parcel.n_samples, seed, report=report, **parcel.options)[0]
+        for problem, seed in zip(problems, seeds)
+    ]
 
 
-def _exchanged(problem: Perceptron, seed: RNG, parcel: Parcel, stopped: threading.Event) -> Samples:
-    with own_stream():
-        given = problem, parcel.n_samples, parcel.sampler, seed
-        return anneal.exchanged(*given, lots.CHAINS, partial(_stop, stopped), parcel.options)
+def _exchanged(problems: Sequence[Perceptron], seeds: Sequence[RNG], parcel: Parcel, report: Report) -> list[Samples]:
+    return [
+        anneal.exchanged(problem, parcel.n_samples, parcel.sampler, seed, lots.CHAINS, report, parcel.options)
+        for problem, seed in zip(problems, seeds)
+    ]
 
 
-def _stop(stopped: threading.Event, state: object) -> None:
-    if stopped.is_set():
-        raise InterruptedError
-
-
-def _collected(waiting: list[tuple[Parcel, list[Future[Samples]]]]) -> Iterator[tuple[Parcel, Any]]:
-    """Wait for the next of all problems; yield the parcels that have all of theirs, which no longer wait then."""
+def _collected(waiting: list[tuple[Parcel, list[Future[list[Samples]]]]]) -> Iterator[tuple[Parcel, Any]]:
+    """Wait for the next that is done; yield the parcels that are done with all of theirs, which no longer wait then."""
     wait([each for _, coming in waiting for each in coming if not each.done()], return_when=FIRST_COMPLETED)
     for one in [one for one in waiting if all(each.done() for each in one[1])]:
         waiting.remove(one)
         yield one[0], _result(*one)
 
 
-def _result(parcel: Parcel, made: list[Future[Samples]]) -> Any:
+def _result(parcel: Parcel, made: list[Future[list[Samples]]]) -> Any:
     try:
-        return parcel.finish([each.result() for each in made])
+        return parcel.finish([samples for each in made for samples in each.result()])
     except Exception as error:
         return error
 

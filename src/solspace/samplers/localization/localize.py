@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -207,12 +207,27 @@ def localize(  # type: ignore[misc]
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
-    problems = problems_in(problem)
+    return _many(problems_in(problem), rng, asked, None, progress)
+
+
+def localized(
+    problems: Sequence[Perceptron], n_samples: int, seeds: Sequence[RNG], callback: Callable[[Record], object],
+    options: Mapping[str, Any],
+) -> list[Samples]:  # fmt: skip
+    """Return the samples of each problem, from options of `localize`, without a word; `callback` hears of every step."""
+    asked = checked(OPTIONS, options) | {"n_samples": n_samples}
+    return _many(problems, list(seeds), asked, callback, False)
+
+
+def _many(
+    problems: Sequence[Perceptron], rng: RNG | Sequence[RNG], asked: Asked, callback: Callable[[Record], object] | None,
+    progress: bool | None,
+) -> list[Samples]:  # fmt: skip
     seeds = seeds_for(rng, len(problems))
     results: dict[int, Samples] = {}
     for rows in _together(problems, asked):
         run = Run.of([problems[i] for i in rows], [seeds[i] for i in rows], asked)
-        results |= zip(rows, run.go(Checkpoint(None, {}), None, progress))
+        results |= zip(rows, run.go(Checkpoint(None, {}), callback, progress))
     return [results[i] for i in range(len(problems))]
 
 
