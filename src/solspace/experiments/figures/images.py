@@ -82,9 +82,12 @@ def _picture(
         point["label"] = LABELS[point["method"]].format(f"{temperature:g}")
     heading += "" if margin == 0 else f", κ = {signed(margin)}"
     with style.style():
+        across, down = len(panels), len(PREPROCESS)
+        tall = across > 3  # more than fit into a page side by side
         figure, axes = style.panels(
-            len(panels), width=4.4, height=3.4, rows=len(PREPROCESS), sharey=True, squeeze=False
+            *((down, 4.4, 2.8, across) if tall else (across, 4.4, 3.4, down)), sharey=True, squeeze=False
         )
+        axes = axes.T if tall else axes
         for row, preprocess in zip(axes, PREPROCESS):
             for ax, (title, common) in zip(row, panels):
                 chosen = {"preprocess": preprocess, **common}.items()

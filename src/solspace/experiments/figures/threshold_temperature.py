@@ -81,14 +81,14 @@ def figure(margin: float = 0.0) -> Figure:
 
 def _draw_thresholds(results: Results, ax: Axes) -> list[Values]:
     from solspace.plots.diagrams import temperature_lines
-    from solspace.plots.style import BLUE
+    from solspace.plots.style import SERIES
 
     rows = [row for row in results.rows(kind="thresholds") if row.values["asl"] is not None]
     heats = np.array([row.task["target"]["temperature"] for row in rows])
     loads = np.array([row.values["asl"] for row in rows])
     temperature_lines(heats, {"asl": loads}, ax)
-    for heat in TEMPERATURES:
-        ax.axvline(heat, color=BLUE, lw=0.9, ls="--")
+    for colour, heat in zip(SERIES, TEMPERATURES):
+        ax.axvline(heat, color=colour, lw=0.9, ls="--")
     ax.set(ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
     return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
 
