@@ -192,10 +192,14 @@ class Perceptron:
         True
         """
         rows = -(-self.m // 4096)
-        seen = self.patterns[::rows, :: max(1, self.n * self.m // rows // 2**14)]
-        total = hashlib.sha256(str((self.patterns.shape, self.patterns.dtype.str)).encode())
+        seen = self._entries(rows, max(1, self.n * self.m // rows // 2**14))
+        total = hashlib.sha256(str(((self.m, self.n), seen.dtype.str)).encode())
         total.update(np.ascontiguousarray(seen).view(np.uint8).data)
         return total.hexdigest()[:32]
+
+    def _entries(self, rows: int, columns: int) -> Array:
+        """Return every so many-th entry of every so many-th pattern."""
+        return self.patterns[::rows, ::columns]
 
     def with_target(self, target: Target) -> Perceptron:
         """Return the same patterns under another target; the patterns are shared."""

@@ -11,6 +11,7 @@ import scipy.sparse
 
 import solspace as ss
 from solspace import problem as module
+from solspace.samplers.packed import PackedPerceptron
 
 SPHERE = ss.Target("spherical", "uniform", margin=-0.5)
 
@@ -170,3 +171,16 @@ def test_large_sparse_warns():
 def test_nonsense_is_refused_in_words(build, words):
     with pytest.raises(ValueError, match=words):
         build()
+
+
+@pytest.mark.parametrize(("n", "m"), [(11, 6), (13, 1), (1001, 500), (301, 5000)])
+def test_packed_patterns_are_named_as_others_are_and_stay_packed(n, m):
+    """A device's results are made of thousands of problems whose patterns nobody looks at."""
+    packed, plain = PackedPerceptron(n, m, ss.Target(), rng=3), ss.Perceptron.random(n, m / n, rng=3)
+    assert packed.digest == plain.digest
+    assert "patterns" not in vars(packed)
+    np.testing.assert_array_equal(packed.patterns, plain.patterns)
+    rng = [np.random.default_rng(7) for _ in range(2)]
+    mine = PackedPerceptron(n, m, ss.Target(), rng=rng[0])
+    np.testing.assert_array_equal(mine.patterns, ss.Perceptron.random(n, m / n, rng=rng[1]).patterns)
+    assert rng[0].integers(1 << 30) == rng[1].integers(1 << 30)

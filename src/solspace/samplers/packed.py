@@ -28,10 +28,7 @@ class PackedPerceptron(Perceptron):
 
     def __init__(self, n: int, m: int, target: Target, rng: RNG = None) -> None:
         self.shape, self.target = (m, n), target
-        size = (m * n + 7) // 8
-        # what `Generator.bytes` makes, without its copies: while it copies, no other thread runs
-        words = generator(rng).integers(0, 1 << 32, size=-(-size // 4), dtype=np.uint32).astype("<u4", copy=False)
-        self.bits = words.view(np.uint8)[:size]
+        self.bits = _bytes(rng, (m * n + 7) // 8)
 
     @cached_property
     def patterns(self) -> Array:  # type: ignore[override]
@@ -40,6 +37,12 @@ class PackedPerceptron(Perceptron):
         patterns = (2 * bits.view(np.int8) - 1).reshape(self.shape)
         patterns.flags.writeable = False
         return patterns
+
+    def _entries(self, rows: int, columns: int) -> Array:
+        """Return every so many-th entry of every so many-th pattern, without a look at the others."""
+        at = np.arange(0, self.m, rows)[:, None] * self.n + np.arange(0, self.n, columns)
+        bits = self.bits[at >> 3] >> (7 - (at & 7)).astype(np.uint8) & 1
+        return 2 * bits.view(np.int8) - 1
 
     @property
     def n(self) -> int:
@@ -61,3 +64,12 @@ class PackedPerceptron(Perceptron):
         same = object.__new__(PackedPerceptron)
         same.__dict__.update(self.__dict__, target=target)
         return same
+
+
+def _bytes(rng: RNG, size: int) -> Array:
+    """Return what `generator(rng).bytes(size)` is, (size,) uint8, without its copies: while it copies, no other thread runs."""
+    random = generator(rng)
+    if random is rng:
+        return np.frombuffer(random.bytes(size), np.uint8)
+    # words of 32 bits, of which bytes are made, are the halves of a generator's words of 64
+    return random.bit_generator.random_raw(-(-size // 8)).astype("<u8", copy=False).view(np.uint8)[:size]
