@@ -143,6 +143,7 @@ def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
         ("binary", 12, IntegerLayout.of(12, 34, 1, group=2, batch=2)),
         ("binary", 12, IntegerLayout.of(12, 34, 2, batch=1)),
         ("binary", 1050, IntegerLayout.of(1050, 34, 1, group=2, batch=1)),
+        ("binary", 1050, IntegerLayout.of(1050, 34, 1, group=2, batch=2)),
         ("gaussian", 12, RealLayout.of(12, True, 1, group=2, resident=3)),
     ):
         problem = ss.Perceptron.random(n=31, alpha=m / 31, patterns=patterns, target=LOG, rng=3)

@@ -73,7 +73,7 @@ class IntegerLayout:
     @property
     def direct(self) -> bool:
         """Whether columns come into registers: of one word to each lane of a single warp."""
-        return self.warps == self.words == self.batch == 1
+        return self.warps == self.words == 1 and self.batch <= 2
 
     @property
     def hop(self) -> int:

@@ -9,7 +9,7 @@
 // which takes half the instructions and is soon enough beside many other chains.
 //
 // Set by the host: PAIRS; UNIT, 2 when twice a level fits 16 bits, so that it is the place in the table, else 1; SOLVE;
-// LEVELS_SHARED; DIRECT, with a BATCH of 1; BATCH (1, 2 or 4); HOP (BATCH to 8, 0 where DIRECT); WINDOW, the levels kept in the table,
+// LEVELS_SHARED; DIRECT, with a BATCH of 1 or 2; BATCH (1, 2 or 4); HOP (BATCH to 8, 0 where DIRECT); WINDOW, the levels kept in the table,
 // and GUARDED, whether that is not all there are; RESIDENT, the blocks a multiprocessor should hold.
 
 #define WORDS ((2 * PAIRS + 31) / 32)
@@ -173,14 +173,27 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 #pragma unroll 1
             for (int hop = 0; hop < proposals; hop += AHEAD) {
 #pragma unroll
-                for (int d = 0; d < AHEAD; ++d) {
-                    const int2 next = proposal[hop + d];
-                    const int down = exchange.sum(select(next.x, word + d));
-                    if (ups - down <= next.y && flip(next.x, down, word + d)) {
-                        stop = true;
-                        goto done;
+                for (int d = 0; d < AHEAD; d += BATCH) {
+                    int2 next[BATCH];
+                    int down[BATCH];
+#pragma unroll
+                    for (int b = 0; b < BATCH; ++b) {
+                        next[b] = proposal[hop + d + b];
+                        down[b] = select(next[b].x, word + d + b);
                     }
-                    word[d] = wanted(hop + AHEAD + d);
+                    exchange.sums(down);
+#pragma unroll
+                    for (int b = 0; b < BATCH; ++b) {
+                        if (ups - down[b] > next[b].y) continue;
+                        if (flip(next[b].x, down[b], word + d + b)) {
+                            stop = true;
+                            goto done;
+                        }
+#pragma unroll
+                        for (int c = b + 1; c < BATCH; ++c) down[c] = exchange.sum(select(next[c].x, word + d + c));
+                    }
+#pragma unroll
+                    for (int b = 0; b < BATCH; ++b) word[d + b] = wanted(hop + AHEAD + d + b);
                 }
             }
 #else
