@@ -127,7 +127,7 @@ def _ask() -> None:
 
 class _Device:
     compute_capability = "90"
-    attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10}
+    attributes: ClassVar = {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 227 << 10, "L2CacheSize": 4096}
 
     @property
     def mem_info(self) -> tuple[int, int]:

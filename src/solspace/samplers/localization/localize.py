@@ -181,7 +181,7 @@ def localize(  # type: ignore[misc]
     * *careful*: 410 iterations, 143 ms in the first of these settings. For loads near the threshold.
     * *auto*: fast where that will do. With ±1 patterns all constraints are met by 200, 200, 200, 200 and 194 of 200
       samples at n = 1001, α = 0.3, 0.4, 0.5, 0.55, 0.6 (126, 144, 181, 297, 960 iterations), by 198 of 200 at n = 2001, α
-      = 0.6 (720), by 32 of 32 and 31 of 32 at n = 10001, α = 0.64 and 0.66 (1140, 2407), beyond where theory promises.
+      = 0.6 (720), by 31 of 32 at n = 10001, α = 0.64 (2130, on one instance).
     * Close to the dAT line on the sphere (κ = -2.1, α = 80, n = 1001) the weights answer to the field so strongly that
       steps and tolerance are shortened by themselves: on one instance 16 samples overlap by 0.034 more than AMP's |m|²/n
       at t = 0 says with *fast* (1200 iterations; 0.075 with steps of 0.2 throughout). With *auto* (3900), on another
