@@ -71,7 +71,10 @@ class Explorer:
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value is not None)
         try:
             link.sendall(f"GET /ws HTTP/1.1\r\n{head}\r\n".encode())
-            answer = link.recv(65536)
+            answer = b""
+            # no byte beyond the handshake: what a server says next, at times in the same breath, is for the caller
+            while not answer.endswith(b"\r\n\r\n") and (byte := link.recv(1)):
+                answer += byte
         except OSError:
             link.close()
             raise
