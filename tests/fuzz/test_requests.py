@@ -238,7 +238,8 @@ def test_hostile_requests(explorer, budget, tally):
         assert status == 101
         seen, end = b"", time.monotonic() + PATIENCE
         while b"ACK" not in seen:
-            assert (more := link.recv(65536)), "a websocket opens no more"
+            more = link.recv(65536)
+            assert more, "a websocket opens no more"
             assert time.monotonic() < end, "a websocket says nothing but that it is there"
             seen += more
     faults = re.findall(r"File .*solspace/explorer/(?!server.py., line \d+, in serve\n).*", explorer.log.read_text())
