@@ -126,8 +126,7 @@ def test_energies_are_those_of_the_draws(patterns: str) -> None:
     np.testing.assert_array_equal(info.energy[:, :40], plain.info.energy[:, :40])  # pilots are the chains without
 
 
-@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
-@pytest.mark.parametrize("n_rungs", [2, 3, 4])
+@pytest.mark.parametrize(("patterns", "n_rungs"), [("binary", 4), ("gaussian", 2), ("gaussian", 3)])
 def test_devices_make_the_same_ladders(emulated: None, patterns: str, n_rungs: int) -> None:  # noqa: F811
     problem = ss.Perceptron.random(31, 0.5, ss.Target(temperature=0.5), patterns, rng=3)
     here, there = (ss.anneal(problem, n_rungs=n_rungs, device=device, **OPTIONS) for device in ("cpu", "gpu"))
@@ -137,15 +136,14 @@ def test_devices_make_the_same_ladders(emulated: None, patterns: str, n_rungs: i
         np.testing.assert_array_equal(here.info[name], there.info[name])
 
 
-@pytest.mark.parametrize("patterns", ["binary", "gaussian"])
-def test_a_sweep_on_a_device_makes_the_rows_of_one_without(emulated: None, patterns: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_sweep_on_a_device_makes_the_rows_of_one_without(emulated: None, tmp_path: Path) -> None:  # noqa: F811
     tau = {"name": "tau", "n_sweeps": 12, "n_extra": 20, "thin": 5, "exchange": True, "n_rungs": 3}
-    spec = ss.Spec(n=21, alpha=[0.3, 0.5], sampler=tau, patterns=patterns, instances=3, n_samples=2, keep=["weights"])
+    spec = ss.Spec(n=21, alpha=0.3, sampler=tau, instances=2, n_samples=2, keep=["weights"])
     found = []
     for name, one in (("cpu", spec), ("gpu", spec.with_options(device="gpu"))):
         rows = ss.sweep(one, tmp_path / f"{name}.db", "serial").rows(arrays=True)
         found.append({row.key: (row.status, row.values, row.arrays["weights"].tolist()) for row in rows})
-    assert len(found[0]) == 6
+    assert len(found[0]) == 2
     assert found[0] == found[1]
 
 
