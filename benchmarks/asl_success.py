@@ -7,8 +7,8 @@ largest of theory; and the overlap of two samples of an instance beside r. Below
 is open, as measured on the way and as theory has it: message passing converges where it is below 1, so that λ and the
 unconverged calls, not the solved samples, measure the threshold.
 
-Rows come as they are done. `quick` takes minutes; `full` some hours on one core, most of them at N = 10001. `--method`
-and `--step` try other settings on the same instances.
+Rows come as they are done. `quick` takes minutes; `full` some hours on one core, most of them at N = 10001. `--method`,
+`--step` and `--no-finish` try other settings on the same instances.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def main() -> None:
     parser.add_argument("--instances", type=int, help="instead of the table's own number")
     parser.add_argument("--method", default="auto")
     parser.add_argument("--step", type=float)
+    parser.add_argument(
+        "--no-finish", action="store_true", help="go to the end, without the sweeps that end a run sooner"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for patterns in options.patterns:  # compiles
@@ -70,7 +73,8 @@ def main() -> None:
                 continue
             if options.instances is not None:
                 case = case._replace(instances=options.instances)
-            report(case, patterns, options.seed, method=options.method, step=options.step)
+            finish = 0 if options.no_finish else "auto"
+            report(case, patterns, options.seed, method=options.method, step=options.step, finish=finish)
 
 
 def report(case: Case, patterns: str, seed: int, **settings: Any) -> None:

@@ -179,9 +179,9 @@ def localize(  # type: ignore[misc]
       overlaps right to 0.0006, the path to 0.1% from t = 0.2 on; at κ = -1.5, α = 8, n = 2001 overlaps exceed by 0.0042 ±
       0.0005, with *careful* by 0.0013 ± 0.0006.
     * *careful*: 410 iterations, 143 ms in the first of these settings. For loads near the threshold.
-    * *auto*: fast where that will do. With ±1 patterns all constraints are met by 200, 200, 200, 200 and 194 of 200
-      samples at n = 1001, α = 0.3, 0.4, 0.5, 0.55, 0.6 (126, 144, 181, 297, 960 iterations), by 198 of 200 at n = 2001, α
-      = 0.6 (720), by 31 of 32 at n = 10001, α = 0.64 (2130, on one instance).
+    * *auto*: fast where that will do. With ±1 patterns all constraints are met by 200, 200, 200, 199 and 195 of 200
+      samples at n = 1001, α = 0.3, 0.4, 0.5, 0.55, 0.6 (126, 145, 190, 310, 937 iterations), by 199 of 200 at n = 2001, α
+      = 0.6 (666): `python -m benchmarks.asl_success --size full --no-finish`.
     * Close to the dAT line on the sphere (κ = -2.1, α = 80, n = 1001) the weights answer to the field so strongly that
       steps and tolerance are shortened by themselves: on one instance 16 samples overlap by 0.034 more than AMP's |m|²/n
       at t = 0 says with *fast* (1200 iterations; 0.075 with steps of 0.2 throughout). With *auto* (3900), on another
