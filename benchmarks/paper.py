@@ -49,7 +49,7 @@ class Watch:
         for name, (owner, attribute) in PARTS.items():
             self._wrap(owner, attribute, lambda usual, name=name: self._timed(name, usual))
         self._wrap(gpu.GpuFlips, "launch", lambda usual: self._marked(usual, begins=True))
-        self._wrap(gpu.GpuFlips, "collect", lambda usual: self._marked(usual, ends=True))
+        self._wrap(gpu.GpuFlips, "meet", lambda usual: self._marked(usual, ends=True))
         for name in ("_localized", "_solved", "_exchanged"):
             self._wrap(registry, name, lambda usual: self._marked(usual, begins=True, ends=True))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray, cupy, idle_streams, stream
+from solspace.samplers.device import DeviceArray, cupy, idle_streams, own_stream, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
@@ -34,6 +34,15 @@ _UNSEEN = 5.0
 def processors() -> int:
     """Return the number of multiprocessors of the device."""
     return int(cupy().cuda.Device().attributes["MultiProcessorCount"])
+
+
+class Walked(NamedTuple):
+    """A walk that is over: its sweeps, the stage (k,) of each chain at the first of them, and what it recorded, on the device."""
+
+    sweeps: slice
+    stage: Array
+    potentials: Any
+    made: dict[str, DeviceArray]
 
 
 class GpuFlips:
@@ -96,7 +105,7 @@ class GpuFlips:
         raise NotImplementedError
 
     def energies(self, energy: Array, stage: Array, potentials: Any) -> Array:
-        """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of."""
+        """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of, (k or 1, sweeps)."""
         raise NotImplementedError
 
     def weigh_into(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[object, ...]) -> None:
@@ -257,19 +266,29 @@ class GpuFlips:
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
         """Wait for the walk and take over its results."""
+        self.settle(chains, self.meet(chains, weights))
+
+    def meet(self, chains: Chains, weights: bool = True) -> Walked:
+        """Wait for the walk and take over where the chains are; return what it recorded, which is left on the device."""
         with self.stream:
             self.look()
-            sweeps, made, recorded = self.sweeps, self.made, chains.recorded(self.sweeps)
             if weights:
                 chains.weights[...] = self.weights.get()
             chains.solved_at[...] = self.solved_at.get()
             chains.stopped[...] = self.stopped.get().astype(bool)
+        return Walked(self.sweeps, chains.first_stage(), self.prepared, self.made)
+
+    def settle(self, chains: Chains, walked: Walked) -> None:
+        """Take over what a walk recorded; any thread may, while the next walk is under way."""
+        sweeps, stage, prepared, made = walked
+        recorded, drawn = chains.recorded(sweeps), self.plan.draw_at[sweeps]
+        with own_stream():
             chains.accepted[:, recorded] = made["accepted"].get()
             energy = made["energy"].get()
-            stage = chains.first_stage()[:, None] + self.plan.stride * np.arange(energy.shape[1])
-            found = self.energies(energy, stage, self.prepared)
+            first = stage if self.plan.ladder else stage[:1]  # without a ladder all chains are at one
+            stages = first[:, None] + self.plan.stride * np.arange(energy.shape[1])
+            found = self.energies(energy, stages, prepared)
             chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
-            drawn = self.plan.draw_at[sweeps]
             chains.draws[:, drawn[drawn >= 0]] = made["draws"].get()
 
     def weigh(self, stage: Array, prepared: Any) -> tuple[Array, Array]:

@@ -23,8 +23,8 @@ from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
-from solspace.samplers.annealing.run import BEAT, Run
-from solspace.samplers.device import cupy
+from solspace.samplers.annealing.run import BEAT, Run, pool
+from solspace.samplers.device import cupy, own_stream
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samples import Samples
 
@@ -86,10 +86,21 @@ class LotRun(Run):
         del held
         flips.compile()
         super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
+        self.settling = list[Future[None]]()
         self.started = time.perf_counter()
+
+    def _take(self) -> None:
+        """Wait for the launch under way; another thread takes over what it recorded, while the next one runs."""
+        walked = self.flips.meet(self.chains, weights=False)
+        self.settling.append(pool().submit(self.flips.settle, self.chains, walked))
 
     def samples(self) -> list[Samples]:
         """Return the samples of each problem."""
+        for one in self.settling:
+            one.result()
+        if self.plan.solve:
+            with own_stream():
+                self.chains.weights[...] = self.flips.weights.get()
         wall, k = time.perf_counter() - self.started, self.lot.n_chains
         checked = self.flips.stabilities(self.chains.drawn(self.plan))
         results = []
@@ -116,9 +127,9 @@ def _shares() -> int:
 def _tidy() -> None:
     """Give memory back that CuPy keeps for streams which no longer ask for it, where that is much."""
     device = cupy()
-    pool = device.get_default_memory_pool()
-    if pool.free_bytes() > device.cuda.Device().mem_info[1] // 4:
-        pool.free_all_blocks()
+    memory = device.get_default_memory_pool()
+    if memory.free_bytes() > device.cuda.Device().mem_info[1] // 4:
+        memory.free_all_blocks()
 
 
 def flow(

@@ -75,9 +75,9 @@ class Keeps(Protocol):
 
 
 @lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    """Return the threads that prepare sweeps while others run."""
-    return ThreadPoolExecutor(8, "potentials")
+def pool() -> ThreadPoolExecutor:
+    """Return the threads that prepare sweeps, and take over what was recorded of some, while others run."""
+    return ThreadPoolExecutor(8, "sweeps")
 
 
 class Run:
@@ -98,7 +98,7 @@ class Run:
     def _next(self) -> None:
         first = min(self.sweeps.stop, len(self.plan) - 1)
         self.ahead = slice(first, min(first + self.count, len(self.plan)))
-        self.prepared: Future[Any] = _pool().submit(self.flips.prepare, self.ahead)
+        self.prepared: Future[Any] = pool().submit(self.flips.prepare, self.ahead)
 
     def launch(self) -> None:
         """Start the next sweeps; let threads prepare those after them meanwhile."""
@@ -110,13 +110,17 @@ class Run:
 
     def collect(self, beat: float = 0.0) -> int:
         """Wait for the launch under way; return how many sweeps it made. The next ones will take some `beat` seconds."""
-        self.flips.collect(self.chains)
+        self._take()
         self.chains.sweep = self.sweeps.stop
         done = self.sweeps.stop - self.sweeps.start
         pace = max(beat, BEAT) / max(time.perf_counter() - self.begun, 1e-9)
         # powers of two, so that the memory of one launch serves for the next
         self.count = _power_below(np.clip(done * pace, 1, min(self.flips.most, 8 * self.count)))
         return done
+
+    def _take(self) -> None:
+        """Wait for the launch under way and take over its results."""
+        self.flips.collect(self.chains)
 
 
 def _power_below(count: float) -> int:
