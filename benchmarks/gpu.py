@@ -2,12 +2,12 @@
 
     python benchmarks/gpu.py [anneal] [asl] [large] [layouts] [products]
 
-Annealing: constraint evaluations a second (proposals × constraints) over whole τ-schedules. The floor is the rate at
-which the multiprocessors could issue the instructions that no version of the algorithm does without (±1 patterns: one
-mask and one dp2a for two constraints of a proposal, ten for two constraints of a move; real-valued patterns: eighteen
-for an evaluation). `large` solves N = 100,001 at α = 0.5. `layouts` runs the same chains under other layouts of the
-kernels, the one that is chosen first, each beside the floor: chains to a block, blocks to a multiprocessor, proposals
-summed at a time.
+Annealing: constraint evaluations a second (proposals × constraints), of a launch alone and over whole τ-schedules with
+all that the host does meanwhile. The floor is the rate at which the multiprocessors could issue the instructions that
+no version of the algorithm does without (±1 patterns: one mask and one dp2a for two constraints of a proposal, ten for
+two constraints of a move; real-valued patterns: eighteen for an evaluation). `large` solves N = 100,001 at α = 0.5.
+`layouts` runs the same chains under other layouts of the kernels, the one that is chosen first, each beside the floor:
+chains to a block, blocks to a multiprocessor, proposals summed at a time.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
 milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
@@ -67,26 +67,25 @@ def measure(label, patterns, n, n_chains, n_sweeps, n_problems=1, alpha=0.5):
     evaluations = n_problems * n_chains * n_sweeps * n * float(problems[0].m)
     per_evaluation = 1 + 5 * acceptance if patterns == "binary" else 18
     floor = issue_rate() / per_evaluation
+    alone = walked(problems, n_chains, min(n_sweeps, 200))[0]
     print(
-        f"{label:34s} {evaluations / wall:9.2e}/s (floor {floor:8.2e}) {wall:8.3f} s, {whole:7.3f} s with problems "
-        f"sent and samples checked; acceptance {acceptance:.3f}, solved {solved:.4f}",
+        f"{label:34s} {alone:9.2e}/s in a launch (floor {floor:8.2e}), {evaluations / wall:9.2e}/s annealed in {wall:7.3f} s, "
+        f"{whole:7.3f} s with problems sent and samples checked; acceptance {acceptance:.3f}, solved {solved:.4f}",
         flush=True,
     )
 
 
-def walked(problems, n_chains, n_sweeps, layout):
-    """Return the layout's rate of evaluations, the weights that the chains end at, and their mean acceptance."""
+def walked(problems, n_chains, n_sweeps, layout=None):
+    """Return the rate of evaluations in one launch, the weights that the chains end at, and their mean acceptance."""
     plan = Plan.of(stages_of("tau", TARGET, n_sweeps)[1], 0, 1, solve=False)
     n, m, binary = problems[0].n, problems[0].m, problems[0].has_binary_patterns
-    rates = []
+    kind = GpuIntegerFlips if binary else GpuRealFlips
+    flips = kind(problems, plan, range(len(problems)), n_chains, layout=layout)
+    prepared, rates = flips.prepare(slice(0, n_sweeps)), []
+    flips.compile()
     for _ in range(3):
-        flips = (GpuIntegerFlips if binary else GpuRealFlips)(
-            problems, plan, range(len(problems)), n_chains, layout=layout
-        )
         chains = Chains.start(flips.first_weights(), plan)
         flips.place(chains)
-        prepared = flips.prepare(slice(0, n_sweeps))
-        flips.compile()
         cupy().cuda.Device().synchronize()
         begun = time.perf_counter()
         flips.launch(chains, slice(0, n_sweeps), prepared)

@@ -101,19 +101,20 @@ struct Potential {
 #endif
 };
 
-__device__ __forceinline__ int4 quad_at(u64 columns, u32 entry, int q)
-{
-    return __ldg((const int4 *)(columns + (u64)(entry & ~SIGN) * COLUMN) + q * THREADS);
-}
+// Where this thread's entries of a column begin, and four of them.
+__device__ __forceinline__ u64 column_at(u64 columns, u32 entry) { return columns + (u64)(entry & ~SIGN) * COLUMN; }
+__device__ __forceinline__ int4 quad_at(u64 column, int q) { return __ldg((const int4 *)column + q * THREADS); }
 
 // Brings a column into the second cache; `columns` is where the first entries of this thread lie.
 __device__ __forceinline__ void expect(u64 columns, u32 entry, int thread)
 {
-    const u64 column = columns - 16 * thread + (u64)(entry & ~SIGN) * COLUMN;
+    const u64 column = column_at(columns, entry) - 16 * thread;
 #if defined(EMULATED)
     (void)column;
 #elif __CUDA_ARCH__ >= 900
-    if (thread == 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(column), "r"(COLUMN));
+    // by one thread; written so that the others need not wait for it
+    asm volatile("{ .reg .pred first; setp.eq.s32 first, %2, 0; @first cp.async.bulk.prefetch.L2.global [%0], %1; }"
+                 ::"l"(column), "r"(COLUMN), "r"(thread));
 #else
     for (int line = thread; line < COLUMN / 128; line += THREADS) asm volatile("prefetch.global.L2 [%0];" ::"l"(column + 128 * line));
 #endif
@@ -177,12 +178,17 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         for (int s = 0; s < 4 * QUADS; ++s) state[s] += margin - margins[stage];
         margin = margins[stage];
 
+        // padding, whose patterns are 0, adds the same to every energy: it is taken off what is recorded
         int count = 0;
-        long long sum = 0;
+        long long sum = 0, beside = 0;
 #pragma unroll
-        for (int s = 0; s < 4 * QUADS; ++s)
-            if (s < 4 * (QUADS - 1) || s - 4 * (QUADS - 1) < valid) sum += potential.energy(state[s]);
+        for (int s = 0; s < 4 * QUADS; ++s) {
+            const int found = potential.energy(state[s]);
+            sum += found;
+            if (s >= 4 * (QUADS - 1) && s - 4 * (QUADS - 1) >= valid) beside += found;
+        }
         long long energy = exchange.sum(sum);
+        const long long padding = exchange.sum(beside);
         bool stop = SOLVE && !exchange.any(beyond());
         const int *order = orders + ((size_t)chain.instance * sweeps + t) * row_length;
 
@@ -190,25 +196,25 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             lay_tile(chain, order, tile, n, first_sweep + t, kts[stage], bath[t], thread, proposal);
             const int proposals = min(TILE, n - tile);
             int2 now = proposal[0];
-            int4 next = quad_at(columns, now.x, 0);
+            u64 column = column_at(columns, now.x);
+            int4 next = quad_at(column, 0);
             if (distant)
                 for (int d = 1; d < AHEAD; ++d) expect(columns, proposal[d].x, thread);
             for (int start = 0; start < proposals; ++start) {
                 if (distant) expect(columns, proposal[start + AHEAD].x, thread);
                 const int2 later = proposal[start + 1];
-                const int here = now.x, bar = now.y, sign = here < 0 ? 1 : -1;
+                const int here = now.x, bar = now.y, sign = 1 | ~(here >> 31);
+                const u64 own = column;
                 now = later;
+                column = column_at(columns, later.x);
                 long long after = 0;
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
                     int4 quad = next;
-                    next = q + 1 < QUADS ? quad_at(columns, here, q + 1) : quad_at(columns, later.x, 0);
+                    next = q + 1 < QUADS ? quad_at(own, q + 1) : quad_at(column, 0);
                     int partial = 0;
 #pragma unroll
-                    for (int k = 0; k < 4; ++k) {
-                        int found = potential.energy(state[4 * q + k] + sign * part(quad, k));
-                        if (q < QUADS - 1 || k < valid) partial += found;
-                    }
+                    for (int k = 0; k < 4; ++k) partial += potential.energy(state[4 * q + k] + sign * part(quad, k));
                     after += partial;
                 }
                 after = exchange.sum(after);
@@ -216,7 +222,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
-                    int4 quad = quad_at(columns, here, q);
+                    int4 quad = quad_at(own, q);
 #pragma unroll
                     for (int k = 0; k < 4; ++k) state[4 * q + k] += sign * part(quad, k);
                 }
@@ -234,7 +240,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         bool wrong = exchange.any(beyond());
         if (thread == 0) {
             accepted[(size_t)row * sweeps + t] = count;
-            energy_of[(size_t)row * sweeps + t] = energy;
+            energy_of[(size_t)row * sweeps + t] = energy - padding;
             if (!wrong && solved_at[row] < 0) solved_at[row] = first_sweep + t;
             if (stop) stopped[row] = 1;
         }
