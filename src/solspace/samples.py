@@ -16,6 +16,7 @@ from solspace.joining import joined
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
+from solspace.numerics.pairs import pair_products
 from solspace.problem import Perceptron
 from solspace.system import html
 from solspace.system.arrays import Damaged, read_npz
@@ -161,9 +162,7 @@ class Samples:
 
     def overlaps(self) -> Array:
         """Return ⟨w_a, w_b⟩/n for all pairs a < b, (k(k-1)/2,)."""
-        weights = self.weights.astype(np.float64)
-        gram = weights @ weights.T / self.n
-        return gram[np.triu_indices(len(weights), 1)]
+        return pair_products(self.weights) / self.n
 
     def plot(
         self,

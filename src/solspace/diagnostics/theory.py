@@ -18,6 +18,7 @@ import numpy as np
 from solspace.diagnostics.report import SIGMAS, Distance, Estimate
 from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
+from solspace.numerics.pairs import pair_products
 from solspace.numerics.streams import generator
 from solspace.samples import Samples
 from solspace.system.plain import Values
@@ -109,9 +110,8 @@ def squares_of(means: Array, prediction: Prediction | None) -> Values:
     """
     if prediction is None or prediction.overlap > 0 or not prediction.replicon < 1 or len(means) < 2:
         return {}
-    (k, n), spread = means.shape, 1 - prediction.replicon
-    gram = means @ means.T / n
-    values = gram[np.triu_indices(k, 1)] ** 2
+    n, spread = means.shape[1], 1 - prediction.replicon
+    values = (pair_products(means) / n) ** 2
     expected = 1 / (n * spread)
     error = expected * np.hypot(np.sqrt(2 / len(values)), 2 / np.sqrt(n) / spread)
     return {"overlap_square": Estimate(float(values.mean()), float(error), float(expected))}

@@ -27,6 +27,7 @@ from solspace.experiments.sampling import Sampled, each, summary
 from solspace.experiments.tasks import Found, Task
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
+from solspace.numerics.pairs import pair_products
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 from solspace.system.checks import sized
@@ -148,8 +149,7 @@ def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Found:
 def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
     report = diagnose(samples)
-    last = samples.by_chain()[:, -1].astype(np.float32)
-    pairs = (last @ last.T / samples.n)[np.triu_indices(len(last), 1)]
+    pairs = (pair_products(samples.by_chain()[:, -1]) / samples.n).astype(np.float32)
     numbers = summary(problem, samples)
     if report.overlap is not None:
         numbers |= {"overlap": report.overlap.value, "overlap_error": report.overlap.error}

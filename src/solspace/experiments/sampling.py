@@ -16,6 +16,7 @@ from solspace.experiments.tasks import Found, Task
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
+from solspace.numerics.pairs import mean_pair_product
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples
@@ -94,7 +95,7 @@ def summary(problem: Perceptron, samples: Samples) -> Values:
         "mean_stability": float(samples.stabilities.mean()),
     }
     if len(samples) > 1:
-        numbers["overlap"] = float(samples.overlaps().mean())
+        numbers["overlap"] = mean_pair_product(samples.weights) / samples.n
     return numbers
 
 

@@ -119,7 +119,7 @@ class Sampler:
             raise ValueError(lacking)
 
 
-_LOCALIZING, _SOLVING, _EXCHANGING = 3, 4, 8
+_LOCALIZING, _SOLVING, _EXCHANGING = 3, 4, 16
 """Parcels that are localized at a time, problems that are solved, and those with replicas that are exchanged."""
 Report = Callable[[object], None]
 """Told how far a thread is; raises where it is to stop."""

@@ -34,7 +34,7 @@ PANELS = {
     "quick": (Panel("mnist", 0.3), Panel("fashion", 0.25), Panel("mnist", 0.5, 200)),
     "paper": (Panel("mnist", 0.4), Panel("fashion", 0.3), Panel("mnist", 0.5, 400)),
 }
-SAMPLES = {"quick": 32, "paper": 256}
+SAMPLES = {"quick": 32, "paper": 128}
 CHAINS = {"quick": 64, "paper": 1056}
 SWEEPS = {"quick": 400, "paper": 2000}
 LINES: dict[str, Values] = {

@@ -50,7 +50,7 @@ PANELS = {
         Panel("cifar10", (0.05, 0.1, 0.15, 0.2)),
     ),
 }
-CHAINS = {"quick": 8, "paper": 32}
+CHAINS = {"quick": 8, "paper": 16}
 SWEEPS = {"quick": {"n_sweeps": 200, "n_extra": 400}, "paper": {"n_sweeps": 1000, "n_extra": 2000}}
 INSTANCES = {"quick": 1, "paper": 3}
 KINDS = {False: "plain chains", True: "with exchange"}

@@ -58,8 +58,6 @@ class GpuRealFlips(GpuFlips):
         fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
         self.held = self._send(fixed)
         self.columns = self.held.array
-        self.distant = self.columns.nbytes > int(self.cupy.cuda.Device().attributes["L2CacheSize"]) // 2
-        """Whether columns do not lie in the device's second cache, or not for long."""
         self.fixed = [own.lean() for own in fixed]
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
@@ -94,7 +92,7 @@ class GpuRealFlips(GpuFlips):
         return real_forms.forms(stages, self.fixed, self.power)
 
     def _problem(self) -> tuple[Any, ...]:
-        return self.columns, *map(np.int32, (self.distant, self.n, self.m)), self.allowed
+        return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
 
     def sent(self, made: real_forms.Forms) -> tuple[Any, ...]:
         """Send forms, marks, margins and kT."""

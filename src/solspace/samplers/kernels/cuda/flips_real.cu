@@ -5,9 +5,6 @@
 // potential at each: the power form (POWER) or the cell form of kernels/energies.py, operation by operation, so that the
 // integer energies are the same as on any other processor.
 //
-// Columns of many problems do not fit into the device's second cache; where they are so `distant`, one is asked for AHEAD
-// proposals before its turn, and comes from there when it is read.
-//
 // Where no stage has powers (LINEAR: hinges, counted errors) an energy is 0 above the edge and linear below, in half the
 // instructions.
 //
@@ -15,7 +12,6 @@
 
 #define SIZE (4 * QUADS * THREADS)
 #define COLUMN (4 * SIZE)
-#define AHEAD 3
 #define DEGREE 6
 #define OCTAVES 31
 #define CELLS 128
@@ -105,26 +101,11 @@ struct Potential {
 __device__ __forceinline__ u64 column_at(u64 columns, u32 entry) { return columns + (u64)(entry & ~SIGN) * COLUMN; }
 __device__ __forceinline__ int4 quad_at(u64 column, int q) { return __ldg((const int4 *)column + q * THREADS); }
 
-// Brings a column into the second cache; `columns` is where the first entries of this thread lie.
-__device__ __forceinline__ void expect(u64 columns, u32 entry, int thread)
-{
-    const u64 column = column_at(columns, entry) - 16 * thread;
-#if defined(EMULATED)
-    (void)column;
-#elif __CUDA_ARCH__ >= 900
-    // by one thread; written so that the others need not wait for it
-    asm volatile("{ .reg .pred first; setp.eq.s32 first, %2, 0; @first cp.async.bulk.prefetch.L2.global [%0], %1; }"
-                 ::"l"(column), "r"(COLUMN), "r"(thread));
-#else
-    for (int line = thread; line < COLUMN / 128; line += THREADS) asm volatile("prefetch.global.L2 [%0];" ::"l"(column + 128 * line));
-#endif
-}
-
 __device__ __forceinline__ int part(const int4 &quad, int k) { return k == 0 ? quad.x : k == 1 ? quad.y : k == 2 ? quad.z : quad.w; }
 
 extern "C" __global__ void __launch_bounds__(GROUP * THREADS, RESIDENT)
 walk(const int *rows, int chains, const int *instance_of, const int *number_of, const u64 *keys, // the chains that walk
-     const int *columns_of, int distant, int n, int m, const int *allowed,                          // the problems
+     const int *columns_of, int n, int m, const int *allowed,                                       // the problems
      int sweeps, int first_sweep, const int *stage_of, int stride, int stages, // stage of the first sweep, and how it goes on
      const float *forms, const int *marks, const int *margins, const double *kts, const unsigned char *bath, const int *draw_at,
      const int *orders, int row_length, int n_draws,
@@ -198,10 +179,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             int2 now = proposal[0];
             u64 column = column_at(columns, now.x);
             int4 next = quad_at(column, 0);
-            if (distant)
-                for (int d = 1; d < AHEAD; ++d) expect(columns, proposal[d].x, thread);
             for (int start = 0; start < proposals; ++start) {
-                if (distant) expect(columns, proposal[start + AHEAD].x, thread);
                 const int2 later = proposal[start + 1];
                 const int here = now.x, bar = now.y, sign = 1 | ~(here >> 31);
                 const u64 own = column;
