@@ -25,7 +25,7 @@ from killing import SPEC, children, comparable, driver, rows_in, wait_for
 import solspace as ss
 from solspace.experiments import cluster as cluster_module
 from solspace.experiments import runner
-from solspace.experiments.executors import EXECUTORS
+from solspace.experiments.executors import EXECUTORS, processes_beside
 from solspace.experiments.sampling import problem_of
 from solspace.experiments.tasks import Task, run
 from solspace.samplers.registry import SAMPLERS
@@ -250,13 +250,16 @@ def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pyt
     assert "key" not in vars(pickle.loads(pickle.dumps(task)))
 
 
-def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packed by shape, drawn many at a time, one bad task among them: the same rows."""
+@pytest.mark.parametrize("share", [1, 2])
+def test_tasks_share_a_device(
+    share: int, tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed by shape, drawn many at a time, one bad task among them, all or every second beside processes: the same rows."""
     asked: list[set[tuple[int, int]]] = []
     exact = SAMPLERS["exact"]
 
     def feed(parcels: Any, samples: int, shapes: Any) -> Iterator[tuple[Any, Any]]:
-        assert samples == 2 * 40
+        assert samples == 2 * 40 // share
         for number, parcel in enumerate(parcels):
             problems = parcel.problems()
             asked.append({(problem.n, problem.m) for problem in problems})
@@ -265,7 +268,7 @@ def test_tasks_share_a_device(tmp_path: Path, reference: dict[str, Any], monkeyp
             yield parcel, ValueError("a lot that fails") if number == 1 else parcel.finish(drawn)
 
     monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=lambda options: feed, lot=15))
-    monkeypatch.setattr(runner, "packs", lambda task: True)
+    monkeypatch.setattr(runner, "packs", lambda task: task.values["instance"] % share == 0)
     path = tmp_path / "runs.db"
     ss.sweep(ss.Spec(**{**SPEC, "instances": 10}), path)
     rows = comparable(path)
@@ -293,3 +296,38 @@ def test_bad_calls(tmp_path: Path) -> None:
         ss.sweep(spec, tmp_path / "runs.db", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ValueError, match="spec must be a Spec"):
         ss.sweep(5, tmp_path / "runs.db")  # type: ignore[arg-type]
+
+
+def _until(made: list[Result], count: int) -> Iterator[list[Result]]:
+    """Yield nothing, again and again, until so many were `made`; then a result."""
+    begun = time.monotonic()
+    while len(made) < count and time.monotonic() - begun < 120:
+        time.sleep(0.01)
+        yield []
+    yield [Result("own", {})]
+
+
+def test_processes_work_while_this_process_does() -> None:
+    tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:5], list[Result]()
+    for found in processes_beside(iter(tasks), _until(made, 3), n_workers=2):
+        made += found
+    keys = [result.key for result in made]
+    assert sorted(keys) == sorted(["own", *(task.key for task in tasks)])
+    assert keys.index("own") >= 3
+
+
+def test_what_processes_made_is_not_lost_when_this_process_fails() -> None:
+    tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:3], list[Result]()
+
+    def failing() -> Iterator[list[Result]]:
+        yield from _until(made, 1)
+        time.sleep(1.0)  # the others are made meanwhile
+        raise KeyboardInterrupt
+
+    def keep() -> None:
+        for found in processes_beside(iter(tasks), failing(), n_workers=2):
+            made.extend(found)
+
+    with pytest.raises(KeyboardInterrupt):
+        keep()
+    assert {task.key for task in tasks} < {result.key for result in made}

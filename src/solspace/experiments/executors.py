@@ -12,8 +12,8 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 
 from solspace.experiments.tasks import Task, finished, run
 from solspace.experiments.worker import Worker, WorkerDied
@@ -76,12 +76,60 @@ def serial(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str |
 
 def processes(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
     """Yield results from worker processes, one for each core unless `n_workers` says otherwise."""
+    with closing(_polled(tasks, n_workers, lambda: True)) as made:
+        yield from (result for result in made if result is not None)
+
+
+def processes_beside(
+    tasks: Iterable[Task], others: Iterator[list[Result]], n_workers: int | None = None
+) -> Iterator[list[Result]]:
+    """Yield `others`, which this process makes, and what worker processes make of `tasks` meanwhile and after them.
+
+    What they have made when `others` fail is yielded before the error is raised.
+    """
+    alone = False
+    made = _polled(tasks, n_workers, lambda: alone)
+
+    def there() -> Iterator[list[Result]]:
+        for result in made:
+            if result is None:
+                return
+            yield [result]
+
+    try:
+        yield from there()
+        for other in others:
+            yield other
+            yield from there()
+        alone = True
+        yield from there()
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from there()
+        raise
+    finally:
+        made.close()
+        getattr(others, "close", lambda: None)()
+
+
+def _polled(
+    tasks: Iterable[Task], n_workers: int | None, waits: Callable[[], bool]
+) -> Generator[Result | None, None, None]:
+    """Yield results from worker processes as they come; while there is none, wait for it or yield None."""
     count = n_workers or cores()
     inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
     outbox: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
     pool = [_Attendant(inbox, outbox) for _ in range(count)]
+
+    def receive() -> Result | BaseException | None:
+        try:
+            return outbox.get(block=waits())
+        except queue.Empty:
+            return None
+
     try:
-        yield from _window(tasks, 2 * count, inbox.put, outbox.get)
+        yield from _window(tasks, 2 * count, inbox.put, receive)
     finally:
         for _ in pool:
             inbox.put(None)
@@ -90,9 +138,12 @@ def processes(tasks: Iterable[Task], n_workers: int | None = None, scheduler: st
 
 
 def _window(
-    tasks: Iterable[Task], width: int, submit: Callable[[Task], object], receive: Callable[[], Result | BaseException]
-) -> Iterator[Result]:
-    """Keep at most `width` tasks submitted and not yet received."""
+    tasks: Iterable[Task],
+    width: int,
+    submit: Callable[[Task], object],
+    receive: Callable[[], Result | BaseException | None],
+) -> Iterator[Result | None]:
+    """Keep at most `width` tasks submitted and not yet received; yield None where `receive` found nothing yet."""
     waiting = 0
     tasks = iter(tasks)
     more = True
@@ -105,7 +156,7 @@ def _window(
                 waiting += 1
         if waiting:
             result = receive()
-            waiting -= 1
+            waiting -= result is not None
             if isinstance(result, BaseException):
                 raise result
             yield result

@@ -22,6 +22,8 @@ from solspace.store import Result, Store
 from solspace.system.progress import progress
 
 _CHUNK = 200
+_LOOK = 10_000
+"""Tasks among which one must ask for a device, for it and the processors to work side by side."""
 
 
 @dataclass
@@ -116,14 +118,27 @@ def run_tasks(
             bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")
 
         together = (lambda task: False) if executor == "dask" else packs
-        for run_all, part in ((execute, itertools.filterfalse), (on_device, filter)):
-            missing = _missing(
-                part(together, tasks()), results, retry, bar.advance, functools.partial(_tell, outcome, results)
-            )
-            if (first := next(missing, None)) is not None:
-                stream = run_all(itertools.chain([first], missing), n_workers=n_workers, scheduler=scheduler)
-                _drain(stream, keep)
+        tell = functools.partial(_tell, outcome, results)
+        apart, packed = (
+            _missing(part(together, tasks()), results, retry, bar.advance, tell)
+            for part in (itertools.filterfalse, filter)
+        )
+        if executor == "processes" and any(map(together, itertools.islice(tasks(), _LOOK))):
+            # a device need not wait for what the processors do
+            if (missing := _peeked(apart)) is not None:
+                _drain(executors.processes_beside(missing, on_device(packed, n_workers), n_workers), keep)
+                return outcome
+            apart = iter(())
+        for run_all, part in ((execute, apart), (on_device, packed)):
+            if (missing := _peeked(part)) is not None:
+                _drain(run_all(missing, n_workers=n_workers, scheduler=scheduler), keep)
     return outcome
+
+
+def _peeked(tasks: Iterator[Task]) -> Iterator[Task] | None:
+    """Return the same tasks, or None where there are none."""
+    first = next(tasks, None)
+    return None if first is None else itertools.chain([first], tasks)
 
 
 def _drain(stream: Iterator[Result | list[Result]], keep: Callable[[list[Result]], None]) -> None:
