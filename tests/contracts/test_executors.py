@@ -307,6 +307,7 @@ def _until(made: list[Result], count: int) -> Iterator[list[Result]]:
     yield [Result("own", {})]
 
 
+@pytest.mark.slow
 def test_processes_work_while_this_process_does() -> None:
     tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:5], list[Result]()
     for found in processes_beside(iter(tasks), _until(made, 3), n_workers=2):
@@ -316,6 +317,7 @@ def test_processes_work_while_this_process_does() -> None:
     assert keys.index("own") >= 3
 
 
+@pytest.mark.slow
 def test_what_processes_made_is_not_lost_when_this_process_fails() -> None:
     tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:3], list[Result]()
 

@@ -1,7 +1,7 @@
 """Products of all pairs of rows: overlaps of samples.
 
-In blocks, and never a matrix times its own transpose: NumPy leaves that to a routine of its own (syrk), in which builds of
-OpenBLAS crash from some twenty thousand rows of float64 on; and the square of so many rows is four times what is asked for.
+In blocks, and never a large matrix times its own transpose: NumPy leaves that to a routine of its own (syrk), in which
+OpenBLAS 0.3.31 on several threads crashes at 16,000 rows of 784; and the square of all rows is four times what is asked for.
 """
 
 from __future__ import annotations
