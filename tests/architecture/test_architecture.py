@@ -69,6 +69,13 @@ def test_the_page_on_architecture_names_what_is_there():
     assert not there - set(paths(tree))
 
 
+def test_nothing_is_copied_from_a_device_before_its_stream_is_through():
+    """`device.fetched` waits first: a copy that has to wait keeps other threads from launching."""
+    files = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    copying = {name for name, text in files.items() if re.search(r"\.get\(\)|asnumpy\(", text)}
+    assert {name for name in copying if name.startswith("samplers/")} == {"samplers/device.py"}
+
+
 def paths(tree):
     """Yield the paths of an indented tree, a name at the beginning of each line."""
     above = []

@@ -197,11 +197,14 @@ class _Compiler:
         return 12, 0
 
 
+_current = _Stream()
+
+
 class cuda:
     nvrtc = _Compiler
     Device = _Device
     Stream = _Stream
-    get_current_stream = staticmethod(_Stream)
+    get_current_stream = staticmethod(lambda: _current)
 
 
 class RawModule:

@@ -204,7 +204,9 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
         path = tmp_path / f"{chains}.db"
         assert running_tasks(lambda tasks=tasks: tasks, path, "serial").failed == 0
         with Store(path) as store:
-            rows.append({row.key: row.values for row in store.rows()})
+            found = list(store.rows())
+        rows.append({row.key: row.values for row in found})
+        assert all(row.seconds > 0 for row in found if "sampler" in row.task)
         if chains == 2048:
             assert len(drawn) == 3 + 2 + 1
     assert len(rows[2]) == 3 * 3 + 2 + 1 + 1

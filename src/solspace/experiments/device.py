@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import sys
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -73,9 +72,15 @@ class Batch:
         """Return the results of all tasks."""
         kept = function(self.tasks[0].values["kind"]).observe(self.tasks, self.problems(), samples)
         return [
-            finished(task, {name: plain(value) for name, value in numbers.items()}, arrays)
-            for task, (numbers, arrays) in zip(self.tasks, kept)
+            finished(task, {name: plain(value) for name, value in numbers.items()}, arrays, seconds=self._seconds(own))
+            for task, (numbers, arrays), own in zip(self.tasks, kept, samples)
         ]
+
+    def _seconds(self, samples: Samples) -> float:
+        """Return the time that a task took: its own where others ran beside it, else its share of that of all."""
+        wall = float(samples.info.get("wall_time", 0.0))
+        alone = samples.info.get("sampler") == "solve" or "ladder" in samples.info
+        return wall if alone else wall / len(self.tasks)
 
 
 def packs(task: Task) -> bool:
@@ -133,15 +138,13 @@ def on_device(
             for feed, own in itertools.groupby(window, key=_feed):
                 mine = list(own)
                 samples, lots = sum(task.values["n_samples"] for task in mine), list(_lots(mine, room))
-                begun = time.perf_counter()
                 with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
                     while (handed := _next(fed)) is not None:
                         parcel, made = handed
                         if isinstance(made, Exception):
                             yield _alone(parcel.tag.tasks, made)
                         else:
-                            yield _timed(made, time.perf_counter() - begun)
-                        begun = time.perf_counter()
+                            yield made
 
 
 def _single(task: Task) -> Result:
@@ -169,13 +172,6 @@ def _alone(tasks: Sequence[Task], error: Exception) -> list[Result]:
     results = [run(task) for task in tasks]
     if any(result.status == "failed" for result in results):
         check_answer(error)
-    return results
-
-
-def _timed(results: list[Result], seconds: float) -> list[Result]:
-    """Return the results with the seconds that each took of the `seconds` since those before them."""
-    for result in results:
-        result.seconds = seconds / len(results)
     return results
 
 

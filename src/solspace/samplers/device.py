@@ -16,6 +16,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from solspace.numerics.arrays import Array
 from solspace.system.extras import install
 from solspace.system.names import unknown
 
@@ -95,6 +96,17 @@ def stream() -> Any:
 
 
 idle_streams: list[Any] = []
+
+
+def fetched(array: DeviceArray) -> Array:
+    """Return a copy of `array` on the host, once the current stream is through.
+
+    A copy into ordinary memory that has to wait keeps other threads from launching anything meanwhile, so that work on
+    several streams would come one after another; waiting for a stream does not.
+    """
+    cupy().cuda.get_current_stream().synchronize()
+    found: Array = array.get()
+    return found
 
 
 @contextmanager

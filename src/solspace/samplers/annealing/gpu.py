@@ -20,7 +20,7 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray, cupy, idle_streams, own_stream, stream
+from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
@@ -143,7 +143,7 @@ class GpuFlips:
         draw = kernel("chains", "first_weights")
         grid = (k, -(-blocks // 32))
         draw(grid, (32,), (self.keys, self.instance_of, self.number_of, np.int32(self.n), weights))
-        return weights.get()
+        return fetched(weights)
 
     def place(self, chains: Chains) -> None:
         """Send the chains to the device and compute their cached stabilities."""
@@ -256,7 +256,7 @@ class GpuFlips:
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
             for sweeps, prepared in self._launches:
-                rows = self._walkers(stage, self.stopped.get() == 0)
+                rows = self._walkers(stage, fetched(self.stopped) == 0)
                 made = self._launch(rows, stage, sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - made.shape[1] : last] = made
@@ -273,9 +273,9 @@ class GpuFlips:
         with self.stream:
             self.look()
             if weights:
-                chains.weights[...] = self.weights.get()
-            chains.solved_at[...] = self.solved_at.get()
-            chains.stopped[...] = self.stopped.get().astype(bool)
+                chains.weights[...] = fetched(self.weights)
+            chains.solved_at[...] = fetched(self.solved_at)
+            chains.stopped[...] = fetched(self.stopped).astype(bool)
         return Walked(self.sweeps, chains.first_stage(), self.prepared, self.made)
 
     def settle(self, chains: Chains, walked: Walked) -> None:
@@ -283,26 +283,26 @@ class GpuFlips:
         sweeps, stage, prepared, made = walked
         recorded, drawn = chains.recorded(sweeps), self.plan.draw_at[sweeps]
         with own_stream():
-            chains.accepted[:, recorded] = made["accepted"].get()
-            energy = made["energy"].get()
+            chains.accepted[:, recorded] = fetched(made["accepted"])
+            energy = fetched(made["energy"])
             first = stage if self.plan.ladder else stage[:1]  # without a ladder all chains are at one
             stages = first[:, None] + self.plan.stride * np.arange(energy.shape[1])
             found = self.energies(energy, stages, prepared)
             chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
-            chains.draws[:, drawn[drawn >= 0]] = made["draws"].get()
+            chains.draws[:, drawn[drawn >= 0]] = fetched(made["draws"])
 
     def weigh(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         with self.stream:
             there = self.cupy.empty(len(stage), np.int64)
             self.weigh_into(there, self.cupy.asarray(stage.astype(np.int32)), self.sent(prepared))
-            energy = there.get()
+            energy = fetched(there)
         return energy / self.kt(stage, prepared), self.energies(energy[:, None], stage[:, None], prepared)[:, 0]
 
     def weights_of(self, chains: Chains, rows: Array) -> Array:
         """Return the weights of the chains `rows`."""
         with self.stream:
-            return self.weights[self.cupy.asarray(rows)].get()
+            return fetched(self.weights[self.cupy.asarray(rows)])
 
     def stop(self) -> None:
         """A launch is short: let it end."""

@@ -17,7 +17,7 @@ from solspace.samplers.annealing.exchange import Exchange, Ladders
 from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.ladder import MakeFlips
 from solspace.samplers.annealing.run import BEAT
-from solspace.samplers.device import DeviceArray
+from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.kernels.cuda import kernel
 
 _FIRST, _MOST = 4, 64
@@ -114,8 +114,8 @@ class GpuExchange(Exchange):
         kept = slice(sweeps.start - self.plan.n_anneal, sweeps.stop - self.plan.n_anneal)
         with flips.stream:
             flips.look()
-            found: dict[str, Any] = {name: values.get() for name, values in made.items()}
-            stage, way, trips, solved_at = (a.get() for a in (self.stage, self.way, self.trips, flips.solved_at))
+            found: dict[str, Any] = {name: fetched(values) for name, values in made.items()}
+            stage, way, trips, solved_at = (fetched(a) for a in (self.stage, self.way, self.trips, flips.solved_at))
         last = np.full(found["energy"].shape, len(ladders.rungs) - 1)
         ladders.energy[:, kept] = flips.energies(found["energy"], last, flips.rungs)
         ladders.accepted[:, kept] = found["accepted"]

@@ -13,7 +13,7 @@ from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.layout import IntegerLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray
+from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -107,10 +107,10 @@ class GpuIntegerFlips(GpuFlips):
         levels = self._levels(weights, self.cupy.asarray(numbers.astype(np.int32)))
         sizes = map(np.int32, (self.layout.slots * self.layout.threads, self.m, *self.allowed))
         kernel("chains", "unmet")((len(weights),), (128,), (levels, *sizes, counts))
-        return counts.get()
+        return fetched(counts)
 
     def _stabilities(self, levels: DeviceArray) -> Array:
-        counted = levels.reshape(len(levels), -1)[:, : self.m].get().astype(np.float64)
+        counted = fetched(levels.reshape(len(levels), -1)[:, : self.m]).astype(np.float64)
         counted *= 2
         counted += 2 * self.lattice.base - self.n - 2
         counted /= np.sqrt(self.n)
@@ -143,7 +143,7 @@ class GpuIntegerFlips(GpuFlips):
 
     def look(self) -> None:
         """Raise where a stability left the levels that are told apart."""
-        if int(self.outside[0]):
+        if fetched(self.outside)[0]:
             raise ValueError(
                 f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
                 "device tells apart: anneal patterns this correlated with device='cpu'."

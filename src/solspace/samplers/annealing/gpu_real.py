@@ -17,7 +17,7 @@ from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.layout import RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray
+from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 
@@ -101,11 +101,11 @@ class GpuRealFlips(GpuFlips):
 
     def energies(self, energy: Array, stage: Array, made: real_forms.Forms) -> Array:
         """Return energies ΣU, (k, sweeps), of the first k chains."""
-        return energy * made.unit[self.instance_of.get()[: len(energy), None], stage]
+        return energy * made.unit[fetched(self.instance_of)[: len(energy), None], stage]
 
     def kt(self, stage: Array, made: real_forms.Forms) -> Array:
         """Return the units that make one kT where the chains are."""
-        return made.kt[self.instance_of.get(), stage]
+        return made.kt[fetched(self.instance_of), stage]
 
     def weigh_into(self, energy: DeviceArray, stage: DeviceArray, given: tuple[Any, ...]) -> None:
         """Sum the energies of the constraints."""

@@ -219,8 +219,8 @@ class RealLayout:
         if not power or warps > 1 or few:
             warps = warps if power else max(4, warps)
             return cls.of(m, power, warps, 1, max(1, (16 if power else 12) // warps), linear)
-        # sixteen chains to a multiprocessor: with more their columns leave the cache, most of all where each has its own
-        return cls.of(m, power, 1, *((8, 2) if m <= 512 else (4, 4)), linear)
+        # as many chains to a multiprocessor as registers allow without spilling
+        return cls.of(m, power, 1, *((8, 3) if m <= 512 else (4, 4)), linear)
 
 
 def _proposals(tile: int) -> int:

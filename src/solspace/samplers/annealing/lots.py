@@ -24,7 +24,7 @@ from solspace.samplers.annealing.gpu_real import GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.run import BEAT, Run, pool
-from solspace.samplers.device import cupy, own_stream
+from solspace.samplers.device import cupy, fetched, own_stream
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samples import Samples
 
@@ -100,7 +100,7 @@ class LotRun(Run):
             one.result()
         if self.plan.solve:
             with own_stream():
-                self.chains.weights[...] = self.flips.weights.get()
+                self.chains.weights[...] = fetched(self.flips.weights)
         wall, k = time.perf_counter() - self.started, self.lot.n_chains
         checked = self.flips.stabilities(self.chains.drawn(self.plan))
         results = []

@@ -11,7 +11,7 @@ from solspace.numerics.arrays import Array
 from solspace.samplers.annealing import lots
 from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray, cupy, fetched
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.localization.finish import Bath, Draw
@@ -46,9 +46,9 @@ class GpuBath(Bath):
         weights = draws.reshape(4 * k, n)[device.asarray(4 * lanes + 1)]
         missed = self.flips.unmet(weights, lanes // self.each)
         if missed is None:
-            missed = self.missed(lanes // self.each, weights.get())
-        own, cross = shared.get()[:, lanes] / (2 * n)
-        return Draw(lambda rows: weights[device.asarray(np.flatnonzero(rows))].get(), missed, self.mixed(own, cross))
+            missed = self.missed(lanes // self.each, fetched(weights))
+        own, cross = fetched(shared)[:, lanes] / (2 * n)
+        return Draw(lambda rows: fetched(weights[device.asarray(np.flatnonzero(rows))]), missed, self.mixed(own, cross))
 
     def _begin(self, denoiser: Denoiser) -> tuple[DeviceArray, DeviceArray]:
         """Return the first weights (2 k, n) of two replicas of each sample, and their fields (2 k, n)."""

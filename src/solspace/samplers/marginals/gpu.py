@@ -13,7 +13,7 @@ import numpy as np
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray
+from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.marginals.gpu_columns import GpuColumns
 from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import Terms
@@ -94,7 +94,7 @@ class GpuMessages:
 
     def instabilities(self) -> Array:
         """Return λ of each column, (k,)."""
-        return self.whole.instability.get().astype(float)
+        return fetched(self.whole.instability).astype(float)
 
     def widen(self, values: Array) -> DeviceArray:
         """Return `values` (k,) on the device, as (problems, 1, each)."""
@@ -108,7 +108,7 @@ class GpuMessages:
 
     def overlaps(self) -> Array:
         """Return |m|²/n of each column, (k,)."""
-        return (self.mean * self.mean).sum(axis=1).get().astype(float).ravel() / self.whole.n
+        return fetched((self.mean * self.mean).sum(axis=1)).astype(float).ravel() / self.whole.n
 
     def means(self) -> Array:
         """Return the means (k, n) in double precision."""
@@ -121,13 +121,13 @@ class GpuMessages:
     def sound(self) -> Array:
         """Return (k,) True where field and means are finite."""
         off = self.mean - self.mean + (self.field - self.field)
-        return (off == 0).all(axis=1).get().ravel()
+        return fetched((off == 0).all(axis=1)).ravel()
 
     def signs(self, random: Callable[[int], Array]) -> Array:
         """Return the signs (k, n) of the means; a column without a direction is given that of `random(column)`."""
         signs = (2 * (self.mean >= 0) - 1).astype(np.int8)
         there = (self.mean - self.mean == 0).all(axis=1) & (self.mean != 0).any(axis=1)
-        for lane in np.flatnonzero(~there.get().ravel()):
+        for lane in np.flatnonzero(~fetched(there).ravel()):
             problem, column = divmod(int(lane), self.each)
             signs[problem, :, column] = self.cupy.asarray(np.where(random(int(lane)) >= 0, 1, -1).astype(np.int8))
         return self._rows(signs)
@@ -140,11 +140,11 @@ class GpuMessages:
 
     def _rows(self, columns: DeviceArray) -> Array:
         """Return columns (problems, n, each) as rows (k, n) on the host."""
-        return self.cupy.ascontiguousarray(columns.transpose(0, 2, 1)).get().reshape(self.k, -1)
+        return fetched(self.cupy.ascontiguousarray(columns.transpose(0, 2, 1))).reshape(self.k, -1)
 
     def state(self) -> dict[str, Array]:
         """Return fields and messages by name, on the host."""
-        return {name: part.get() for name, part in self._parts().items()}
+        return {name: fetched(part) for name, part in self._parts().items()}
 
     def load(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
-from solspace.samplers.device import DeviceArray, Recorded, recorded
+from solspace.samplers.device import DeviceArray, Recorded, fetched, recorded
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
 from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
@@ -185,15 +185,15 @@ class GpuColumns:
         for _ in range(self.burst):
             self.advance()
         self.burst = min(self.burst + 1, _LONGEST if self.patterns.recordable else BURST)
-        return int(self.moving.get()[0])
+        return int(fetched(self.moving)[0])
 
     def end(self) -> Ending:
         """Give the columns back to the whole."""
         if not self.whole:
             self._move(self.moves[2:], back=True)
         there = self.layout >= 0
-        count, outcome, _ = self.whole_numbers.get()
-        *_, best, residual = self.floats.get()
+        count, outcome, _ = fetched(self.whole_numbers)
+        *_, best, residual = fetched(self.floats)
         return Ending(outcome[there], count[there], best[there], residual[there])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray, cupy, fetched
 from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites, away_from_zero
 
 Solved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
@@ -56,7 +56,7 @@ class GpuGaussian:
         off = gamma * mean + (lam * stability) @ matrix - linear
         sound = (off * off).sum(axis=1) < _SOUND * (1 + (linear * linear).sum(axis=1))
         proper = device.isfinite(determinant) & sound & (variance > 0).all(axis=1) & (seen > 0).all(axis=1)
-        return Moments(*(part.get() for part in (mean, variance, stability, seen, determinant, proper)))
+        return Moments(*(fetched(part) for part in (mean, variance, stability, seen, determinant, proper)))
 
     def _by_constraints(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> Solved:
         device = self.cupy

@@ -16,7 +16,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray, cupy, fetched
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.marginals.cpu import second_moment
 from solspace.samplers.packed import PackedPerceptron
@@ -88,7 +88,7 @@ class GpuPatterns:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k); None where the host must do it."""
         if self.parts == 1:
             return None
-        counted = self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1)).get().astype(np.float64)
+        counted = fetched(self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1))).astype(np.float64)
         counted /= np.sqrt(self.n)
         return counted
 

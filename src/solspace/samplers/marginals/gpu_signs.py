@@ -14,7 +14,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray, cupy, fetched
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -80,7 +80,7 @@ class GpuSigns:
 
     def stabilities(self, signs: DeviceArray) -> Array:
         """Return the stabilities (problems, k, m) of weights of ±1, (problems, n, k)."""
-        counted = self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1)).get().astype(np.float64)
+        counted = fetched(self.cupy.ascontiguousarray(self._sums(signs).transpose(0, 2, 1))).astype(np.float64)
         counted /= np.sqrt(self.n)
         return counted
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray
+from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.localization.noise import GpuNoise
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.relaxation import MOVING, Terms
@@ -44,7 +44,7 @@ class GpuRuns:
 
     def moving(self) -> Array:
         """Return the columns (j,) that have neither been stopped nor begun to toss about."""
-        outcome = self.columns.whole_numbers.get()[1]
+        outcome = fetched(self.columns.whole_numbers)[1]
         return np.flatnonzero((outcome == MOVING) & ~self.stopped)
 
     def stop(self, lanes: Array) -> None:
@@ -57,13 +57,13 @@ class GpuRuns:
 
     def size(self) -> float:
         """Return the mean size of the fields fed back."""
-        return float(abs(self.columns.field).mean())
+        return float(fetched(abs(self.columns.field).mean()))
 
     def unmet(self) -> Array:
         """Return how many constraints the signs of each column miss, (k,), up to rounding."""
         whole = self.messages.whole
         lower, upper = (whole.target.margin + end for end in interval(whole.target.potential))
-        return whole.patterns.outside(self._signs(), lower, upper).get().ravel()
+        return fetched(whole.patterns.outside(self._signs(), lower, upper)).ravel()
 
     def _signs(self) -> DeviceArray:
         return (2 * (self.messages.mean >= 0) - 1).astype(np.int8)
@@ -71,4 +71,4 @@ class GpuRuns:
     def signs(self, lanes: Array) -> Array:
         """Return the signs (j, n) of the means of the columns `lanes`."""
         signs = self._signs()
-        return self.messages.cupy.ascontiguousarray(signs.transpose(0, 2, 1)).get().reshape(self.k, -1)[lanes]
+        return fetched(self.messages.cupy.ascontiguousarray(signs.transpose(0, 2, 1))).reshape(self.k, -1)[lanes]

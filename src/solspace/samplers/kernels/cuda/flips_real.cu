@@ -97,8 +97,18 @@ struct Potential {
 #endif
 };
 
-// Where this thread's entries of a column begin, and four of them.
-__device__ __forceinline__ u64 column_at(u64 columns, u32 entry) { return columns + (u64)(entry & ~SIGN) * COLUMN; }
+// Where this thread's entries of a column begin, and four of them. The address in one instruction, which the compiler would not take.
+__device__ __forceinline__ u64 column_at(u64 columns, u32 entry)
+{
+#ifdef EMULATED
+    return columns + (u64)(entry & ~SIGN) * COLUMN;
+#else
+    u64 column;
+    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(column) : "r"(entry & ~SIGN), "r"(COLUMN), "l"(columns));
+    return column;
+#endif
+}
+
 __device__ __forceinline__ int4 quad_at(u64 column, int q) { return __ldg((const int4 *)column + q * THREADS); }
 
 __device__ __forceinline__ int part(const int4 &quad, int k) { return k == 0 ? quad.x : k == 1 ? quad.y : k == 2 ? quad.z : quad.w; }
@@ -138,6 +148,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
         for (int k = 0; k < 4; ++k) state[4 * q + k] = part(quad, k);
     }
     int margin = 0;
+    const int nothing = stride >> 30; // 0, which the compiler does not know
     const int first = allowed[2 * chain.instance], last = allowed[2 * chain.instance + 1];
 
     auto beyond = [&]() {
@@ -181,18 +192,24 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             int4 next = quad_at(column, 0);
             for (int start = 0; start < proposals; ++start) {
                 const int2 later = proposal[start + 1];
-                const int here = now.x, bar = now.y, sign = 1 | ~(here >> 31);
+                // a site has less than 30 bits
+                const int here = now.x, bar = now.y, sign = (int)((u32)here >> 30) - 1;
                 const u64 own = column;
                 now = later;
                 column = column_at(columns, later.x);
+                // Left alone the compiler puts all conversions to integers at the end, where chains wait for each other at the one
+                // slow unit: the last four but one must be summed before these begin.
                 long long after = 0;
+                int partials[QUADS];
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
+                    const int sign_now = q < 2 ? sign : sign + (partials[max(q - 2, 0)] & nothing);
                     int4 quad = next;
                     next = q + 1 < QUADS ? quad_at(own, q + 1) : quad_at(column, 0);
                     int partial = 0;
 #pragma unroll
-                    for (int k = 0; k < 4; ++k) partial += potential.energy(state[4 * q + k] + sign * part(quad, k));
+                    for (int k = 0; k < 4; ++k) partial += potential.energy(state[4 * q + k] + sign_now * part(quad, k));
+                    partials[q] = partial;
                     after += partial;
                 }
                 after = exchange.sum(after);
