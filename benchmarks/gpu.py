@@ -19,6 +19,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -112,7 +113,7 @@ MANY = [
 ]
 FEW = [(warps, 1, 1, batch) for warps in (1, 2, 4, 8) for batch in (1, 2, 4)]
 """Warps to a chain, chains to a block, blocks to a multiprocessor, proposals at a time: many chains, and few."""
-REAL = [(1, 8, 2), (1, 8, 3), (1, 8, 4), (1, 4, 4), (1, 4, 5), (1, 4, 6), (1, 4, 8), (1, 2, 12), (2, 1, 8), (2, 1, 12)]
+REAL = [(1, 8, 2), (1, 8, 3), (1, 8, 4), (1, 4, 4), (1, 4, 5), (1, 4, 6), (2, 1, 8)]
 REAL_FEW = [(warps, 1, 1) for warps in (1, 2, 4, 8)]
 CASES = [
     ("binary", 1001, 0.5, 1, 4224, 100, MANY), ("binary", 1001, 0.5, 1, 8448, 100, MANY),
@@ -140,7 +141,9 @@ def layouts():
                 *(IntegerLayout.of(m, n + 3, *o) for o in others),
             ]
         else:
-            tried = [RealLayout.choose(m, True, all_chains, count), *(RealLayout.of(m, True, *o) for o in others)]
+            own = n_chains == 1
+            tried = [RealLayout.choose(m, True, all_chains, count, own=own)]
+            tried += [replace(RealLayout.of(m, True, *o), own=kept) for kept in {own, False} for o in others]
         first = None
         for layout in tried:
             rate, weights, acceptance = walked(problems, n_chains, n_sweeps, layout)
@@ -148,6 +151,7 @@ def layouts():
             floor = issue_rate() / (1 + 5 * acceptance if binary else 18)
             same = "the same chains" if (weights == first).all() else "OTHER CHAINS"
             shape = f"{layout.warps} warps, {layout.group} chains × {layout.resident} blocks"
+            shape += ", columns kept" if getattr(layout, "own", False) else ""
             told = f"{getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
             print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {told}", flush=True)
 

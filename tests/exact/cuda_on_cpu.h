@@ -84,6 +84,22 @@ inline int __shfl_sync(unsigned, int x, int lane)
     return result;
 }
 
+// Copies of 16 bytes that are made as late as the thread that asked for them allows.
+struct Copy { void *to; const void *from; };
+static std::vector<std::vector<Copy>> groups[1024];
+inline void open_group() { if (groups[current].empty()) groups[current].emplace_back(); }
+inline void copy_async(void *to, const void *from) { open_group(); groups[current].back().push_back({to, from}); }
+inline void commit_async() { open_group(); groups[current].emplace_back(); }
+inline void await_groups(size_t but)
+{
+    auto &own = groups[current];
+    for (; own.size() > but + 1; own.erase(own.begin()))
+        for (const Copy &copy : own.front()) std::memcpy(copy.to, copy.from, 16);
+}
+inline void await_async() { await_groups(1); }
+inline void await_async_all() { commit_async(); await_groups(0); __syncwarp(); }
+inline void forget_loads() {}
+
 template <class T> T __ldg(const T *p) { return *p; }
 inline int half_of(int x, int k) { return (int16_t)((uint32_t)x >> (16 * k)); }
 inline int byte_of(int x, int k) { return (int8_t)((uint32_t)x >> (8 * k)); }
@@ -137,6 +153,7 @@ static void run(int grid_x, int grid_y, int block_x, int block_y, const std::fun
         for (int x = 0; x < grid_x; ++x) {
             blockIdx = {x, y};
             fibres.resize(block);
+            for (auto &own : groups) own.clear();
             for (Fibre &fibre : fibres) {
                 fibre.done = false;
                 fibre.stack.resize(1 << 16);

@@ -137,14 +137,16 @@ def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
 
 
 def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
-    """Several proposals at a time in one warp, columns of two words and by way of shared memory one at a time, and several
-    chains of real-valued patterns to a block."""
+    """Several proposals at a time in one warp, columns of two words and by way of shared memory one at a time, several
+    chains of real-valued patterns to a block, and columns that are asked for ahead."""
     for patterns, m, layout in (
         ("binary", 12, IntegerLayout.of(12, 34, 1, group=2, batch=2)),
         ("binary", 12, IntegerLayout.of(12, 34, 2, batch=1)),
         ("binary", 1050, IntegerLayout.of(1050, 34, 1, group=2, batch=1)),
         ("binary", 1050, IntegerLayout.of(1050, 34, 1, group=2, batch=2)),
         ("gaussian", 12, RealLayout.of(12, True, 1, group=2, resident=3)),
+        ("gaussian", 150, dataclasses.replace(RealLayout.of(150, True, 1, group=2), own=True)),
+        ("gaussian", 150, dataclasses.replace(RealLayout.of(150, True, 2), own=True)),
     ):
         problem = ss.Perceptron.random(n=31, alpha=m / 31, patterns=patterns, target=LOG, rng=3)
         assert problem.m == m

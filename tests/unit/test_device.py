@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,8 +58,8 @@ def test_layouts_hold_every_constraint_within_the_device(m, chains):
     assert layout.slots * layout.threads >= m > (layout.slots - 2) * layout.threads
     assert layout.shared_bytes <= 227 << 10
     assert layout.group * layout.threads <= 1024
-    for power in (True, False):
-        real = RealLayout.choose(m, power, chains, 132)
+    for power, own in itertools.product((True, False), repeat=2):
+        real = RealLayout.choose(m, power, chains, 132, own=own)
         assert real.size >= m > real.size - 4 * real.threads
         assert real.shared_bytes <= 227 << 10
         assert real.group * real.threads <= 1024
@@ -75,6 +76,8 @@ def test_what_chains_need_is_compiled_ahead(monkeypatch):
     assert [dict(sizes)["QUADS"] for _, sizes in asked[1:]] == [4, 7]
     lots.warm([lots.ChainShape(784, 392, False, 22_800, linear=True)])
     assert [dict(sizes)["LINEAR"] for _, sizes in asked[1:]] == [0, 0, 1]
+    lots.warm([lots.ChainShape(784, 392, False, 22_800, own=True)])
+    assert [dict(sizes)["OWN"] for _, sizes in asked[1:]] == [0, 0, 0, 1]
 
 
 FAKE = """

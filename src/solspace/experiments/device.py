@@ -186,7 +186,7 @@ def _shapes(lots: Iterable[list[Task]]) -> list[Shape]:
     return [
         Shape(
             task.values["sampler"], task.values["n"], _m(task), _of_signs(task), Target.from_dict(task.values["target"]),
-            task.values["options"], sum(each.values["n_samples"] for each in lot),
+            task.values["options"], sum(each.values["n_samples"] for each in lot), task.values["n_samples"],
         )
         for lot in lots
         for task in lot[:1]

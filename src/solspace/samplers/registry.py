@@ -60,6 +60,8 @@ class Shape(NamedTuple):
     options: Mapping[str, Any]
     samples: int
     """Of all of its problems."""
+    each: int
+    """Of one problem."""
 
 
 Shapes = Iterable[Shape]
@@ -178,7 +180,7 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> 
     lots.warm(
         lots.ChainShape(
             shape.n, shape.m, shape.signs, samples, solve=shape.options.get("mode") == "solve",
-            linear=shape.sampler == "temperature",
+            linear=shape.sampler == "temperature", own=shape.each == 1,
         )
         for shape in shapes
     )  # fmt: skip

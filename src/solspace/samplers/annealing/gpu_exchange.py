@@ -42,7 +42,7 @@ class GpuExchange(Exchange):
             self.rows, self.stage = device.asarray(rows.ravel()), device.asarray(stage)
             self.partner = device.asarray(self.partners(replicas.sweep)[stage].astype(np.int32))
             self.way, self.trips = device.asarray(ladders.way), device.asarray(ladders.trips)
-            self.own, self.other = device.zeros(k, np.int64), device.zeros(k, np.int64)
+            self.other = device.zeros(k, np.int64)
             self.potentials = flips.sent(flips.rungs)
             units = flips.kt(np.arange(k) % rungs, flips.rungs)[:rungs]  # row r of the first ladder, at rung r
             self.units = device.asarray(units.astype(np.float64))
@@ -97,14 +97,13 @@ class GpuExchange(Exchange):
     def _exchange(self, sweep: int, at: int, luck: DeviceArray, made: dict[str, DeviceArray]) -> None:
         """Exchange neighbours after `sweep`, the `at`-th of those with this luck."""
         flips, rungs = self.flips, len(self.ladders.rungs)
-        flips.weigh_into(self.own, self.stage, self.potentials)
         flips.weigh_into(self.other, self.partner, self.potentials)
         sizes = map(np.int32, (rungs, sweep % 2, at, made["accepted"].shape[1], self.width))
         kernel("chains", "exchange")(
             (len(self.ladders.trips),), (32,),
             (
-                *sizes, self.units, luck, self.own, self.other, self.made["accepted"], self.rows, self.stage, self.partner,
-                made["swaps"], self.way, self.trips, made["accepted"], made["energy"],
+                *sizes, self.units, luck, self.made["energy"], self.other, self.made["accepted"], self.rows, self.stage,
+                self.partner, made["swaps"], self.way, self.trips, made["accepted"], made["energy"],
             ),
         )  # fmt: skip
 

@@ -54,16 +54,16 @@ class GpuRealFlips(GpuFlips):
         super().__init__(problems, plan, keys, n_chains, share)
         margin = real_forms.reach_of(plan.stages)
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
-        self.layout = layout or self._layout(company)
+        self.layout = layout or self._layout(company, n_chains == 1)
         fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
         self.held = self._send(fixed)
         self.columns = self.held.array
         self.fixed = [own.lean() for own in fixed]
         self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
-    def _layout(self, company: int) -> RealLayout:
+    def _layout(self, company: int, own: bool) -> RealLayout:
         linear = all(real_forms.is_linear(stage) for stage in self.plan.stages)
-        return RealLayout.choose(self.m, self.power, self._crowd(company), processors(), linear)
+        return RealLayout.choose(self.m, self.power, self._crowd(company), processors(), linear, own)
 
     def _send(self, fixed: Sequence[real_forms.FixedPoint]) -> Columns:
         """Return the columns of all problems on the device, padded with zeros: those of another lot if it holds them."""

@@ -7,7 +7,7 @@ constraints are spread over more warps, each decision then costing a barrier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solspace.samplers.annealing.integer_levels import LEVELS
 
@@ -20,6 +20,8 @@ _IN_REGISTERS = 64 * 40 * _MOST_WARPS
 """Constraints above which levels lie in shared memory."""
 _RING = 1 << 16
 """Bytes of columns on their way that a block may keep."""
+_OWN = 200 << 10
+"""Shared memory of a multiprocessor within which chains keep columns of their own."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,8 @@ class RealLayout:
     power: bool
     linear: bool = False
     """Whether power forms have no powers: linear below the edge, 0 above."""
+    own: bool = False
+    """Whether columns are kept in shared memory, two at a time: for chains that share them with nobody."""
 
     @property
     def threads(self) -> int:
@@ -178,7 +182,11 @@ class RealLayout:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block."""
-        return self.group * (self._table + _proposals(self.tile)) + _sums(self.warps)
+        return self.group * (self._table + _proposals(self.tile) + self._kept) + _sums(self.warps)
+
+    @property
+    def _kept(self) -> int:
+        return 8 * self.size if self.own else 0
 
     @property
     def weighing_bytes(self) -> int:
@@ -198,6 +206,7 @@ class RealLayout:
             ("RESIDENT", self.resident),
             ("POWER", int(self.power)),
             ("LINEAR", int(self.linear)),
+            ("OWN", int(self.own)),
             ("SOLVE", int(solve)),
         )
 
@@ -207,12 +216,22 @@ class RealLayout:
         return cls(-(-m // (128 * warps)), warps, group, resident, power, linear)
 
     @classmethod
-    def choose(cls, m: int, power: bool, chains: int, processors: int, linear: bool = False) -> RealLayout:
+    def choose(
+        cls, m: int, power: bool, chains: int, processors: int, linear: bool = False, own: bool = False
+    ) -> RealLayout:
         """Return the layout for `chains` chains of `m` constraints on so many multiprocessors.
+
+        `own`: each has patterns of its own.
 
         >>> RealLayout.choose(m=5000, power=True, chains=528, processors=132).warps
         4
         """
+        found = cls._choose(m, power, chains, processors, linear)
+        keeping = replace(found, own=own)
+        return keeping if found.resident * keeping.shared_bytes <= _OWN else found
+
+    @classmethod
+    def _choose(cls, m: int, power: bool, chains: int, processors: int, linear: bool) -> RealLayout:
         few = chains < 4 * processors
         warps = max(1, min(-(-m // (128 * (2 if few else 10))), 8 if few else 16), -(-m // (128 * 16)))
         warps = min(warps, 32)

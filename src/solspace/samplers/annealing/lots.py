@@ -225,6 +225,8 @@ class ChainShape(NamedTuple):
     """Whether they feel a field."""
     linear: bool = False
     """Whether potentials have no powers."""
+    own: bool = False
+    """Whether each has a problem of its own."""
 
 
 def warm(shapes: Iterable[ChainShape]) -> None:
@@ -234,9 +236,9 @@ def warm(shapes: Iterable[ChainShape]) -> None:
 
 
 def _module(shape: ChainShape, processors: int) -> tuple[str, Sizes]:
-    n, m, signs, company, solve, fielded, linear = shape
+    n, m, signs, company, solve, fielded, linear, own = shape
     field = (("FIELD", int(fielded)),)
     if signs:
         layout = IntegerLayout.choose(m, Lattice(n, m).size, company, processors)
         return "flips_integer", layout.constants(solve) + field
-    return "flips_real", RealLayout.choose(m, True, company, processors, linear).constants(solve) + field
+    return "flips_real", RealLayout.choose(m, True, company, processors, linear, own).constants(solve) + field

@@ -102,10 +102,11 @@ struct Exchange {
     }
 };
 
-// Copies of 16 bytes from global to shared memory that come in while the thread goes on.
+// Copies of 16 bytes from global to shared memory that come in while the thread goes on, in groups; the emulation has its own.
+#ifndef EMULATED
 __device__ __forceinline__ void copy_async(void *to, const void *from)
 {
-#if __CUDA_ARCH__ >= 800 && !defined(EMULATED)
+#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from));
 #else
     *(int4 *)to = *(const int4 *)from;
@@ -114,7 +115,7 @@ __device__ __forceinline__ void copy_async(void *to, const void *from)
 
 __device__ __forceinline__ void commit_async()
 {
-#if __CUDA_ARCH__ >= 800 && !defined(EMULATED)
+#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;");
 #endif
 }
@@ -122,18 +123,22 @@ __device__ __forceinline__ void commit_async()
 // Waits for all groups of copies but the last.
 __device__ __forceinline__ void await_async()
 {
-#if __CUDA_ARCH__ >= 800 && !defined(EMULATED)
+#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group 1;" ::: "memory");
 #endif
 }
 
 __device__ __forceinline__ void await_async_all()
 {
-#if __CUDA_ARCH__ >= 800 && !defined(EMULATED)
+#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
     __syncwarp();
 }
+
+// What was read from shared memory before is not read again later, where a copy may have changed it.
+__device__ __forceinline__ void forget_loads() { asm volatile("" ::: "memory"); }
+#endif
 
 // What a chain is and where it lies.
 struct Chain {

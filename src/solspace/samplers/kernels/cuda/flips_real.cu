@@ -8,7 +8,10 @@
 // Where no stage has powers (LINEAR: hinges, counted errors) an energy is 0 above the edge and linear below, in half the
 // instructions.
 //
-// Set by the host: QUADS, POWER, LINEAR, SOLVE, RESIDENT.
+// Chains of one problem find each other's columns in the cache. Where each chain has a problem of its own (OWN) a column comes
+// from memory, and is asked for a whole proposal ahead; every thread copies what it will read, so that nobody waits for others.
+//
+// Set by the host: QUADS, POWER, LINEAR, SOLVE, OWN, RESIDENT.
 
 #define SIZE (4 * QUADS * THREADS)
 #define COLUMN (4 * SIZE)
@@ -128,6 +131,8 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
     int *scratch = (int *)((float2 *)shared + GROUP * TABLE);
     int2 *proposal = (int2 *)scratch + in_block * (TILE + SPARE);
     Exchange exchange = {scratch + GROUP * 2 * (TILE + SPARE), 0, thread / 32, lane};
+    // two columns of this chain, this thread's entries of them
+    int4 *kept = (int4 *)(exchange.shared + Exchange::size) + in_block * 2 * QUADS * THREADS + thread;
 
     // chains of a block share nothing here, so that one may end before the others
     if (blockIdx.x * GROUP + in_block >= chains || rows[blockIdx.x * GROUP + in_block] < 0) return;
@@ -189,12 +194,26 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             const int proposals = min(TILE, n - tile);
             int2 now = proposal[0];
             u64 column = column_at(columns, now.x);
-            int4 next = quad_at(column, 0);
+            int4 next = OWN ? int4() : quad_at(column, 0);
+            auto ask = [&](int at) {
+                forget_loads();
+                if (at < proposals)
+#pragma unroll
+                    for (int q = 0; q < QUADS; ++q)
+                        copy_async(kept + ((at & 1) * QUADS + q) * THREADS, (const int4 *)column_at(columns, proposal[at].x) + q * THREADS);
+                commit_async();
+            };
+            if (OWN) ask(0);
             for (int start = 0; start < proposals; ++start) {
+                if (OWN) {
+                    ask(start + 1);
+                    await_async();
+                }
                 const int2 later = proposal[start + 1];
                 // a site has less than 30 bits
                 const int here = now.x, bar = now.y, sign = (int)((u32)here >> 30) - 1;
                 const u64 own = column;
+                auto quad_of = [&](int q) { return OWN ? kept[((start & 1) * QUADS + q) * THREADS] : quad_at(own, q); };
                 now = later;
                 column = column_at(columns, later.x);
                 // Left alone the compiler puts all conversions to integers at the end, where chains wait for each other at the one
@@ -204,8 +223,8 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
                     const int sign_now = q < 2 ? sign : sign + (partials[max(q - 2, 0)] & nothing);
-                    int4 quad = next;
-                    next = q + 1 < QUADS ? quad_at(own, q + 1) : quad_at(column, 0);
+                    int4 quad = OWN ? quad_of(q) : next;
+                    if (!OWN) next = q + 1 < QUADS ? quad_of(q + 1) : quad_at(column, 0);
                     int partial = 0;
 #pragma unroll
                     for (int k = 0; k < 4; ++k) partial += potential.energy(state[4 * q + k] + sign_now * part(quad, k));
@@ -217,7 +236,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
 
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
-                    int4 quad = quad_at(own, q);
+                    int4 quad = quad_of(q);
 #pragma unroll
                     for (int k = 0; k < 4; ++k) state[4 * q + k] += sign * part(quad, k);
                 }
@@ -231,6 +250,7 @@ walk(const int *rows, int chains, const int *instance_of, const int *number_of, 
             }
         }
     done:
+        if (OWN) await_async_all(); // a column asked for by a walk that ended early
         chain_sync();
         bool wrong = exchange.any(beyond());
         if (thread == 0) {
