@@ -297,7 +297,9 @@ class Samples:
         finite) and, of annealed chains, the `acceptance` of the sweep that ended in it.
         """
         try:
-            import arviz
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # once a day ArviZ announces its next version
+                import arviz
         except ImportError:
             raise ImportError(f"to_arviz needs ArviZ: {install('arviz')}.") from None
         weights = self.by_chain()

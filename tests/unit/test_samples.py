@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -148,6 +151,16 @@ def test_arviz_of_any_version_finds_chains_and_draws():
     np.testing.assert_array_equal(stats["solved"].values.ravel(), samples.solved)
     first, second = samples.weights[:3].astype(float), samples.weights[3:].astype(float)
     np.testing.assert_allclose(stats["overlap"].values, [first @ second.mean(0) / 9, second @ first.mean(0) / 9])
+
+
+@pytest.mark.slow
+def test_arviz_announces_nothing_on_the_first_day(tmp_path):
+    """It does once a day, by a file in the user's cache: whoever turns warnings into errors would see one a day."""
+    code = (
+        "import solspace as ss; ss.localize(ss.Perceptron.random(9, 0.4, rng=1), 2, rng=0, progress=False).to_arviz()"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-W", "error::FutureWarning", "-c", code], check=True, env=environment)
 
 
 def test_arviz_takes_independent_samples_as_chains_of_one_draw():
