@@ -149,7 +149,7 @@ class get_default_memory_pool:
 class _Stream(nullcontext):
     """A stream; one that could not be made speaks of its own inside when it goes, as CuPy's do."""
 
-    def __init__(self, non_blocking: bool = False) -> None:
+    def __init__(self, non_blocking: bool = False, priority: int | None = None) -> None:
         super().__init__()
         _ask()
         self._foreign_stream_ref = None
@@ -205,6 +205,7 @@ class cuda:
     Device = _Device
     Stream = _Stream
     get_current_stream = staticmethod(lambda: _current)
+    alloc_pinned_memory = staticmethod(bytearray)
 
 
 class RawModule:

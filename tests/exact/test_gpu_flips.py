@@ -155,6 +155,18 @@ def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
         check_against_twin(problem, plan, chains.weights, chains.accepted, chains.energy, chains.solved_at)
 
 
+@pytest.mark.parametrize("count", [1, 24, 25, 26, 60])
+def test_what_is_sent_arrives_whatever_fits_into_a_buffer(emulated, monkeypatch, count):
+    monkeypatch.setattr(device, "_BUFFER", 100)
+    monkeypatch.setattr(device, "_SMALL", 40)
+    arrays = [np.arange(count, dtype=np.int32) + 1000 * k for k in range(3)]
+    np.testing.assert_array_equal(device.sent_together(arrays), arrays)
+    for array in (*arrays, np.zeros((0, 3)), np.arange(20.0).reshape(4, 5).T):
+        there = device.sent(array)
+        assert there.dtype == array.dtype
+        np.testing.assert_array_equal(there, array)
+
+
 def test_a_batch_makes_the_chains_of_single_calls(emulated):
     problems = [ss.Perceptron.random(n=31, alpha=0.5 if seed < 2 else 0.4, target=LOG, rng=seed) for seed in range(3)]
     together = anneal(problems, 2, 4, rng=[5, 6, 7], device="gpu", progress=False)

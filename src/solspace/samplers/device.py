@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.system.extras import install
@@ -109,14 +111,82 @@ def fetched(array: DeviceArray) -> Array:
     return found
 
 
+def sent(array: Array) -> DeviceArray:
+    """Return a copy of `array` on the device.
+
+    CuPy's own way there takes page-locked memory of its very size, which is made anew wherever copies of that size still wait,
+    or none of that size was ever made; and while it is made, no other thread can send anything.
+    """
+    array = np.ascontiguousarray(array)
+    if array.nbytes > _SMALL:
+        return sent_together([array])[0]
+    there = cupy().empty(array.shape, array.dtype)
+    if array.size:
+        there.set(array)
+    return there
+
+
+def sent_together(arrays: Sequence[Array]) -> DeviceArray:
+    """Return copies of arrays of one shape and type on the device, as one array, by way of page-locked memory that is kept."""
+    there = cupy().empty((len(arrays), *arrays[0].shape), arrays[0].dtype)
+    to, own = there.reshape(-1).view(np.uint8), cupy().cuda.get_current_stream()
+    buffer, begun, filled = _buffer(), 0, 0
+
+    def flush() -> None:
+        nonlocal begun, filled
+        to[begun : begun + filled].set(buffer[:filled])
+        own.synchronize()
+        begun, filled = begun + filled, 0
+
+    for array in arrays:
+        rest = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        while len(rest):
+            part = rest[: _BUFFER - filled]
+            buffer[filled : filled + len(part)] = part
+            filled, rest = filled + len(part), rest[len(part) :]
+            if filled == _BUFFER:
+                flush()
+    if filled:
+        flush()
+    idle_buffers.append(buffer)
+    return there
+
+
+def _buffer() -> Array:
+    """Return page-locked memory that nobody uses; whoever is done with it gives it to `idle_buffers`."""
+    try:
+        return idle_buffers.pop()
+    except IndexError:
+        return np.frombuffer(cupy().cuda.alloc_pinned_memory(_BUFFER), np.uint8, _BUFFER)
+
+
+idle_buffers: list[Array] = []
+_SMALL = 1 << 16
+"""Bytes that a driver takes over at once, page-locked or not."""
+_BUFFER = 1 << 24
+
+
 @contextmanager
 def own_stream() -> Iterator[None]:
-    """Let what the block asks of the device go beside what other threads ask."""
-    own = stream()
+    """Let what the block asks of the device go beside what other threads ask, and before launches that wait for room there."""
+    try:
+        own = _urgent_streams.pop()
+    except IndexError:
+        own = _urgent_stream()
     with own:
         yield
         own.synchronize()
-    idle_streams.append(own)
+    _urgent_streams.append(own)
+
+
+_urgent_streams: list[Any] = []
+
+
+def _urgent_stream() -> Any:
+    try:
+        return _stream_type()(non_blocking=True, priority=-1)
+    except TypeError:  # an old CuPy
+        return _stream_type()(non_blocking=True)
 
 
 @lru_cache(maxsize=1)

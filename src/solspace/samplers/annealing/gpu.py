@@ -20,7 +20,7 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, stream
+from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, sent, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 _SHARED = 200 << 10
@@ -34,6 +34,15 @@ _UNSEEN = 5.0
 def processors() -> int:
     """Return the number of multiprocessors of the device."""
     return int(cupy().cuda.Device().attributes["MultiProcessorCount"])
+
+
+class Prepared(NamedTuple):
+    """What the sweeps of a launch need: what they sample, and that and their draws as the kernel takes them, on the device."""
+
+    potentials: Any
+    given: tuple[Any, ...]
+    told: tuple[DeviceArray, DeviceArray]
+    n_draws: int
 
 
 class Walked(NamedTuple):
@@ -68,9 +77,8 @@ class GpuFlips:
         self.problems, self.plan = problems, plan
         self.n, self.m = problems[0].n, problems[0].m
         rows = np.arange(len(problems) * n_chains, dtype=np.int32)
-        self.instance_of = self.cupy.asarray(rows // n_chains)
-        self.number_of = self.cupy.asarray(rows % n_chains)
-        self.keys = self.cupy.asarray(np.array(keys, np.uint64))
+        self.instance_of, self.number_of = sent(rows // n_chains), sent(rows % n_chains)
+        self.keys = sent(np.array(keys, np.uint64))
         self.most = max(1, ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
 
@@ -79,9 +87,15 @@ class GpuFlips:
         """Memory that the problems and a launch take on the device, about."""
         return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
 
-    def prepare(self, sweeps: slice) -> Any:
-        """Return the potentials of these sweeps as the kernel takes them."""
-        return self.rungs if self.plan.ladder else self.potentials(self.plan.stages[sweeps])
+    def prepare(self, sweeps: slice) -> Prepared:
+        """Return what these sweeps need, sent to the device."""
+        plan, drawn = self.plan, self.plan.draw_at[sweeps] >= 0
+        local = np.where(drawn, np.cumsum(drawn) - 1, -1).astype(np.int32)
+        potentials = self.rungs if plan.ladder else self.potentials(plan.stages[sweeps])
+        with own_stream():
+            given = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.described(potentials)
+            told = sent(plan.bath(sweeps).astype(np.uint8)), sent(local)
+        return Prepared(potentials, given, told, int(drawn.sum()))
 
     @cached_property
     def rungs(self) -> Any:
@@ -96,8 +110,8 @@ class GpuFlips:
         """Return the kernel's arguments that describe the problems."""
         raise NotImplementedError
 
-    def sent(self, potentials: Any) -> tuple[object, ...]:
-        """Send what each sweep samples to the device; return the kernel's arguments that describe it."""
+    def described(self, potentials: Any) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe what each sweep samples, sent to the device."""
         raise NotImplementedError
 
     def potentials(self, stages: Sequence[Stage]) -> Any:
@@ -120,8 +134,16 @@ class GpuFlips:
         """Return arguments that this kernel takes beyond those that both do."""
         return ()
 
-    def look(self) -> None:
-        """Raise where the last launch met something that it could not do."""
+    def look(self) -> tuple[Array, Array]:
+        """Return `solved_at` and who has stopped, (k,) each; raise where the last launch met something that it could not do."""
+        status, k = fetched(self.status), len(self.weights)
+        if status[8 * k : 8 * k + 4].any():
+            raise ValueError(self._refusal())
+        return status[: 8 * k].view(np.int64), status[8 * k + 8 :].astype(bool)
+
+    def _refusal(self) -> str:
+        """Return in words what a launch could not do that left a mark in `outside`."""
+        raise NotImplementedError
 
     def stabilities(self, weights: Array) -> Array | None:
         """Return the stabilities of `weights` (draws of each chain side by side), or None: the host computes them."""
@@ -148,19 +170,26 @@ class GpuFlips:
     def place(self, chains: Chains) -> None:
         """Send the chains to the device and compute their cached stabilities."""
         if chains.number is not None:
-            self.number_of = self.cupy.asarray(np.asarray(chains.number, np.int32))
-        there = self.cupy.asarray
-        field = None if chains.field is None else there(chains.field)
-        self.put(there(chains.weights), field, there(chains.stopped.astype(np.uint8)), there(chains.solved_at))
+            self.number_of = sent(np.asarray(chains.number, np.int32))
+        field = None if chains.field is None else sent(chains.field)
+        self.put(sent(chains.weights), field, sent(chains.stopped.astype(np.uint8)), sent(chains.solved_at))
 
     def put(
         self, weights: DeviceArray, field: DeviceArray, stopped: DeviceArray, solved_at: DeviceArray | None = None
     ) -> None:
         """Take up chains that lie on the device: `weights` and `field` (k, n), and who does not walk, (k,)."""
-        self.weights, self.stopped = weights, stopped
-        self.solved_at = self.cupy.asarray(np.full(len(weights), -1)) if solved_at is None else solved_at
+        k, self.weights = len(weights), weights
+        self.status = self.cupy.zeros(9 * k + 8, np.uint8)  # one array, so that one copy tells all
+        self.solved_at, self.outside = (
+            self.status[: 8 * k].view(np.int64),
+            self.status[8 * k : 8 * k + 4].view(np.int32),
+        )
+        self.stopped = self.status[8 * k + 8 :]
+        self.solved_at[...] = -1 if solved_at is None else solved_at
+        self.stopped[...] = stopped
         self.fielded = field is not None
-        self.field = self.cupy.asarray(np.zeros(1)) if field is None else field
+        self.field = sent(np.zeros(1)) if field is None else field
+        self.every, self.at_first = sent(np.arange(k, dtype=np.int32)), sent(np.zeros(k, np.int32))
         self.cached = self._cache()
         self.cupy.cuda.get_current_stream().synchronize()  # what comes before the launches, which have their own stream
 
@@ -186,39 +215,34 @@ class GpuFlips:
         shuffle((count, len(self.problems)), (32,), arguments, shared_mem=shared)
         return orders, length
 
-    def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
+    def launch(self, chains: Chains, sweeps: slice, prepared: Prepared) -> None:
         """Start the walk of all chains that have not stopped through `sweeps`."""
         with self.stream:
             self.sweeps, self.prepared = sweeps, prepared
-            stage = chains.first_stage()
             # the host knows who walks: to ask a device that is full would be to wait until one of its blocks ends
-            self.made = self._launch(self._walkers(stage, ~chains.stopped), stage, sweeps, prepared)
+            self.made = self._launch(*self._walkers(chains.first_stage(), ~chains.stopped), sweeps, prepared)
 
-    def _walkers(self, stage: Array, walking: Array) -> DeviceArray:
-        """Return the rows that walk; those of a block must be at one stage, and -1 fills up."""
+    def _walkers(self, stage: Array, walking: Array) -> tuple[DeviceArray, DeviceArray]:
+        """Return the rows that walk, and the `stage` (k,) of each; those of a block must be at one, and -1 fills up."""
         if not self.plan.ladder:
-            return self.cupy.asarray(np.flatnonzero(walking).astype(np.int32))
+            rows = self.every if walking.all() else sent(np.flatnonzero(walking).astype(np.int32))
+            return rows, self.at_first
         group = self.layout.group
         parts = [np.flatnonzero(stage == rung) for rung in range(len(self.plan.ladder))]
         padded = [np.append(part, np.full(-len(part) % group, -1)) for part in parts]
-        return self.cupy.asarray(np.concatenate(padded).astype(np.int32))
+        return sent(np.concatenate(padded).astype(np.int32)), sent(stage.astype(np.int32))
 
-    def _launch(self, rows: DeviceArray, stage: Array, sweeps: slice, potentials: Any) -> dict[str, DeviceArray]:
-        device, plan, k = self.cupy, self.plan, len(self.weights)
-        count = sweeps.stop - sweeps.start
-        draw_at = plan.draw_at[sweeps]
-        drawn = np.flatnonzero(draw_at >= 0)
-        local = np.full(count, -1, np.int32)
-        local[drawn] = np.arange(len(drawn))
+    def _launch(
+        self, rows: DeviceArray, stage: DeviceArray, sweeps: slice, prepared: Prepared
+    ) -> dict[str, DeviceArray]:
+        device, k, count = self.cupy, len(self.weights), sweeps.stop - sweeps.start
         made = {
             "accepted": device.zeros((k, count), np.int32),
             "energy": device.full((k, count), NOT_DONE),
-            "draws": device.zeros((k, len(drawn), self.n), np.int8),
+            "draws": device.zeros((k, prepared.n_draws, self.n), np.int8),
         }
-        given = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.sent(potentials)
         orders, length = self.orders(sweeps)
-        told = device.asarray(plan.bath(sweeps).astype(np.uint8)), device.asarray(local), orders, np.int32(length)
-        self.walk(rows, device.asarray(stage.astype(np.int32)), sweeps.start, count, given, told, made)
+        self.walk(rows, stage, sweeps.start, count, prepared.given, (*prepared.told, orders, np.int32(length)), made)
         return made
 
     def walk(
@@ -244,8 +268,8 @@ class GpuFlips:
             )  # fmt: skip
 
     @cached_property
-    def _launches(self) -> list[tuple[slice, Any]]:
-        """The sweeps of the whole plan, cut into launches that nobody looks at, and their potentials."""
+    def _launches(self) -> list[tuple[slice, Prepared]]:
+        """The sweeps of the whole plan, cut into launches that nobody looks at, and what they need."""
         count = int(np.clip(_UNSEEN * self.pace, 1, self.most))
         cut = [slice(first, min(first + count, len(self.plan))) for first in range(0, len(self.plan), count)]
         return [(sweeps, self.prepare(sweeps)) for sweeps in cut]
@@ -256,12 +280,10 @@ class GpuFlips:
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
             for sweeps, prepared in self._launches:
-                rows = self._walkers(stage, fetched(self.stopped) == 0)
-                made = self._launch(rows, stage, sweeps, prepared)["draws"]
+                made = self._launch(*self._walkers(stage, ~self.look()[1]), sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - made.shape[1] : last] = made
-                self.look()
-            self.stream.synchronize()
+            self.look()
         return draws
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
@@ -271,38 +293,36 @@ class GpuFlips:
     def meet(self, chains: Chains, weights: bool = True) -> Walked:
         """Wait for the walk and take over where the chains are; return what it recorded, which is left on the device."""
         with self.stream:
-            self.look()
+            chains.solved_at[...], chains.stopped[...] = self.look()
             if weights:
                 chains.weights[...] = fetched(self.weights)
-            chains.solved_at[...] = fetched(self.solved_at)
-            chains.stopped[...] = fetched(self.stopped).astype(bool)
-        return Walked(self.sweeps, chains.first_stage(), self.prepared, self.made)
+        return Walked(self.sweeps, chains.first_stage(), self.prepared.potentials, self.made)
 
     def settle(self, chains: Chains, walked: Walked) -> None:
         """Take over what a walk recorded; any thread may, while the next walk is under way."""
-        sweeps, stage, prepared, made = walked
+        sweeps, stage, potentials, made = walked
         recorded, drawn = chains.recorded(sweeps), self.plan.draw_at[sweeps]
         with own_stream():
             chains.accepted[:, recorded] = fetched(made["accepted"])
             energy = fetched(made["energy"])
             first = stage if self.plan.ladder else stage[:1]  # without a ladder all chains are at one
             stages = first[:, None] + self.plan.stride * np.arange(energy.shape[1])
-            found = self.energies(energy, stages, prepared)
+            found = self.energies(energy, stages, potentials)
             chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
             chains.draws[:, drawn[drawn >= 0]] = fetched(made["draws"])
 
-    def weigh(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
+    def weigh(self, stage: Array, prepared: Prepared) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         with self.stream:
             there = self.cupy.empty(len(stage), np.int64)
-            self.weigh_into(there, self.cupy.asarray(stage.astype(np.int32)), self.sent(prepared))
-            energy = fetched(there)
-        return energy / self.kt(stage, prepared), self.energies(energy[:, None], stage[:, None], prepared)[:, 0]
+            self.weigh_into(there, sent(stage.astype(np.int32)), prepared.given[2:])
+            energy, potentials = fetched(there), prepared.potentials
+        return energy / self.kt(stage, potentials), self.energies(energy[:, None], stage[:, None], potentials)[:, 0]
 
     def weights_of(self, chains: Chains, rows: Array) -> Array:
         """Return the weights of the chains `rows`."""
         with self.stream:
-            return fetched(self.weights[self.cupy.asarray(rows)])
+            return fetched(self.weights[sent(rows)])
 
     def stop(self) -> None:
         """A launch is short: let it end."""

@@ -17,7 +17,7 @@ from solspace.samplers.annealing.exchange import Exchange, Ladders
 from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.ladder import MakeFlips
 from solspace.samplers.annealing.run import BEAT
-from solspace.samplers.device import DeviceArray, fetched
+from solspace.samplers.device import DeviceArray, fetched, sent
 from solspace.samplers.kernels.cuda import kernel
 
 _FIRST, _MOST = 4, 64
@@ -39,15 +39,15 @@ class GpuExchange(Exchange):
         rows[:, : len(ladders.trips)] = ladders.places().T
         stage = replicas.first_stage().astype(np.int32)
         with flips.stream:
-            self.rows, self.stage = device.asarray(rows.ravel()), device.asarray(stage)
-            self.partner = device.asarray(self.partners(replicas.sweep)[stage].astype(np.int32))
-            self.way, self.trips = device.asarray(ladders.way), device.asarray(ladders.trips)
+            self.rows, self.stage = sent(rows.ravel()), sent(stage)
+            self.partner = sent(self.partners(replicas.sweep)[stage].astype(np.int32))
+            self.way, self.trips = sent(ladders.way), sent(ladders.trips)
             self.other = device.zeros(k, np.int64)
-            self.potentials = flips.sent(flips.rungs)
+            self.potentials = flips.described(flips.rungs)
             units = flips.kt(np.arange(k) % rungs, flips.rungs)[:rungs]  # row r of the first ladder, at rung r
-            self.units = device.asarray(units.astype(np.float64))
+            self.units = sent(units.astype(np.float64))
             self.given = np.int32(0), np.int32(rungs), *self.potentials
-            self.bath = device.asarray(np.ones(1, np.uint8)), device.asarray(np.full(1, -1, np.int32))
+            self.bath = sent(np.ones(1, np.uint8)), sent(np.full(1, -1, np.int32))
             self.made = {
                 "accepted": device.zeros((k, 1), np.int32),
                 "energy": device.zeros((k, 1), np.int64),
@@ -73,7 +73,7 @@ class GpuExchange(Exchange):
         count, c, device = len(luck), len(self.ladders.trips), self.flips.cupy
         drawn = np.flatnonzero(self.plan.draw_at[sweeps] >= 0)
         with self.flips.stream:
-            there = device.asarray(luck)
+            there = sent(luck)
             made = {
                 "swaps": device.zeros(len(self.ladders.rungs) - 1, np.int32),
                 "accepted": device.zeros((c, count), np.int32),
@@ -112,9 +112,9 @@ class GpuExchange(Exchange):
         ladders, replicas, flips = self.ladders, self.ladders.replicas, self.flips
         kept = slice(sweeps.start - self.plan.n_anneal, sweeps.stop - self.plan.n_anneal)
         with flips.stream:
-            flips.look()
+            solved_at, _ = flips.look()
             found: dict[str, Any] = {name: fetched(values) for name, values in made.items()}
-            stage, way, trips, solved_at = (fetched(a) for a in (self.stage, self.way, self.trips, flips.solved_at))
+            stage, way, trips = (fetched(a) for a in (self.stage, self.way, self.trips))
         last = np.full(found["energy"].shape, len(ladders.rungs) - 1)
         ladders.energy[:, kept] = flips.energies(found["energy"], last, flips.rungs)
         ladders.accepted[:, kept] = found["accepted"]

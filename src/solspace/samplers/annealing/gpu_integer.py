@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.layout import IntegerLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray, fetched
+from solspace.samplers.device import DeviceArray, fetched, sent, sent_together
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -48,7 +49,6 @@ class GpuIntegerFlips(GpuFlips):
         self.layout = layout or self._layout(company)
         self.low = (self.lattice.size - self.layout.window) // 2
         self.columns = self._pack(bits)
-        self.outside = self.cupy.zeros(1, np.int32)
 
     def _layout(self, company: int) -> IntegerLayout:
         layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors())
@@ -57,27 +57,28 @@ class GpuIntegerFlips(GpuFlips):
         return layout
 
     def _pack(self, bits: DeviceArray | None) -> DeviceArray:
-        layout, device = self.layout, self.cupy
-        packed = device.empty((len(self.problems), self.n, layout.words, layout.threads), np.uint32)
-        if bits is not None:
-            sizes = map(np.int32, (bits.shape[1], self.m, self.n, layout.words, layout.threads))
-            grid = (len(self.problems) * -(-self.n // 128), layout.words * layout.threads)
-            kernel("chains", "pack_words")(grid, (128,), (bits, *sizes, packed))
+        words, threads, number = self.layout.words, self.layout.threads, len(self.problems)
+        packed = self.cupy.empty((number, self.n, words, threads), np.uint32)
+        drawn = [problem.bits for problem in self.problems if isinstance(problem, PackedPerceptron)]
+        if bits is None and len(drawn) < number:
+            self._pack_columns(packed)
             return packed
-        width = max(1, _PART // self.m)
-        for number, problem in enumerate(self.problems):
-            if isinstance(problem, PackedPerceptron):
-                self._pack_part("pack_bits", device.asarray(problem.bits), self.n, packed[number])
-                continue
-            for first in range(0, self.n, width):
-                part = device.asarray(np.ascontiguousarray(problem.patterns[:, first : first + width]))
-                self._pack_part("pack_columns", part, part.shape[1], packed[number, first:])
+        name, given = ("pack_bits", sent_together(drawn)) if bits is None else ("pack_words", bits)
+        sizes = map(np.int32, (given.shape[1], self.m, self.n, words, threads))
+        kernel("chains", name)((number * -(-self.n // 128), words * threads), (128,), (given, *sizes, packed))
         return packed
 
-    def _pack_part(self, name: str, given: DeviceArray, columns: int, packed: DeviceArray) -> None:
+    def _pack_columns(self, packed: DeviceArray) -> None:
+        """Pack the patterns of one problem after another."""
         words, threads = self.layout.words, self.layout.threads
-        sizes = map(np.int32, (self.m, columns, words, threads))
-        kernel("chains", name)((-(-columns // 128), words * threads), (128,), (given, *sizes, packed))
+        width = max(1, _PART // self.m)
+        for number, problem in enumerate(self.problems):
+            for first in range(0, self.n, width):
+                part = sent(np.ascontiguousarray(problem.patterns[:, first : first + width]))
+                columns = part.shape[1]
+                sizes = map(np.int32, (self.m, columns, words, threads))
+                grid = (-(-columns // 128), words * threads)
+                kernel("chains", "pack_columns")(grid, (128,), (part, *sizes, packed[number, first:]))
 
     def _cache(self) -> DeviceArray:
         return self._levels(self.weights, self.instance_of)
@@ -99,12 +100,12 @@ class GpuIntegerFlips(GpuFlips):
         """Return the stabilities of `weights`, computed from the patterns on the device."""
         draws = len(weights) // len(self.instance_of)
         with self.stream:
-            return self._stabilities(self._levels(self.cupy.asarray(weights), self.instance_of.repeat(draws)))
+            return self._stabilities(self._levels(sent(weights), self.instance_of.repeat(draws)))
 
     def unmet(self, weights: DeviceArray, numbers: Array) -> Array:
         """Return how many constraints `weights` (k, n) on the device miss, each of the problem whose number (k,) is given."""
         counts = self.cupy.zeros(len(weights), np.int32)
-        levels = self._levels(weights, self.cupy.asarray(numbers.astype(np.int32)))
+        levels = self._levels(weights, sent(numbers.astype(np.int32)))
         sizes = map(np.int32, (self.layout.slots * self.layout.threads, self.m, *self.allowed))
         kernel("chains", "unmet")((len(weights),), (128,), (levels, *sizes, counts))
         return fetched(counts)
@@ -120,9 +121,9 @@ class GpuIntegerFlips(GpuFlips):
         sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
         return self.columns, *map(np.int32, sizes)
 
-    def sent(self, rounded: Landscapes) -> tuple[object, ...]:
-        """Send energies of the levels and kT."""
-        return self.cupy.asarray(rounded.energies), self.cupy.asarray(rounded.kt)
+    def described(self, rounded: Landscapes) -> tuple[Any, ...]:
+        """Return the energies of the levels, and kT."""
+        return sent(rounded.energies), sent(rounded.kt)
 
     def energies(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
         """Return energies ΣU."""
@@ -141,10 +142,8 @@ class GpuIntegerFlips(GpuFlips):
     def _more(self) -> tuple[object, ...]:
         return (self.outside,)
 
-    def look(self) -> None:
-        """Raise where a stability left the levels that are told apart."""
-        if fetched(self.outside)[0]:
-            raise ValueError(
-                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
-                "device tells apart: anneal patterns this correlated with device='cpu'."
-            )
+    def _refusal(self) -> str:
+        return (
+            f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
+            "device tells apart: anneal patterns this correlated with device='cpu'."
+        )

@@ -17,7 +17,7 @@ from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.layout import RealLayout
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.device import DeviceArray, fetched
+from solspace.samplers.device import DeviceArray, fetched, sent, sent_together
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
 
@@ -59,7 +59,7 @@ class GpuRealFlips(GpuFlips):
         self.held = self._send(fixed)
         self.columns = self.held.array
         self.fixed = [own.lean() for own in fixed]
-        self.allowed = self.cupy.asarray(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
+        self.allowed = sent(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
 
     def _layout(self, company: int, own: bool) -> RealLayout:
         linear = all(real_forms.is_linear(stage) for stage in self.plan.stages)
@@ -74,8 +74,7 @@ class GpuRealFlips(GpuFlips):
         with held.sending:  # of other columns, others are sent meanwhile
             if held.array is None:
                 columns = self.cupy.zeros((len(fixed), self.n, self.layout.size), np.int32)
-                for there, own in zip(columns, fixed):
-                    there[:, : own.columns.shape[1]] = self.cupy.asarray(own.columns)
+                columns[..., : fixed[0].columns.shape[1]] = sent_together([own.columns for own in fixed])
                 held.array = columns
         return held
 
@@ -94,10 +93,10 @@ class GpuRealFlips(GpuFlips):
     def _problem(self) -> tuple[Any, ...]:
         return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
 
-    def sent(self, made: real_forms.Forms) -> tuple[Any, ...]:
-        """Send forms, marks, margins and kT."""
+    def described(self, made: real_forms.Forms) -> tuple[Any, ...]:
+        """Return forms, marks, margins and kT."""
         integers = (made.marks.astype(np.int32), made.margins.astype(np.int32))
-        return self.cupy.asarray(made.forms), *map(self.cupy.asarray, integers), self.cupy.asarray(made.kt)
+        return sent(made.forms), *map(sent, integers), sent(made.kt)
 
     def energies(self, energy: Array, stage: Array, made: real_forms.Forms) -> Array:
         """Return energies ΣU, (k, sweeps), of the first k chains."""

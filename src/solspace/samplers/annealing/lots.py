@@ -82,10 +82,11 @@ class LotRun(Run):
         held = lot.ready()
         self.keys = [key_of(seed) for seed in lot.seeds]
         self.name, plan = lot.plan(self.problems[0])
-        flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _shares())
-        del held
-        flips.compile()
-        super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
+        with own_stream():
+            flips = gpu_flips(self.problems, plan, self.keys, lot.n_chains, company, _shares())
+            del held
+            flips.compile()
+            super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
         self.settling = list[Future[None]]()
         self.started = time.perf_counter()
 

@@ -11,7 +11,7 @@ from solspace.numerics.arrays import Array
 from solspace.samplers.annealing import lots
 from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
-from solspace.samplers.device import DeviceArray, cupy, fetched
+from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.localization.finish import Bath, Draw
@@ -38,22 +38,23 @@ class GpuBath(Bath):
         self.flips.keys.set(np.array(self.keys(turn), np.uint64))
         resting = np.ones(k, np.uint8)
         resting[lanes] = 0
-        self.flips.put(*self._begin(denoiser), device.asarray(np.repeat(resting, 2)))
+        self.flips.put(*self._begin(denoiser), sent(np.repeat(resting, 2)))
         draws = self.flips.carried()
         shared = device.zeros((2, k), np.int32)
         kernel("finish", "overlaps", (("REAL", "float"),))((k,), (_BLOCK,), (draws, np.int32(n), *shared))
         # of the first replica's draws, (samples, replicas, draws, n), the second
-        weights = draws.reshape(4 * k, n)[device.asarray(4 * lanes + 1)]
+        weights = draws.reshape(4 * k, n)[sent(4 * lanes + 1)]
         missed = self.flips.unmet(weights, lanes // self.each)
         if missed is None:
             missed = self.missed(lanes // self.each, fetched(weights))
         own, cross = fetched(shared)[:, lanes] / (2 * n)
-        return Draw(lambda rows: fetched(weights[device.asarray(np.flatnonzero(rows))]), missed, self.mixed(own, cross))
+        return Draw(lambda rows: fetched(weights[sent(np.flatnonzero(rows))]), missed, self.mixed(own, cross))
 
     def _begin(self, denoiser: Denoiser) -> tuple[DeviceArray, DeviceArray]:
         """Return the first weights (2 k, n) of two replicas of each sample, and their fields (2 k, n)."""
         device, number, n = cupy(), len(self.problems), self.problems[0].n
-        field, mean = (device.asarray(part).reshape(number, n, self.each) for part in (denoiser.field, denoiser.mean))
+        found = (sent(part) if isinstance(part, np.ndarray) else part for part in (denoiser.field, denoiser.mean))
+        field, mean = (part.reshape(number, n, self.each) for part in found)
         k = number * self.each
         weights, fields = device.empty((2 * k, n), np.int8), device.empty((2 * k, n), np.float64)
         begin = kernel("finish", "begin", (("REAL", "float" if mean.dtype == np.float32 else "double"),))

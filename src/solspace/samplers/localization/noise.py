@@ -8,11 +8,12 @@ path of noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray, cupy, sent
 from solspace.system.threads import split
 
 _BLOCK = 128
@@ -47,20 +48,27 @@ class GpuNoise:
     def __init__(self, seeds: Sequence[np.random.SeedSequence], n: int, k: int) -> None:
         from solspace.samplers.kernels.normals import cubics
 
-        device = cupy()
         self.n, self.k = n, k
-        self.keys, self.table = device.asarray(np.array([_key(own) for own in seeds])), device.asarray(cubics())
-        self.columns = device.zeros((len(seeds), n, k), np.float32)
+        self.keys, self.table = sent(np.array([_key(own) for own in seeds])), sent(cubics())
+        self.columns = cupy().zeros((len(seeds), n, k), np.float32)
 
     def draw(self, lanes: Array, steps: Array) -> DeviceArray:
         """Return the array with the deviates of `steps` of the samples `lanes`; the next call writes over it."""
+        where, count = (sent(np.asarray(part, np.int32)) for part in (lanes, np.asarray(steps)[lanes])), len(lanes)
+        grid = (-(-self.n // 4), -(-count // _BLOCK))
+        sizes = np.int32(self.n), np.int32(self.k)
+        self._kernel("normals")(grid, (_BLOCK,), (*where, np.int32(count), self.keys, *sizes, self.table, self.columns))
+        return self.columns
+
+    def stir(self, field: DeviceArray, step: int, size: float, share: DeviceArray, following: float) -> None:
+        """Add `size` times the deviates of a step to the fields (n, k) of one problem; then let `share` be `following`."""
+        grid = (-(-(-(-self.n // 4) * self.k) // _BLOCK),)
+        sizes = np.int32(self.n), np.int32(self.k), self.table, np.int32(step), np.float32(size)
+        self._kernel("stir")(grid, (_BLOCK,), (self.keys, *sizes, field, np.float32(following), share))
+
+    @staticmethod
+    def _kernel(name: str) -> Any:
         from solspace.samplers.kernels.cuda import kernel
         from solspace.samplers.kernels.normals import CELLS
 
-        device, count = cupy(), len(lanes)
-        where = device.asarray(np.asarray(lanes, np.int32)), device.asarray(np.asarray(steps, np.int32)[lanes])
-        fill = kernel("noise", "normals", (("CELLS", CELLS),))
-        grid = (-(-self.n // 4), -(-count // _BLOCK))
-        sizes = np.int32(self.n), np.int32(self.k)
-        fill(grid, (_BLOCK,), (*where, np.int32(count), self.keys, *sizes, self.table, self.columns))
-        return self.columns
+        return kernel("noise", name, (("CELLS", CELLS),))

@@ -13,7 +13,7 @@ import numpy as np
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, fetched
+from solspace.samplers.device import DeviceArray, fetched, sent
 from solspace.samplers.marginals.gpu_columns import GpuColumns
 from solspace.samplers.marginals.gpu_state import State
 from solspace.samplers.marginals.relaxation import Terms
@@ -98,7 +98,7 @@ class GpuMessages:
 
     def widen(self, values: Array) -> DeviceArray:
         """Return `values` (k,) on the device, as (problems, 1, each)."""
-        return self.cupy.asarray(np.asarray(values, np.float32).reshape(-1, 1, self.each))
+        return sent(np.asarray(values, np.float32).reshape(-1, 1, self.each))
 
     def spreads(self) -> DeviceArray:
         """Return the variances of the weights, for each or for all of a sample."""
@@ -129,12 +129,12 @@ class GpuMessages:
         there = (self.mean - self.mean == 0).all(axis=1) & (self.mean != 0).any(axis=1)
         for lane in np.flatnonzero(~fetched(there).ravel()):
             problem, column = divmod(int(lane), self.each)
-            signs[problem, :, column] = self.cupy.asarray(np.where(random(int(lane)) >= 0, 1, -1).astype(np.int8))
+            signs[problem, :, column] = sent(np.where(random(int(lane)) >= 0, 1, -1).astype(np.int8))
         return self._rows(signs)
 
     def stabilities(self, weights: Array) -> Array | None:
         """Return the stabilities (k, m) of `weights` (k, n) of ±1, None where the host must compute them."""
-        columns = self.cupy.asarray(weights.reshape(-1, self.each, self.whole.n)).transpose(0, 2, 1)
+        columns = sent(weights.reshape(-1, self.each, self.whole.n)).transpose(0, 2, 1)
         found = self.whole.patterns.stabilities(self.cupy.ascontiguousarray(columns))
         return None if found is None else found.reshape(self.k, -1)
 
@@ -149,7 +149,7 @@ class GpuMessages:
     def load(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
         for name, part in self._parts().items():
-            part[...] = self.cupy.asarray(state[name])
+            part[...] = sent(state[name])
 
     def _parts(self) -> Values:
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.whole.messages())}}

@@ -14,7 +14,7 @@ import numpy as np
 
 from solspace.measure.priors import Binary
 from solspace.numerics.arrays import Array
-from solspace.samplers.device import DeviceArray, Recorded, fetched, recorded
+from solspace.samplers.device import DeviceArray, Recorded, fetched, recorded, sent
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
 from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin
@@ -61,7 +61,7 @@ class GpuColumns:
         self.floats = device.empty((6, self.width), np.float32)
         self.whole_numbers = device.empty((3, self.width), np.int32)
         self.chosen = device.empty(self.width, np.int32)
-        self.share = device.asarray(np.full(1, -1, np.float32))
+        self.share = sent(np.full(1, -1, np.float32))
         """How much of B + h is the field of all columns after the next iteration; negative: their field stays."""
         self._arguments()
         self.moving = self.whole_numbers[2, :1]

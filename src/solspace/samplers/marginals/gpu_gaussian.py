@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy, fetched
+from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.marginals.gaussian import Gaussian, Moments, Sites, away_from_zero
 
 Solved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
@@ -27,7 +27,7 @@ class GpuGaussian:
 
     def __init__(self, problem: Perceptron) -> None:
         self.cupy = cupy()
-        self.matrix = self.cupy.asarray(Gaussian(problem).matrix)
+        self.matrix = sent(Gaussian(problem).matrix)
 
     def moments(self, sites: Sites) -> Moments:
         """Return the moments for sites (k, n) and (k, m)."""
@@ -48,7 +48,7 @@ class GpuGaussian:
 
     def _batch(self, form: Callable[..., Solved], sites: Sites) -> Moments:
         device, matrix = self.cupy, self.matrix
-        gamma, c, lam, b = (device.asarray(part) for part in sites)
+        gamma, c, lam, b = (sent(part) for part in sites)
         linear = c + b @ matrix
         mean, variance, seen, determinant = form(gamma, lam, linear)
         stability = mean @ matrix.T

@@ -16,7 +16,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy, fetched
+from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.marginals.cpu import second_moment
 from solspace.samplers.packed import PackedPerceptron
@@ -49,10 +49,10 @@ class GpuPatterns:
 
     def _send(self, problem: Perceptron, to: DeviceArray) -> None:
         if self.parts == 1:
-            to[...] = self.cupy.asarray(np.ascontiguousarray(problem.patterns, dtype=np.float32))
+            to[...] = sent(np.ascontiguousarray(problem.patterns, dtype=np.float32))
             return
         packed = isinstance(problem, PackedPerceptron)
-        given = self.cupy.asarray(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
+        given = sent(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
         signs = kernel("patterns", "from_bits" if packed else "from_signs")
         signs((-(-to.size // 256),), (256,), (given, np.int64(to.size), to))
 
@@ -65,7 +65,7 @@ class GpuPatterns:
 
     def take(self, other: Any, numbers: Array) -> None:
         """Take the patterns of the problems `numbers` of another of this kind."""
-        self.matrix, self.moments = other.matrix[self.cupy.asarray(numbers)], other.moments[numbers]
+        self.matrix, self.moments = other.matrix[sent(numbers)], other.moments[numbers]
 
     def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
         """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1.

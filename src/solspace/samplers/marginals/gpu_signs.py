@@ -14,7 +14,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy, fetched
+from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.packed import PackedPerceptron
 
@@ -42,7 +42,7 @@ class GpuSigns:
         self.rows, self.columns = (self.cupy.empty((len(problems), *shape), np.uint32) for shape in shapes)
         for problem, rows, columns in zip(problems, self.rows, self.columns):
             packed = isinstance(problem, PackedPerceptron)
-            given = self.cupy.asarray(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
+            given = sent(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
             pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes())
             for to, row_step, step, inner in ((rows, self.n, 1, self.n), (columns, 1, self.n, self.m)):
                 words, count = to.shape
@@ -63,7 +63,7 @@ class GpuSigns:
 
     def take(self, other: Any, numbers: Array) -> None:
         """Take the patterns of as many problems, `numbers`, of another of this kind, to where the own ones lie."""
-        chosen, self.moments = self.cupy.asarray(numbers), other.moments[numbers]
+        chosen, self.moments = sent(numbers), other.moments[numbers]
         for own, given in ((self.rows, other.rows), (self.columns, other.columns)):
             given.take(chosen, axis=0, out=own)
 
@@ -92,7 +92,7 @@ class GpuSigns:
     def _sums(self, signs: DeviceArray) -> DeviceArray:
         """Return Σ x w, (problems, m, k) on the device: integers, which float32 adds exactly."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
-        weight = self.cupy.asarray(np.ones(len(self) * signs.shape[2], np.float32))
+        weight = sent(np.ones(len(self) * signs.shape[2], np.float32))
         self.product(signs.astype(np.float32), out, False, weight)
         return out
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from solspace.problem import Perceptron
-from solspace.samplers.device import DeviceArray, cupy
+from solspace.samplers.device import DeviceArray, cupy, sent
 from solspace.samplers.marginals.gpu_channel import response_table
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.marginals.gpu_signs import FEW, GpuSigns
@@ -28,13 +28,13 @@ class State:
         few = k <= FEW and all(problem.has_binary_patterns for problem in problems)
         self.patterns: Patterns = GpuSigns(problems) if few else GpuPatterns(problems)
         self.width = len(problems) * k
-        self.table = self.cupy.asarray(response_table(self.target))
+        self.table = sent(response_table(self.target))
         zeros = self.cupy.zeros
         self.field, self.mean = (zeros((len(problems), self.n, k), np.float32) for _ in range(2))
         self.g = zeros((len(problems), self.m, k), np.float32)
         moments = np.repeat(self.patterns.moments, k).astype(np.float32)
-        self.moment, self.variance = self.cupy.asarray(moments), self.cupy.asarray(moments)
-        self.instability, self.spread = (self.cupy.asarray(np.full(self.width, x, np.float32)) for x in (0.0, 1.0))
+        self.moment, self.variance = sent(moments), sent(moments)
+        self.instability, self.spread = (sent(np.full(self.width, x, np.float32)) for x in (0.0, 1.0))
 
     def messages(self) -> list[DeviceArray]:
         """Return the arrays that the next iteration depends on, columns last."""

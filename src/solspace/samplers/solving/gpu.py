@@ -35,12 +35,10 @@ class GpuRuns:
 
     def advance(self, steps: Array, shares: Array, noise: Array) -> None:
         """Make iterations number `steps`, with `shares` of B + h fed back and this much noise added to them."""
-        for step, share, size in zip(steps, shares, noise):
-            self.columns.share.fill(share)
+        self.columns.share.fill(shares[0])
+        for step, size, following in zip(steps, noise, (*shares[1:], shares[-1])):
             self.columns.advance()
-            if size:
-                drawn = self.noise.draw(self.every, np.full(self.k, step))
-                self.columns.field += np.float32(size) * drawn
+            self.noise.stir(self.columns.field, step, size, self.columns.share, following)
 
     def moving(self) -> Array:
         """Return the columns (j,) that have neither been stopped nor begun to toss about."""

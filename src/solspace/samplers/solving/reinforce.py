@@ -136,7 +136,7 @@ def _pass(search: Search, one: Pass, number: int) -> None:
         steps = np.arange(first, first + BURST)
         shares = np.minimum(one.start + one.rate * steps, 1.0)
         runs.advance(steps, shares, one.noise * (1 - shares))
-        search.go_on(BURST, runs.size())
+        search.go_on(BURST, runs.size)
         _collect(search, runs)
         if not search.lacking or not len(runs.moving()):
             return

@@ -53,7 +53,8 @@ class Search:
         self._stabilities: dict[bytes, Array] = {}
         self.tried: list[str] = []
         self.method, self.iterations, self.runs = "", 0, 0
-        self.impossible, self.field = "", 0.0
+        self.impossible = ""
+        self.field: Callable[[], float] = lambda: 0.0
 
     @property
     def lacking(self) -> int:
@@ -74,7 +75,8 @@ class Search:
     def note(self) -> str:
         """How it goes, in a few words."""
         met = f"{self.n_solutions - self.lacking} of {self.n_solutions} found, " if self.n_solutions > 1 else ""
-        field = f", field {self.field:.2g}" if self.field else ""
+        size = self.field()
+        field = f", field {size:.2g}" if size else ""
         return f"{self.method}: {met}{int(self.unmet.min(where=self.unmet > 0, initial=self.problem.m))} unmet{field}"
 
     def begin(self, method: str, runs: int) -> None:
@@ -83,8 +85,11 @@ class Search:
         if method not in self.tried:
             self.tried.append(method)
 
-    def go_on(self, iterations: int = 0, field: float = 0.0) -> None:
-        """Count iterations, tell whoever looks, and raise `OutOfTime` where there is none left."""
+    def go_on(self, iterations: int = 0, field: Callable[[], float] = lambda: 0.0) -> None:
+        """Count iterations, tell whoever looks, and raise `OutOfTime` where there is none left.
+
+        `field` gives the size of the fields fed back to whoever asks.
+        """
         self.iterations, self.field = self.iterations + iterations, field
         self.report(self)
         if self.left <= 0:

@@ -46,7 +46,7 @@ def _pass(search: Search, rate: float, k: int, number: int) -> None:
         felt = np.arctanh(np.clip(made.mean, -np.tanh(LARGEST), np.tanh(LARGEST)))
         share = min(rate * step, 1.0)
         made.field[...] = share * felt + NOISE * (1 - share) * random.standard_normal((k, problem.n))
-        search.go_on(1, float(np.abs(made.field).mean()))
+        search.go_on(1, lambda: float(np.abs(made.field).mean()))
         missed = search.offer(np.where(made.mean[moving] >= 0, 1, -1))
         moving = moving[(missed > 0) & ((made.mean[moving] ** 2).mean(axis=1) < DECIDED)]
         if not search.lacking or not len(moving):

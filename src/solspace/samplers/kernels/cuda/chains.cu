@@ -16,20 +16,23 @@ extern "C" __global__ void pack_columns(const i8 *patterns, int m, int columns, 
     packed[((size_t)column * words + word) * threads + thread] = bits;
 }
 
-// The same from random bits, pattern after pattern and eight to a byte with the first in the highest place: 1 stands for +1.
-extern "C" __global__ void pack_bits(const unsigned char *drawn, int m, int columns, int words, int threads, u32 *packed)
+// The same for all columns of several problems, of so many bytes each, from random bits, pattern after pattern and eight to a byte
+// with the first in the highest place: 1 stands for +1.
+extern "C" __global__ void pack_bits(const unsigned char *drawn, int bytes, int m, int columns, int words, int threads, u32 *packed)
 {
-    int column = blockIdx.x * blockDim.x + threadIdx.x, word = blockIdx.y / threads, thread = blockIdx.y % threads;
+    const int blocks = (columns + blockDim.x - 1) / blockDim.x, problem = blockIdx.x / blocks;
+    const int column = blockIdx.x % blocks * blockDim.x + threadIdx.x, word = blockIdx.y / threads, thread = blockIdx.y % threads;
     if (column >= columns) return;
+    drawn += (size_t)problem * bytes;
     u32 bits = 0;
     for (int slot = 0; slot < 32; ++slot) {
         long long mu = (long long)(32 * word + slot) * threads + thread, place = mu * columns + column;
         if (mu < m && drawn[place >> 3] >> (7 - (int)(place & 7)) & 1) bits |= 1u << (8 * (slot % 4) + slot / 4);
     }
-    packed[((size_t)column * words + word) * threads + thread] = bits;
+    packed[(((size_t)problem * columns + column) * words + word) * threads + thread] = bits;
 }
 
-// The same for all columns of several problems, from words (problems, of_words, columns) that hold 30 constraints each, 1 for +1.
+// The same from words (problems, of_words, columns) that hold 30 constraints each, 1 for +1.
 extern "C" __global__ void pack_words(const u32 *given, int of_words, int m, int columns, int words, int threads, u32 *packed)
 {
     const int blocks = (columns + blockDim.x - 1) / blockDim.x, problem = blockIdx.x / blocks;
