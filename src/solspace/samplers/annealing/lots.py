@@ -6,9 +6,11 @@ the next ones as room is made, so that the device never waits for the longest ch
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,6 +38,8 @@ _COMING = 3
 """Lots that are made ready while others run."""
 _LEAVING = 4
 """Lots whose samples are looked at side by side."""
+_DONE = 4
+"""Lots that are done and may wait for whoever takes them."""
 _NAP = 5e-4
 """Seconds between two looks at launches under way."""
 
@@ -133,21 +137,54 @@ def _tidy() -> None:
         memory.free_all_blocks()
 
 
-def flow(
-    lots: Iterable[Lot], company: int = CHAINS, report: Callable[[int], Any] = lambda sweeps: None
-) -> Generator[tuple[Lot, Any], None, None]:
+def flow(lots: Iterable[Lot], company: int = CHAINS) -> Generator[tuple[Lot, Any], None, None]:
     """Yield each lot with what its `finish` made of its samples, or the error that it met, as they come.
 
-    Some `company` chains run at a time, on a quarter of the device's memory at the most. Threads make the next lots ready and
-    finish those that are done; what this thread does, launching and collecting, is what the device waits for. `report` is
-    called with the number of sweeps that a launch made.
+    Some `company` chains run at a time, on a quarter of the device's memory at the most. A thread of its own drives the
+    device, which does not wait for whoever takes the results.
     """
-    waiting, going = iter(lots), list[LotRun]()
+    done: queue.Queue[Any] = queue.Queue(_DONE)
+    stopped = threading.Event()
+
+    def hand(made: object) -> None:
+        while not stopped.is_set():
+            try:
+                return done.put(made, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def drive() -> None:
+        try:
+            for made in _driven(iter(lots), company, stopped):
+                hand(made)
+            hand(None)
+        except BaseException as error:
+            hand(error)
+
+    driver = threading.Thread(target=drive, name="flow", daemon=True)
+    driver.start()
+    try:
+        while (made := done.get()) is not None:
+            if isinstance(made, BaseException):
+                raise made
+            yield made
+    finally:
+        stopped.set()
+        driver.join()
+
+
+def _driven(waiting: Iterator[Lot], company: int, stopped: threading.Event) -> Iterator[tuple[Lot, Any]]:
+    """Yield what `flow` does, until it is `stopped`.
+
+    Threads make the next lots ready and finish those that are done; what this thread does, launching and collecting, is what
+    the device waits for.
+    """
+    going = list[LotRun]()
     coming, leaving = deque[tuple[Lot, Future[LotRun]]](), deque[tuple[Lot, Future[Any]]]()
     most = int(cupy().cuda.Device().mem_info[1]) // 4
     with ThreadPoolExecutor(_COMING, "lots") as builder, ThreadPoolExecutor(_LEAVING, "samples") as finisher:
         try:
-            while True:
+            while not stopped.is_set():
                 while len(coming) < _COMING and (lot := next(waiting, None)) is not None:
                     coming.append((lot, builder.submit(LotRun, lot, company)))
                 if not (going or coming or leaving):
@@ -171,7 +208,7 @@ def flow(
                             continue
                         busy = True
                         # a launch of each takes this thread some milliseconds
-                        report(one.collect(BEAT * max(1.0, len(going) / 4)))
+                        one.collect(BEAT * max(1.0, len(going) / 4))
                         if not one.done:
                             one.launch()
                             continue
