@@ -73,15 +73,17 @@ class Samples:
         weights: Array,
         info: Mapping[str, Any] | None = None,
         stabilities: Array | None = None,
+        named: bool = True,
     ) -> Samples:
         """Return the samples `weights` (k, n) of `problem`; stabilities and `solved` are computed from the patterns.
 
-        `stabilities` (k, m) where a device has computed them already.
+        `stabilities` (k, m) where a device has computed them already; whoever keeps numbers alone need not have the problem
+        `named`.
         """
         stabilities = problem.stabilities(weights) if stabilities is None else stabilities
         met = ~problem.target.violated(stabilities).any(axis=1)
         solved = met & problem.target.prior.contains(weights)
-        return cls(weights, stabilities, solved, problem.target, info, problem.digest)
+        return cls(weights, stabilities, solved, problem.target, info, problem.digest if named else None)
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -75,6 +75,22 @@ template <class Combine> static long long across_warp(long long x, Combine combi
 }
 inline int __reduce_add_sync(unsigned, int x) { return (int)across_warp(x, [](long long a, long long b) { return a + b; }); }
 inline int __any_sync(unsigned, bool x) { return (int)across_warp(x, [](long long a, long long b) { return a | b; }); }
+inline unsigned __reduce_or_sync(unsigned, unsigned x)
+{
+    return (unsigned)across_warp(x, [](long long a, long long b) { return a | b; });
+}
+inline unsigned __ballot_sync(unsigned all, bool x) { return __reduce_or_sync(all, x ? 1u << current % 32 : 0u); }
+inline unsigned __match_any_sync(unsigned, int x)
+{
+    const int warp = current / 32;
+    unsigned found = 0;
+    given[current] = x;
+    __syncwarp();
+    for (int k = 0; k < 32; ++k) found |= (given[32 * warp + k] == x ? 1u : 0u) << k;
+    __syncwarp();
+    return found;
+}
+inline int __ffs(unsigned x) { return __builtin_ffs((int)x); }
 inline int __shfl_sync(unsigned, int x, int lane)
 {
     given[current] = x;

@@ -32,6 +32,7 @@ from solspace.samplers.annealing.real_forms import is_linear, is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
+from solspace.samplers.kernels.philox import site_orders
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.registry import SAMPLERS
 from solspace.store import Store
@@ -165,6 +166,22 @@ def test_what_is_sent_arrives_whatever_fits_into_a_buffer(emulated, monkeypatch,
         there = device.sent(array)
         assert there.dtype == array.dtype
         np.testing.assert_array_equal(there, array)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 127, 128, 129, 300, 2001])
+def test_sites_come_in_the_order_of_the_processor(emulated, n, inside):
+    """Lanes exchange sites at once up to the first that meets another: where sites are few, many do."""
+    length, keys = 64 * -(-n // 64), np.array([5, 1 << 60], np.uint64)
+    orders = emulated_cupy.empty((len(keys), 3, length), np.int32)
+    sizes = map(np.int32, (n, 7, length, inside))
+    shuffle = cuda.kernel("chains", "site_orders")
+    shuffle((3, len(keys)), (32,), (device.sent(keys), *sizes, orders), shared_mem=4 * n)
+    for key, found in zip(keys, orders):
+        wanted = np.empty((3, n), np.int32)
+        site_orders(key, 7, wanted)
+        np.testing.assert_array_equal(found[:, :n], wanted)
+        assert not found[:, n:].any()
 
 
 def test_a_batch_makes_the_chains_of_single_calls(emulated):

@@ -49,8 +49,10 @@ def test_drivers_killed(
 def _kill_once(path: Path, executor: str, moment: random.Random, anywhere: bool) -> None:
     goal = rows_in(path) + moment.randint(1, 35)
     process = driver(path, executor, n_workers=2)
-    if anywhere:
-        time.sleep(moment.uniform(0, 1.0))  # also before the workers are there
+    if anywhere:  # also before the workers are there, but not so late that a fast machine is done
+        end = time.monotonic() + moment.uniform(0, 1.0)
+        while time.monotonic() < end and rows_in(path) < goal:
+            time.sleep(0.005)
     else:
         wait_for(lambda: rows_in(path) >= goal, process)
         time.sleep(moment.uniform(0, 0.02))

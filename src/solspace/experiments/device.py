@@ -78,9 +78,9 @@ class Batch:
 
     def _seconds(self, samples: Samples) -> float:
         """Return the time that a task took: its own where others ran beside it, else its share of that of all."""
-        wall = float(samples.info.get("wall_time", 0.0))
-        alone = samples.info.get("sampler") == "solve" or "ladder" in samples.info
-        return wall if alone else wall / len(self.tasks)
+        info = samples.info
+        alone = info.sampler == "solve" or getattr(info, "ladder", None) is not None
+        return (info.wall_time or 0.0) / (1 if alone else len(self.tasks))
 
 
 def packs(task: Task) -> bool:

@@ -187,7 +187,8 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> 
 
     def lot(parcel: Parcel) -> lots.Lot:
         plan = anneal.planner(schedule=parcel.sampler, **parcel.options)
-        return lots.Lot(parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.ready, parcel.finish, tag=parcel)
+        asked = parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.ready, parcel.finish
+        return lots.Lot(*asked, named=False, tag=parcel)  # a parcel's samples become numbers
 
     with closing(lots.flow(map(lot, parcels), samples)) as flow:
         yield from ((given.tag, made) for given, made in flow)

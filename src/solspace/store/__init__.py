@@ -33,8 +33,9 @@ from solspace.store.file import (
     COLUMNS,
     DamagedResult,
     StoreError,
-    add_digest,
+    digest_row,
     explaining,
+    insert,
     lock,
     open_reader,
     open_writer,
@@ -121,19 +122,32 @@ class Store:
         """
         rows = [_columns(result) for result in results]
         with explaining(self.path), transaction(self._db):
-            for columns, packed in rows:
-                self._insert(columns, packed)
-
-    def _insert(self, columns: tuple[Any, ...], packed: Mapping[str, bytes]) -> None:
-        added = self._db.execute(
-            f"INSERT OR IGNORE INTO results ({quoted(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})", columns
-        )
-        if added.rowcount:
-            self._db.executemany(
-                "INSERT INTO arrays (key, name, data) VALUES (?, ?, ?)",
-                [(columns[0], name, data) for name, data in packed.items()],
+            new = list(enumerate(self._new(rows), 1 + self._last()))
+            insert(self._db, "results", [(number, *columns) for number, (columns, _) in new])
+            insert(
+                self._db,
+                "arrays",
+                [(None, columns[0], name, data) for _, (columns, packed) in new for name, data in packed.items()],
             )
-            add_digest(self._db, int(added.lastrowid or 0), columns, packed)
+            insert(self._db, "digests", [digest_row(number, *row) for number, row in new])
+
+    def _new(self, rows: Sequence[_Packed]) -> Iterator[_Packed]:
+        """Yield the rows but those that say 'done' of what is done already, in the file or by a row before them."""
+        done: set[str] = set()
+        for keys in _chunks(columns[0] for columns, _ in rows if columns[1] == "done"):
+            slots = ", ".join("?" * len(keys))
+            found = self._db.execute(f"SELECT key FROM results WHERE status = 'done' AND key IN ({slots})", keys)
+            done |= {key for (key,) in found}
+        for columns, packed in rows:
+            if columns[1] == "done":
+                if columns[0] in done:
+                    continue
+                done.add(columns[0])
+            yield columns, packed
+
+    def _last(self) -> int:
+        """Return the number of the last row."""
+        return int(self._db.execute("SELECT IFNULL(MAX(id), 0) FROM results").fetchone()[0])
 
     def statuses(self, keys: Iterable[str], arrays: bool = False) -> dict[str, str]:
         """Return 'done', 'failed' or 'damaged' for those of `keys` that have a row; `arrays` are verified on request."""
@@ -281,7 +295,11 @@ def _opened(path: Path, write: bool) -> tuple[sqlite3.Connection, bool, bool]:
     return *open_reader(path), False
 
 
-def _columns(result: Result) -> tuple[tuple[Any, ...], dict[str, bytes]]:
+_Packed = tuple[tuple[Any, ...], dict[str, bytes]]
+"""A result as the file keeps it: its columns, and its arrays as bytes."""
+
+
+def _columns(result: Result) -> _Packed:
     """Return a result as the file keeps it: its columns, and its arrays as bytes."""
     row: Values = {name: str(getattr(result, name)) for name in COLUMNS}
     row |= {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}

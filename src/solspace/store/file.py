@@ -40,6 +40,8 @@ _TABLES = ("results", "arrays", "digests")
 _GUARD = """
 CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'results are only ever added'); END;
 """
+_VARIABLES = 999
+"""Values of a statement that every SQLite takes."""
 _DISK = ("SQLITE_FULL", "SQLITE_IOERR")
 _OF_A_ROW = ("CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique entry")
 """Findings of `integrity_check` about the content of a row, which its digest judges."""
@@ -127,14 +129,24 @@ def _add_digests(db: sqlite3.Connection) -> None:
         rows = db.execute(f"SELECT id, {quoted(COLUMNS)} FROM results")
         for number, *columns in rows:
             found = db.execute("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (columns[0],))
-            add_digest(db, number, columns, dict(found) if columns[1] == "done" else {})
+            insert(db, "digests", [digest_row(number, columns, dict(found) if columns[1] == "done" else {})])
         db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def add_digest(db: sqlite3.Connection, number: int, columns: Sequence[object], packed: Mapping[str, bytes]) -> None:
-    """Add the digest of the row `number`."""
+def digest_row(number: int, columns: Sequence[object], packed: Mapping[str, bytes]) -> tuple[object, ...]:
+    """Return the digest of the row `number`, as its table has it."""
     arrays = digests.of_arrays(packed)
-    db.execute("INSERT INTO digests VALUES (?, ?, ?)", (number, arrays, digests.of_row(columns, arrays)))
+    return number, arrays, digests.of_row(columns, arrays)
+
+
+def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:
+    """Add whole rows, many by one statement: where other threads are busy, each statement waits for its turn."""
+    while rows:
+        width = len(rows[0])
+        count = max(1, _VARIABLES // width)
+        part, rows = rows[:count], rows[count:]
+        slots = ", ".join([f"({', '.join('?' * width)})"] * len(part))
+        db.execute(f"INSERT INTO {table} VALUES {slots}", [value for row in part for value in row])
 
 
 @contextmanager

@@ -226,7 +226,7 @@ def _one(
             if callback is not None:
                 callback(chains)
 
-        told = {"sampler": name, "device": where, "key": key}
+        told: Values = {"sampler": name, "device": where, "key": key}
         if asked["exchange"]:
             course = Course(make, plan, key, asked["n_chains"], asked["n_rungs"], problem.n)
             course.restore(store.load(course.entries, course.sound))

@@ -190,7 +190,9 @@ class Chains:
         """Return the weights that the chains drew, those of a chain side by side."""
         return self.weights if plan.solve else self.draws.reshape(-1, self.weights.shape[1])
 
-    def samples(self, problem: Perceptron, plan: Plan, stabilities: Array | None = None, **told: Any) -> Samples:
+    def samples(
+        self, problem: Perceptron, plan: Plan, stabilities: Array | None = None, named: bool = True, **told: Any
+    ) -> Samples:
         """Return the samples that the chains made; `stabilities` where a device computed them, `told` for their info."""
         k, n = self.weights.shape
         draws = 1 if plan.solve else plan.n_draws
@@ -207,4 +209,4 @@ class Chains:
             **plan.about,
             **told,
         )
-        return Samples.of(problem.with_target(plan.target), self.drawn(plan), info, stabilities)
+        return Samples.of(problem.with_target(plan.target), self.drawn(plan), info, stabilities, named)

@@ -36,7 +36,7 @@ _LAUNCHES = 48
 """Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
 _COMING = 3
 """Lots that are made ready while others run."""
-_LEAVING = 4
+_LEAVING = 8
 """Lots whose samples are looked at side by side."""
 _DONE = 4
 """Lots that are done and may wait for whoever takes them."""
@@ -63,7 +63,8 @@ class Lot:
 
     `problems` is called when the lot's turn comes; `plan` makes the sampler's name and the plan from the target; `ready` gives
     what was made of the problems beforehand, to be held until they are on the device; a thread calls `finish` with the
-    samples, and what it returns is what `flow` yields; `tag` is for whoever made the lot.
+    samples, and what it returns is what `flow` yields; `named` says whether samples are to know the name of their problem,
+    and `tag` is for whoever made the lot.
     """
 
     problems: Callable[[], Sequence[Perceptron]]
@@ -72,6 +73,7 @@ class Lot:
     plan: Callable[[Perceptron], tuple[str, Plan]]
     ready: Callable[[], Any] = lambda: None
     finish: Callable[[list[Samples]], Any] = list
+    named: bool = True
     tag: Any = None
 
 
@@ -113,7 +115,7 @@ class LotRun(Run):
             own = self.chains.of(slice(i * k, (i + 1) * k))
             stabilities = None if checked is None else checked.reshape(len(self.keys), -1, problem.m)[i]
             told = {"sampler": self.name, "kernel": self.flips.kernel, "device": "gpu", "key": key, "wall_time": wall}
-            results.append(own.samples(problem, self.plan, stabilities, **told))
+            results.append(own.samples(problem, self.plan, stabilities, self.lot.named, **told))
         return results
 
     def finished(self) -> Any:

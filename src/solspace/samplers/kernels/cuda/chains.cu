@@ -167,8 +167,19 @@ extern "C" __global__ void add_columns(const int *columns, const int *instance_o
     states[(size_t)chain * size + mu] = sum;
 }
 
-// A permutation of the sites for each instance (blockIdx.y) and sweep (blockIdx.x): Fisher-Yates, by one thread; the others of
-// its warp draw the numbers. In shared memory if `inside`, else in place. Rows are padded with site 0.
+__device__ __forceinline__ u32 warp_or(u32 x)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_or_sync(0xffffffffu, x);
+#else
+    for (int step = 16; step; step /= 2) x |= __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+#endif
+}
+
+// A permutation of the sites for each instance (blockIdx.y) and sweep (blockIdx.x): Fisher-Yates, by a warp. Its lanes make the
+// next exchanges at once, up to the first that touches a site of one before it. In shared memory if `inside`, else in place.
+// Rows are padded with site 0.
 extern "C" __global__ void site_orders(const u64 *keys, int n, int first_sweep, int row_length, int inside, int *orders)
 {
     extern __shared__ int sites[];
@@ -185,12 +196,24 @@ extern "C" __global__ void site_orders(const u64 *keys, int n, int first_sweep, 
         drawn[4 * lane + 2] = block.c;
         drawn[4 * lane + 3] = block.d;
         __syncwarp();
-        if (lane == 0)
-            for (int i = min(n - 1, 128 * last + 127); i >= max(1, 128 * last); --i) {
-                int j = (int)((u64)drawn[i % 128] * (u64)(i + 1) >> 32), here = site[i];
-                site[i] = site[j];
+        const int lowest = max(1, 128 * last);
+        for (int high = min(n - 1, 128 * last + 127); high >= lowest;) {
+            const int i = high - lane;
+            const bool there = i >= lowest;
+            const int j = there ? (int)((u64)drawn[i % 128] * (u64)(i + 1) >> 32) : -1 - lane;
+            const int meets = high - j; // the lane whose i this j is
+            const u32 met = warp_or(there && meets > lane && meets < 32 ? 1u << meets : 0u);
+            const u32 before = __match_any_sync(0xffffffffu, j) & ((1u << lane) - 1);
+            const u32 waiting = __ballot_sync(0xffffffffu, !there || before || met >> lane & 1u);
+            const int count = waiting ? __ffs(waiting) - 1 : 32;
+            if (lane < count) {
+                const int here = site[i], other = site[j];
+                site[i] = other;
                 site[j] = here;
             }
+            __syncwarp();
+            high -= count;
+        }
     }
     __syncwarp();
     if (inside)
