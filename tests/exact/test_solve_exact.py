@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -203,6 +205,26 @@ def test_a_sweep_solves_many_at_a_time_on_a_device(two_at_a_time, tmp_path):
     task = Task(rows[1].task)
     alone = ss.solve(problem_of(task), rng=task.seed, device="gpu", progress=False)
     np.testing.assert_array_equal(rows[1].arrays["weights"], alone.weights)
+
+
+def test_large_problems_take_the_places_of_two(emulated):  # noqa: F811
+    small, large = (ss.Perceptron.random(9, alpha, rng=0) for alpha in (0.3, 0.6))
+    at_work, most, lock = [], [], threading.Lock()
+
+    def draw(problems, seeds, parcel, report):
+        with lock:
+            at_work.extend(problems)
+            most.append(sum(1 + (one is large) for one in at_work))
+        time.sleep(0.01)
+        with lock:
+            at_work.remove(problems[0])
+        return [ss.Samples.of(problems[0], np.ones((1, 9), np.int8))]
+
+    problems = [small, large, large, small, large] * 4
+    parcel = registry.Parcel("solve", lambda: problems, range(len(problems)), 1, {})
+    made = registry._side_by_side([parcel], 3, draw, places=lambda problem: 1 + (problem is large))
+    assert [len(samples) for _, samples in made] == [20]
+    assert max(most) == 3
 
 
 @pytest.mark.slow

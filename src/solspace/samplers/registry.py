@@ -121,8 +121,10 @@ class Sampler:
             raise ValueError(lacking)
 
 
-_LOCALIZING, _SOLVING, _EXCHANGING = 3, 4, 16
+_LOCALIZING, _SOLVING, _EXCHANGING = 3, 8, 16
 """Parcels that are localized at a time, problems that are solved, and those with replicas that are exchanged."""
+_LARGE = 10**7
+"""Entries of the patterns of a problem that takes the place of two where they are solved: those fill a device by fours."""
 Report = Callable[[object], None]
 """Told how far a thread is; raises where it is to stop."""
 Draw = Callable[[Sequence[Perceptron], Sequence[RNG], Parcel, Report], list[Samples]]
@@ -195,7 +197,7 @@ def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> 
 
 
 def _solve_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
-    return _side_by_side(parcels, _SOLVING, _solved)
+    return _side_by_side(parcels, _SOLVING, _solved, places=lambda problem: 1 + (problem.n * problem.m > _LARGE))
 
 
 def _exchange_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
@@ -203,20 +205,34 @@ def _exchange_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -
     return _side_by_side(parcels, _EXCHANGING, _exchanged)
 
 
-def _side_by_side(parcels: Iterable[Parcel], count: int, draw: Draw, together: bool = False) -> Made:
+def _side_by_side(
+    parcels: Iterable[Parcel],
+    count: int,
+    draw: Draw,
+    together: bool = False,
+    places: Callable[[Perceptron], int] = lambda problem: 1,
+) -> Made:
     """Sample `count` problems at a time, or parcels whose problems go `together`, each by a thread with a stream of its own.
 
-    One alone leaves a device idle half of the time, since the host looks at what it made before it goes on.
+    One alone leaves a device idle half of the time, since the host looks at what it made before it goes on. `places` says in
+    the place of how many a problem comes.
     """
-    stopped = threading.Event()
+    stopped, turn, free = threading.Event(), threading.Lock(), threading.Semaphore(count)
 
     def report(state: object) -> None:
         if stopped.is_set():
             raise InterruptedError
 
     def drawn(parcel: Parcel, *pairs: tuple[Perceptron, RNG]) -> list[Samples]:
-        with own_stream():
-            return draw([problem for problem, _ in pairs], [seed for _, seed in pairs], parcel, report)
+        taken = places(pairs[0][0])
+        with turn:  # one takes all of its places before another takes any
+            for _ in range(taken):
+                free.acquire()
+        try:
+            with own_stream():
+                return draw([problem for problem, _ in pairs], [seed for _, seed in pairs], parcel, report)
+        finally:
+            free.release(taken)
 
     with ThreadPoolExecutor(count, "samples") as pool:
         waiting: list[tuple[Parcel, list[Future[list[Samples]]]]] = []
@@ -310,7 +326,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "solve", "solve", "any solution, by reinforced message passing and what else helps; follows no law", 1001,
             solve.solve, SolvingInfo, lambda n, m, k, options: float(n) * m * k, solve.OPTIONS,
-            lambda n, target: solve.lacks(n, target), fair=False, feed=lambda options: _solve_parcels, lot=_SOLVING,
+            lambda n, target: solve.lacks(n, target), fair=False, feed=lambda options: _solve_parcels, lot=4,
             on_device=lambda problem, options: solve.on_device(
                 problem.target, problem.looks_random(), options.get("method", "auto")
             ),

@@ -202,7 +202,12 @@ class GpuFlips:
     def compile(self, fielded: bool = False) -> Any:
         """Return the kernel that walks, compiled."""
         constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", int(fielded)))
-        return kernel(self.source, "walk", constants, self.layout.shared_bytes)
+        return kernel(self.source, "walk", constants, self.layout.shared_bytes, self.beside)
+
+    @property
+    def beside(self) -> bool:
+        """Whether launches of other chains are expected beside these."""
+        return False
 
     def orders(self, sweeps: slice) -> tuple[DeviceArray, int]:
         """Return the order of the sites in each sweep, for every problem, and the length of its rows."""
@@ -210,7 +215,7 @@ class GpuFlips:
         orders = self.cupy.empty((len(self.problems), count, length), np.int32)
         inside = 4 * self.n <= _SHARED
         shared = 4 * self.n if inside else 0
-        shuffle = kernel("chains", "site_orders", shared_bytes=shared)
+        shuffle = kernel("chains", "site_orders", shared_bytes=shared, beside=self.beside)
         arguments = (self.keys, *map(np.int32, (self.n, sweeps.start, length, inside)), orders)
         shuffle((count, len(self.problems)), (32,), arguments, shared_mem=shared)
         return orders, length

@@ -50,6 +50,11 @@ class GpuIntegerFlips(GpuFlips):
         self.low = (self.lattice.size - self.layout.window) // 2
         self.columns = self._pack(bits)
 
+    @property
+    def beside(self) -> bool:
+        """Whether there are many problems: then columns are nobody else's, and a large cache would not help."""
+        return len(self.problems) > 1
+
     def _layout(self, company: int) -> IntegerLayout:
         layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors())
         if layout.shared_bytes > self._shared():

@@ -166,7 +166,7 @@ def flow(lots: Iterable[Lot], company: int = CHAINS) -> Generator[tuple[Lot, Any
     driver = threading.Thread(target=drive, name="flow", daemon=True)
     driver.start()
     try:
-        while (made := done.get()) is not None:
+        for made in iter(done.get, None):
             if isinstance(made, BaseException):
                 raise made
             yield made

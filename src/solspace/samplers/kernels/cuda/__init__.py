@@ -83,11 +83,17 @@ def _binary(name: str, sizes: Sizes) -> Path:
 
 
 @lru_cache(maxsize=2048)
-def kernel(name: str, function: str, sizes: Sizes = (), shared_bytes: int = 0) -> Any:
-    """Return a kernel that may use `shared_bytes` of shared memory."""
+def kernel(name: str, function: str, sizes: Sizes = (), shared_bytes: int = 0, beside: bool = False) -> Any:
+    """Return a kernel that may use `shared_bytes` of shared memory, and is to run `beside` others that use some.
+
+    A multiprocessor divides its memory into cache and shared memory, and takes on only what agrees with that division: those
+    that run beside each other ask for the same, all that can be shared.
+    """
     found = module(name, sizes).get_function(function)
     if shared_bytes > 48 << 10:
         found.max_dynamic_shared_size_bytes = shared_bytes
+    if beside:
+        found.preferred_shared_memory_carveout = 100
     return found
 
 
