@@ -1,13 +1,14 @@
 """Both samplers on a CUDA device, each figure with its floor.
 
-    python benchmarks/gpu.py [anneal] [asl] [large] [layouts] [products]
+    python benchmarks/gpu.py [anneal] [asl] [large] [layouts] [lots] [products]
 
 Annealing: constraint evaluations a second (proposals × constraints), of a launch alone and over whole τ-schedules with
 all that the host does meanwhile. The floor is the rate at which the multiprocessors could issue the instructions that
 no version of the algorithm does without (±1 patterns: one mask and one dp2a for two constraints of a proposal, ten for
 two constraints of a move; real-valued patterns: eighteen for an evaluation). `large` solves N = 100,001 at α = 0.5.
 `layouts` runs the same chains under other layouts of the kernels, the one that is chosen first, each beside the floor:
-chains to a block, blocks to a multiprocessor, proposals summed at a time.
+chains to a block, blocks to a multiprocessor, proposals summed at a time. `lots` runs lots of problems of many shapes side by
+side, as a sweep does, with as many chains to a block as are chosen there, and as they are elsewhere.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
 milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
@@ -26,6 +27,9 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
+from solspace.samplers.annealing import layout as shapes
+from solspace.samplers.annealing import lots
+from solspace.samplers.annealing.anneal import planner
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
@@ -154,6 +158,31 @@ def layouts():
             shape += ", columns kept" if getattr(layout, "own", False) else ""
             told = f"{getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
             print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {told}", flush=True)
+
+
+SIZES, LOADS = (1001, 2001, 5001), (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+def side_by_side(number=100, n_sweeps=2000):
+    lots_of = [[PackedPerceptron(n, round(a * n), TARGET, rng=k) for k in range(number)] for n in SIZES for a in LOADS]
+    work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in lots_of), shapes.OWN_GROUP
+    for schedule in ("tau", "temperature"):
+        plan = planner(schedule=schedule, n_sweeps=n_sweeps)
+        for group in (usual, 16):
+            shapes.OWN_GROUP = group
+            for _ in range(2):
+                asked = [
+                    lots.Lot(lambda own=own: own, range(number), 1, plan, finish=len, named=False) for own in lots_of
+                ]
+                begun = time.perf_counter()
+                assert all(made == number for _, made in lots.flow(asked, number * len(asked)))
+                taken = time.perf_counter() - begun
+            print(
+                f"{schedule}, {len(lots_of)} shapes × {number} problems, {n_sweeps} sweeps, at most {group} chains to a block: "
+                f"{work / taken:.2e} evaluations/s",
+                flush=True,
+            )
+    shapes.OWN_GROUP = usual
 
 
 def large():
@@ -332,6 +361,14 @@ def chains():
 
 if __name__ == "__main__":
     asked = sys.argv[1:] or ["anneal", "asl"]
-    for name, run in (("anneal", chains), ("asl", asl), ("large", large), ("layouts", layouts), ("products", products)):
+    known = {
+        "anneal": chains,
+        "asl": asl,
+        "large": large,
+        "layouts": layouts,
+        "lots": side_by_side,
+        "products": products,
+    }
+    for name, run in known.items():
         if name in asked:
             run()

@@ -54,10 +54,12 @@ def test_the_wheel_holds_the_sources():
 @pytest.mark.parametrize("chains", [1, 100, 1000, 10_000])
 def test_layouts_hold_every_constraint_within_the_device(m, chains):
     size = min(2 * m + 3, 1 << 16)
-    layout = IntegerLayout.choose(m, size, chains, 132)
-    assert layout.slots * layout.threads >= m > (layout.slots - 2) * layout.threads
-    assert layout.shared_bytes <= 227 << 10
-    assert layout.group * layout.threads <= 1024
+    for own in (True, False):
+        layout = IntegerLayout.choose(m, size, chains, 132, own)
+        assert layout.slots * layout.threads >= m > (layout.slots - 2) * layout.threads
+        assert layout.shared_bytes <= 227 << 10
+        assert layout.group * layout.threads <= 1024
+        assert not own or layout.group <= 4
     for power, own in itertools.product((True, False), repeat=2):
         real = RealLayout.choose(m, power, chains, 132, own=own)
         assert real.size >= m > real.size - 4 * real.threads

@@ -46,7 +46,7 @@ class GpuIntegerFlips(GpuFlips):
         super().__init__(problems, plan, keys, n_chains, share)
         self.lattice = Lattice(self.n, self.m)
         self.allowed = met_range(plan.target, self.lattice.stabilities)
-        self.layout = layout or self._layout(company)
+        self.layout = layout or self._layout(company, n_chains == 1)
         self.low = (self.lattice.size - self.layout.window) // 2
         self.columns = self._pack(bits)
 
@@ -55,8 +55,8 @@ class GpuIntegerFlips(GpuFlips):
         """Whether there are many problems: then columns are nobody else's, and a large cache would not help."""
         return len(self.problems) > 1
 
-    def _layout(self, company: int) -> IntegerLayout:
-        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors())
+    def _layout(self, company: int, own: bool) -> IntegerLayout:
+        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors(), own)
         if layout.shared_bytes > self._shared():
             raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
         return layout

@@ -18,6 +18,9 @@ _MOST_PAIRS = 79
 _MOST_WARPS = 16
 _IN_REGISTERS = 64 * 40 * _MOST_WARPS
 """Constraints above which levels lie in shared memory."""
+OWN_GROUP = 4
+"""Chains to a block at the most where each has a problem of its own. Launches of other shapes run beside such chains, and what
+waits first in line for room on a multiprocessor keeps all behind it waiting: small blocks find room sooner."""
 _RING = 1 << 16
 """Bytes of columns on their way that a block may keep."""
 _OWN = 200 << 10
@@ -118,8 +121,10 @@ class IntegerLayout:
         return cls(pairs, warps, group, resident, batch, size, levels_shared=pairs * warps > 640)
 
     @classmethod
-    def choose(cls, m: int, size: int, chains: int, processors: int) -> IntegerLayout:
+    def choose(cls, m: int, size: int, chains: int, processors: int, own: bool = False) -> IntegerLayout:
         """Return the layout for `chains` chains of `m` constraints on so many multiprocessors.
+
+        `own`: each has patterns of its own.
 
         >>> IntegerLayout.choose(m=500, size=1004, chains=4224, processors=132).warps
         1
@@ -130,23 +135,22 @@ class IntegerLayout:
         if m > _IN_REGISTERS:
             return cls.of(m, size, _MOST_WARPS)
         if chains >= 8 * processors:
-            warps = least
-            return cls._filled(m, size, warps)
+            return cls._filled(m, size, least, own)
         # few chains: spread each over more warps, down to about ten pairs a thread
         spread = max(1, min(-(-m // 640), 8 * processors // chains, 8))
         warps = max(least, spread)
         if chains * warps > 8 * processors or warps > 8:
-            return cls._filled(m, size, warps)
+            return cls._filled(m, size, warps, own)
         return cls.of(m, size, warps, batch=4)
 
     @classmethod
-    def _filled(cls, m: int, size: int, warps: int) -> IntegerLayout:
+    def _filled(cls, m: int, size: int, warps: int, own: bool) -> IntegerLayout:
         """Return the layout that keeps a multiprocessor as full as its registers allow."""
         pairs = -(-m // (64 * warps))
         held = 32 if pairs <= 16 else 16 if pairs <= 32 else 12 if pairs <= 48 else 8
         if warps > 1:
             return cls.of(m, size, warps, 1, max(1, held // warps))
-        group = 16 if pairs <= 16 else 4
+        group = min(16 if pairs <= 16 else 4, OWN_GROUP if own else 16)
         return cls.of(m, size, 1, group, held // group)
 
 

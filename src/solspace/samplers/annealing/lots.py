@@ -279,6 +279,6 @@ def _module(shape: ChainShape, processors: int) -> tuple[str, Sizes]:
     n, m, signs, company, solve, fielded, linear, own = shape
     field = (("FIELD", int(fielded)),)
     if signs:
-        layout = IntegerLayout.choose(m, Lattice(n, m).size, company, processors)
+        layout = IntegerLayout.choose(m, Lattice(n, m).size, company, processors, own)
         return "flips_integer", layout.constants(solve) + field
     return "flips_real", RealLayout.choose(m, True, company, processors, linear, own).constants(solve) + field
