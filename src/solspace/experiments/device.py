@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from solspace.experiments.executors import cores, one_thread
 from solspace.experiments.sampling import Sampled, sample
@@ -43,6 +43,13 @@ class Drawn:
 
     problem: Perceptron
     ready: Any
+
+
+class Waiting(NamedTuple):
+    """A task, and what says when its turn comes: the same for all that share everything but instance and seed."""
+
+    order: tuple[str, float, str, str]
+    task: Task
 
 
 class Batch:
@@ -130,14 +137,18 @@ def on_device(
     tasks, room = iter(tasks), _room()
     with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
         while found := list(itertools.islice(tasks, _WINDOW)):
-            window = [task for task in found if _shares(task)]
-            yield from ([_single(task)] for task in found if not _shares(task))
+            shares = [_shares(task) for task in found]
+            yield from ([_single(task)] for task, shared in zip(found, shares) if not shared)
             # those of the same patterns come together, whatever samples them: they are drawn and sent once
-            window.sort(key=lambda task: (_feed(task).__name__, -_work(task), _patterns(task), _company(task)))
+            window = [
+                Waiting((_feed(task).__name__, -_work(task), _patterns(task), _company(task)), task)
+                for task in itertools.compress(found, shares)
+            ]
+            window.sort(key=lambda waiting: waiting.order)
             drawing = Drawing(pool, 3 * room)
-            for feed, own in itertools.groupby(window, key=_feed):
+            for feed, own in itertools.groupby(window, key=lambda waiting: _feed(waiting.task)):
                 mine = list(own)
-                samples, lots = sum(task.values["n_samples"] for task in mine), list(_lots(mine, room))
+                samples, lots = sum(each.task.values["n_samples"] for each in mine), list(_lots(mine, room))
                 with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
                     while (handed := _next(fed)) is not None:
                         parcel, made = handed
@@ -223,11 +234,11 @@ def _quick_turns() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-def _lots(tasks: Iterable[Task], room: float) -> Iterator[list[Task]]:
+def _lots(tasks: Iterable[Waiting], room: float) -> Iterator[list[Task]]:
     """Yield lists of tasks that share everything but instance and seed, and fit into the device's memory."""
-    for _, group in itertools.groupby(tasks, key=_company):
+    for _, group in itertools.groupby(tasks, key=lambda waiting: waiting.order):
         lot: list[Task] = []
-        for task in group:
+        for _, task in group:
             count = len(lot) + 1
             if lot and (
                 count * _bytes(task) > room or count * task.values["n_samples"] > find(task.values["sampler"]).lot

@@ -94,7 +94,7 @@ def processes_beside(
         for result in made:
             if result is None:
                 return
-            yield [result]
+            yield [of_the_same_code(result)]
 
     try:
         yield from there()
@@ -206,6 +206,16 @@ class _Attendant:
         if (worker := self.worker) is not None:
             worker.kill()
         self.thread.join()
+
+
+def of_the_same_code(result: Result) -> Result:
+    """Return a worker's result; raise a sentence where its code names tasks otherwise than this process does."""
+    if Task(result.task).key != result.key:
+        raise ChildProcessError(
+            f"the worker on {result.host} runs another version of solspace ({result.version}), whose results do "
+            "not belong into this store: install the same version everywhere."
+        )
+    return result
 
 
 def lost(task: Task, cause: str) -> Result:

@@ -110,8 +110,6 @@ def run_tasks(
             _tell(outcome, results, [damage.key for damage in results.mended])
 
         def keep(found: list[Result]) -> None:
-            for result in found:
-                _same_code(result)
             results.add_all(found)
             outcome.computed += len(found)
             outcome.failed += sum(result.status == "failed" for result in found)
@@ -145,7 +143,7 @@ def _drain(stream: Iterator[Result | list[Result]], keep: Callable[[list[Result]
     """Keep all results, those that come together together; end the executor's workers however this ends."""
     try:
         for found in stream:
-            keep(found if isinstance(found, list) else [found])
+            keep(found if isinstance(found, list) else [executors.of_the_same_code(found)])
     finally:
         getattr(stream, "close", lambda: None)()
 
@@ -175,11 +173,3 @@ def _tell(outcome: Outcome, store: Store, damaged: list[str]) -> None:
             f"belong to: {', '.join(damaged)}"
         )
     warnings.warn(f"{store.path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
-
-
-def _same_code(result: Result) -> None:
-    if Task(result.task).key != result.key:
-        raise ChildProcessError(
-            f"the worker on {result.host} runs another version of solspace ({result.version}), whose results do "
-            "not belong into this store: install the same version everywhere."
-        )
