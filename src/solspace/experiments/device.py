@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import sys
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +36,9 @@ _WINDOW = 50_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
 _AHEAD = 3
 """Lots whose problems are drawn before their turn."""
+_FEW, _LONG = 3, 4e-3
+"""Threads that draw problems which take less than so many seconds each: more of them would wait for the interpreter, and wake
+each other, for longer than they draw."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ def on_device(
 ) -> Iterator[list[Result]]:
     """Yield the results of tasks that `packs` accepts, a lot at a time."""
     tasks, room = iter(tasks), _room()
-    with _threads(n_workers or cores()) as pool, one_thread(), _quick_turns():
+    count = n_workers or cores()
+    with _threads(count) as pool, _threads(min(_FEW, count)) as few, one_thread(), _quick_turns():
         while found := list(itertools.islice(tasks, _WINDOW)):
             shares = [_shares(task) for task in found]
             yield from ([_single(task)] for task, shared in zip(found, shares) if not shared)
@@ -145,7 +150,7 @@ def on_device(
                 for task in itertools.compress(found, shares)
             ]
             window.sort(key=lambda waiting: waiting.order)
-            drawing = Drawing(pool, 3 * room)
+            drawing = Drawing(pool, few, 3 * room)
             for feed, own in itertools.groupby(window, key=lambda waiting: _feed(waiting.task)):
                 mine = list(own)
                 samples, lots = sum(each.task.values["n_samples"] for each in mine), list(_lots(mine, room))
@@ -261,10 +266,13 @@ def _ahead(lots: Iterable[list[Task]], drawing: Drawing) -> Iterator[Batch]:
 
 
 class Drawing:
-    """Problems that threads draw; the last ones, of `room` bytes, are kept for tasks that ask for the same patterns."""
+    """Problems that threads draw, a `few` where that is soon done; the last ones, of `room` bytes, are kept for tasks that ask
+    for the same patterns."""
 
-    def __init__(self, pool: ThreadPoolExecutor, room: float) -> None:
-        self.pool, self.room, self.held = pool, room, 0.0
+    def __init__(self, pool: ThreadPoolExecutor, few: ThreadPoolExecutor, room: float) -> None:
+        self.pool, self.few, self.room, self.held = pool, few, room, 0.0
+        self.taken: dict[tuple[str, int], float] = {}
+        """Seconds that the last problem of a kind and a size took."""
         self.kept: OrderedDict[str, tuple[Future[Drawn], float]] = OrderedDict()
 
     def ask(self, task: Task) -> Future[Drawn]:
@@ -273,12 +281,23 @@ class Drawing:
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key][0]
-        future, size = self.pool.submit(_drawn, task), _bytes(task)
+        long = self.taken.get(_kind(task), 0.0) > _LONG
+        future, size = (self.pool if long else self.few).submit(self._drawn, task), _bytes(task)
         self.kept[key] = future, size
         self.held += size
         while self.held > self.room and len(self.kept) > 1:
             self.held -= self.kept.popitem(last=False)[1][1]
         return future
+
+    def _drawn(self, task: Task) -> Drawn:
+        begun = time.thread_time()
+        found = _drawn(task)
+        self.taken[_kind(task)] = time.thread_time() - begun
+        return found
+
+
+def _kind(task: Task) -> tuple[str, int]:
+    return task.values["kind"], task.values["n"]
 
 
 def _drawn(task: Task) -> Drawn:

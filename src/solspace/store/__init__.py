@@ -301,10 +301,10 @@ _Packed = tuple[tuple[Any, ...], dict[str, bytes]]
 
 def _columns(result: Result) -> _Packed:
     """Return a result as the file keeps it: its columns, and its arrays as bytes."""
-    row: Values = {name: str(getattr(result, name)) for name in COLUMNS}
-    row |= {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
+    written: Values = {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
+    columns = tuple(written[name] if name in written else str(getattr(result, name)) for name in COLUMNS)
     packed = {name: _pack(array) for name, array in result.arrays.items()} if result.status == "done" else {}
-    return tuple(row.values()), packed
+    return columns, packed
 
 
 def _json(values: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ _LAUNCHES = 48
 """Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
 _COMING = 3
 """Lots that are made ready while others run."""
-_LEAVING = 8
+_LEAVING = 4
 """Lots whose samples are looked at side by side."""
 _DONE = 4
 """Lots that are done and may wait for whoever takes them."""
