@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
+import threading
 
 import emulated_cupy
 import flips_twin
@@ -23,7 +24,7 @@ from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.annealing import lots
 from solspace.samplers.annealing import run as running
-from solspace.samplers.annealing.anneal import anneal
+from solspace.samplers.annealing.anneal import anneal, planner
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
@@ -182,6 +183,22 @@ def test_sites_come_in_the_order_of_the_processor(emulated, n, inside):
         site_orders(key, 7, wanted)
         np.testing.assert_array_equal(found[:, :n], wanted)
         assert not found[:, n:].any()
+
+
+def test_a_lot_that_is_long_in_coming_does_not_hold_up_others(emulated):
+    problems = [ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=seed) for seed in range(2)]
+    others = threading.Event()
+
+    def late():
+        assert others.wait(30)
+        return [problems[0]]
+
+    plan = planner(schedule="tau", n_sweeps=3)
+    asked = [
+        lots.Lot(late, [1], 1, plan, tag="late"),
+        lots.Lot(lambda: [problems[1]], [2], 1, plan, finish=lambda samples: others.set() or samples, tag="soon"),
+    ]
+    assert [(lot.tag, len(made)) for lot, made in lots.flow(asked)] == [("soon", 1), ("late", 1)]
 
 
 def test_a_batch_makes_the_chains_of_single_calls(emulated):

@@ -182,7 +182,7 @@ def _driven(waiting: Iterator[Lot], company: int, stopped: threading.Event) -> I
     the device waits for.
     """
     going = list[LotRun]()
-    coming, leaving = deque[tuple[Lot, Future[LotRun]]](), deque[tuple[Lot, Future[Any]]]()
+    coming, leaving = list[tuple[Lot, Future[LotRun]]](), deque[tuple[Lot, Future[Any]]]()
     most = int(cupy().cuda.Device().mem_info[1]) // 4
     with ThreadPoolExecutor(_COMING, "lots") as builder, ThreadPoolExecutor(_LEAVING, "samples") as finisher:
         try:
@@ -196,9 +196,9 @@ def _driven(waiting: Iterator[Lot], company: int, stopped: threading.Event) -> I
                     busy = True
                     lot, future = leaving.popleft()
                     yield lot, _outcome(future)
-                if _room(going, coming, company, most) and len(leaving) < 2 * _LEAVING:
+                if len(leaving) < 2 * _LEAVING and (which := _next(going, coming, company, most)) is not None:
                     busy = True
-                    lot, made = coming.popleft()
+                    lot, made = coming.pop(which)
                     try:
                         made.result().launch()
                         going.append(made.result())
@@ -226,14 +226,14 @@ def _driven(waiting: Iterator[Lot], company: int, stopped: threading.Event) -> I
                 pending.cancel()
 
 
-def _room(going: list[LotRun], coming: deque[tuple[Lot, Future[LotRun]]], company: int, most: int) -> bool:
-    """Return whether the next lot is to be launched: it is ready and there is room, or nothing else runs."""
-    if not coming or not going:
-        return bool(coming)
-    if not coming[0][1].done() or coming[0][1].exception():
-        return coming[0][1].done()
-    held = sum(one.flips.nbytes for one in going) + coming[0][1].result().flips.nbytes
-    return sum(len(one.chains.weights) for one in going) < min(company, CHAINS) and held <= most
+def _next(going: list[LotRun], coming: list[tuple[Lot, Future[LotRun]]], company: int, most: int) -> int | None:
+    """Return which lot is to be launched: the first that is ready, if there is room for it or nothing else runs."""
+    ready = next((k for k, (_, made) in enumerate(coming) if made.done()), None)
+    if ready is None or not going or coming[ready][1].exception():
+        return ready
+    held = sum(one.flips.nbytes for one in going) + coming[ready][1].result().flips.nbytes
+    room = sum(len(one.chains.weights) for one in going) < min(company, CHAINS) and held <= most
+    return ready if room else None
 
 
 def _failed(error: Exception) -> Future[Any]:
