@@ -201,6 +201,21 @@ def test_a_lot_that_is_long_in_coming_does_not_hold_up_others(emulated):
     assert [(lot.tag, len(made)) for lot, made in lots.flow(asked)] == [("soon", 1), ("late", 1)]
 
 
+def test_lots_that_were_done_are_handed_over_before_an_interrupt(emulated):
+    problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=0)
+    plan = planner(schedule="tau", n_sweeps=3)
+    flow = lots.flow([lots.Lot(lambda: [problem], [seed], 1, plan, tag=seed) for seed in range(3)])
+    taken = [next(flow)[0].tag]
+    for thread in threading.enumerate():
+        if thread.name == "flow":
+            thread.join(60)  # all is done then
+    taken.append(flow.throw(KeyboardInterrupt)[0].tag)
+    taken.append(next(flow)[0].tag)
+    assert sorted(taken) == [0, 1, 2]
+    with pytest.raises(KeyboardInterrupt):
+        next(flow)
+
+
 def test_a_batch_makes_the_chains_of_single_calls(emulated):
     problems = [ss.Perceptron.random(n=31, alpha=0.5 if seed < 2 else 0.4, target=LOG, rng=seed) for seed in range(3)]
     together = anneal(problems, 2, 4, rng=[5, 6, 7], device="gpu", progress=False)

@@ -143,7 +143,7 @@ def flow(lots: Iterable[Lot], company: int = CHAINS) -> Generator[tuple[Lot, Any
     """Yield each lot with what its `finish` made of its samples, or the error that it met, as they come.
 
     Some `company` chains run at a time, on a quarter of the device's memory at the most. A thread of its own drives the
-    device, which does not wait for whoever takes the results.
+    device, which does not wait for whoever takes the results; where that one is interrupted, it gets those that are done first.
     """
     done: queue.Queue[Any] = queue.Queue(_DONE)
     stopped = threading.Event()
@@ -170,6 +170,14 @@ def flow(lots: Iterable[Lot], company: int = CHAINS) -> Generator[tuple[Lot, Any
             if isinstance(made, BaseException):
                 raise made
             yield made
+    except KeyboardInterrupt:  # what is done is handed over first
+        stopped.set()
+        driver.join()
+        while not done.empty():
+            made = done.get_nowait()
+            if isinstance(made, tuple):
+                yield made
+        raise
     finally:
         stopped.set()
         driver.join()
