@@ -10,6 +10,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import solspace as ss
+from solspace.experiments import device as sweeps
 from solspace.experiments.device import packs
 from solspace.samplers import device
 from solspace.samplers.annealing import lots
@@ -170,3 +171,25 @@ def test_a_sweep_packs_what_a_device_can_do(entries, fits, monkeypatch):
     monkeypatch.setattr(device, "missing", lambda: "")
     (task,) = ss.Spec(**{"n": 21, "alpha": 0.3, "sampler": "asl", **entries}).with_options(device="auto").tasks()
     assert packs(task) is fits
+
+
+def test_short_lots_come_between_those_that_a_full_device_has_no_room_for():
+    """Short ones cost the host's time, long ones the device's: one after the other, each waits for the other."""
+    spec = ss.Spec(n=[21, 501, 2001, 10001], alpha={"start": 0.05, "stop": 0.6, "step": 0.05},
+                   sampler=[{"name": name, "n_sweeps": [100, 1000]} for name in ("tau", "temperature")])  # fmt: skip
+    lots_of = {}
+    for task in spec.tasks():
+        lots_of.setdefault((-sweeps._work(task), sweeps._patterns(task), sweeps._company(task)), []).append(task)
+    given = [100 * lots_of[key][:1] for key in sorted(lots_of)]
+    mixed = sweeps._mixed(given)
+    assert sorted(map(id, mixed)) == sorted(map(id, given))
+    full = sweeps.CHAINS // 100
+    assert mixed[:full] == given[:full]
+    work = [sweeps._work(lot[0]) for lot in mixed[full:]]
+    for k in range(len(work)):  # neither is ahead of the other by more than a pair of lots
+        ahead = sum(work[:k]) / sum(work) - k / len(work)
+        assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)
+    assert min(work) in work[:4]
+    problems = [sweeps._patterns(lot[0]) + str(lot[0].values["options"]) for lot in mixed[full:]]
+    assert problems[::2] == problems[1::2]  # both samplers' lots with the same ones follow each other
+    assert sweeps._mixed([]) == []

@@ -1,10 +1,11 @@
 """Tasks on a GPU: many at a time, packed by this process, since one card is best fed by one process.
 
 Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `feed`, the
-longest ones first, which runs them side by side and hands each back when it is done. The device must never wait for the
-host: threads draw the problems of the next lots, those that several tasks share once, and others turn the samples of the
-last ones into results, which are yielded together, so that one flush to the disk makes a lot durable. A lot that fails
-is tried again task by task, so that one bad task does not cost the others their results.
+longest ones first and short ones of chains between them, which runs them side by side and hands each back when it is
+done. The device must never wait for the host: threads draw the problems of the next lots, those that several tasks share
+once, and others turn the samples of the last ones into results, which are yielded together, so that one flush to the disk
+makes a lot durable. A lot that fails is tried again task by task, so that one bad task does not cost the others their
+results.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from solspace.experiments.sampling import Sampled, sample
 from solspace.experiments.tasks import Task, finished, function, plain, run
 from solspace.measure import Target
 from solspace.problem import Perceptron
+from solspace.samplers.annealing.lots import CHAINS
 from solspace.samplers.device import answering, check_answer, resolve
-from solspace.samplers.registry import Parcel, Shape, find
+from solspace.samplers.registry import Parcel, Shape, anneal_parcels, find
 from solspace.samples import Samples
 from solspace.store import Result
 
@@ -154,6 +156,8 @@ def on_device(
             for feed, own in itertools.groupby(window, key=lambda waiting: _feed(waiting.task)):
                 mine = list(own)
                 samples, lots = sum(each.task.values["n_samples"] for each in mine), list(_lots(mine, room))
+                if feed is anneal_parcels:
+                    lots = _mixed(lots)
                 with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
                     while (handed := _next(fed)) is not None:
                         parcel, made = handed
@@ -252,6 +256,34 @@ def _lots(tasks: Iterable[Waiting], room: float) -> Iterator[list[Task]]:
                 lot = []
             lot.append(task)
         yield lot
+
+
+def _mixed(lots: list[list[Task]]) -> list[list[Task]]:
+    """Return lots, the longest of which come first, with the shortest ones between those that a full device has no room for yet.
+
+    A long lot costs the device's time, a short one the host's, about the same for each task: once the device is full, both are
+    spent at the same pace. Lots with the same problems, which are drawn once, stay together.
+    """
+    chains = itertools.accumulate(len(lot) * lot[0].values["n_samples"] for lot in lots)
+    full = sum(held < CHAINS for held in chains)
+    groups = deque(
+        list(own) for _, own in itertools.groupby(lots[full:], key=lambda lot: (_work(lot[0]), _patterns(lot[0])))
+    )
+    work, count = (sum(map(cost, groups)) for cost in (_device_cost, _host_cost))
+    mixed, worked, counted = lots[:full], 0.0, 0
+    while groups:
+        own = groups.popleft() if worked * count <= counted * work else groups.pop()
+        mixed += own
+        worked, counted = worked + _device_cost(own), counted + _host_cost(own)
+    return mixed
+
+
+def _device_cost(lots: list[list[Task]]) -> float:
+    return sum(len(lot) * _work(lot[0]) for lot in lots)
+
+
+def _host_cost(lots: list[list[Task]]) -> int:
+    return sum(map(len, lots))
 
 
 def _ahead(lots: Iterable[list[Task]], drawing: Drawing) -> Iterator[Batch]:

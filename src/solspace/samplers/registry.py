@@ -178,7 +178,8 @@ def _localized(problems: Sequence[Perceptron], seeds: Sequence[RNG], parcel: Par
     return localize.localized(problems, parcel.n_samples, seeds, report, parcel.options)
 
 
-def _anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+def anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+    """Anneal chains, lots of any shapes side by side."""
     lots.warm(
         lots.ChainShape(
             shape.n, shape.m, shape.signs, samples, solve=shape.options.get("mode") == "solve",
@@ -299,7 +300,7 @@ def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
         _lacks_annealing, ready=partial(_fixed, schedule=name), anywhere=True,
-        feed=lambda options: _exchange_parcels if options.get("exchange") else _anneal_parcels,
+        feed=lambda options: _exchange_parcels if options.get("exchange") else anneal_parcels,
     )  # fmt: skip
 
 
