@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solspace.store import Result, Store, StoreError
+from solspace.store import Result, Store, StoreError, file
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and limits")
 
@@ -225,7 +225,7 @@ def test_file_size_limit_of_the_system(path: Path) -> None:
     script = textwrap.dedent(f"""
         import resource, signal
         import numpy as np
-        from solspace.store import Result, Store, StoreError
+        from solspace.store import Result, Store, StoreError, file
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         with Store({str(path)!r}, write=True) as store:
@@ -343,6 +343,36 @@ def test_a_damaged_index_is_made_anew_and_no_row_is_missing_meanwhile(path: Path
             lost = [damage.key for damage in store.mended]
             assert lost in ([], ["kez-0150"])
             assert store.count()["done"] == 200 - len(lost)
+
+
+def test_a_file_found_whole_is_looked_through_again_only_where_somebody_wrote(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second of every reading of a large store went into that; and a change that comes at once must not be missed."""
+    asked: list[str] = []
+
+    def connect(address: str) -> sqlite3.Connection:
+        db = usual(address)
+        db.set_trace_callback(asked.append)
+        return db
+
+    usual = file._connect
+    monkeypatch.setattr(file, "_connect", connect)
+
+    def looks(write: bool = False) -> int:
+        asked.clear()
+        with Store(path, write=write) as store:
+            store.count()
+        return sum("integrity_check('results')" in statement for statement in asked)
+
+    with Store(path, write=True) as store:
+        store.add(Result("a", {"n": 9}))
+    monkeypatch.setattr(file, "_TICK", 10**18)  # all was written too recently to say that nobody wrote since
+    assert [looks(), looks()] == [1, 1]
+    monkeypatch.setattr(file, "_TICK", 0)
+    assert [looks(), looks(), looks(write=True)] == [1, 0, 0]
+    os.utime(path, ns=(0, 1_000_000_000))
+    assert [looks(), looks()] == [1, 0]
 
 
 def test_memory_is_no_store() -> None:

@@ -2,13 +2,15 @@
 
 What a digest of a row cannot see is looked at when the file is opened: whether the definitions of the tables are ours
 to the letter, and whether tables and their indexes agree (`PRAGMA integrity_check`, 0.2 s for 100,000 rows): a row that
-an index does not find would be missing in silence. A writer makes damaged indexes anew; a reader says so and stops.
+an index does not find would be missing in silence. A writer makes damaged indexes anew; a reader says so and stops. A file
+that this process found whole and nobody has written to since is not looked through again.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +44,8 @@ CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABO
 """
 _VARIABLES = 999
 """Values of a statement that every SQLite takes."""
+_TICK = 50_000_000
+"""Nanoseconds within which two writes to a file may have the same time."""
 _DISK = ("SQLITE_FULL", "SQLITE_IOERR")
 _OF_A_ROW = ("CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique entry")
 """Findings of `integrity_check` about the content of a row, which its digest judges."""
@@ -100,7 +104,7 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, bool]:
             _create(db)
         if version < FORMAT:
             _add_digests(db)
-        return db, _mend(db, path)
+        return db, _mend(db, _real(path))
     except BaseException:
         db.close()
         raise
@@ -199,7 +203,7 @@ def _opened(address: str, path: Path) -> tuple[sqlite3.Connection, bool]:
     db = _connect(address)
     try:
         verified = _version(db, path) == FORMAT
-        if verified and (found := _damage(db)):
+        if verified and (found := _damage(db, _real(path))):
             raise UnusableStore(
                 f"{path} is damaged ({found}). Run the same sweep or figure again: it mends the file and computes anew "
                 "what is lost."
@@ -244,23 +248,44 @@ def _definitions() -> list[tuple[str, str]]:
     return found
 
 
-def _mend(db: sqlite3.Connection, path: Path) -> bool:
+def _mend(db: sqlite3.Connection, real: Path) -> bool:
     """Make the indexes anew where they disagree with their tables; whether that was so. What is worse is refused."""
-    if not _damage(db):
+    if not _damage(db, real):
         return False
     db.execute("REINDEX")
-    if found := _damage(db):
+    if found := _damage(db, real):
         raise sqlite3.DatabaseError(found)
     return True
 
 
-def _damage(db: sqlite3.Connection) -> str:
+def _damage(db: sqlite3.Connection, real: Path) -> str:
     """Return what is wrong with the tables of rows and digests or their indexes; "" when nothing is."""
+    before = _stamp(real)
+    if before is not None and _whole.get(real) == before:
+        return ""
     for table in ("results", "digests"):
         for (finding,) in db.execute(f"PRAGMA integrity_check('{table}')"):
             if finding != "ok" and not finding.startswith(_OF_A_ROW):
                 return " ".join(finding.split())
+    if before is not None:
+        _whole[real] = before
     return ""
+
+
+_whole: dict[Path, tuple[object, ...]] = {}
+"""Files that this process found whole, and when they were written to before."""
+
+
+def _stamp(real: Path) -> tuple[object, ...] | None:
+    """Return what changes when somebody writes to the file or its log; None where that is too recent to tell."""
+    found = []
+    for part in (real, real.with_name(real.name + "-wal")):
+        with suppress(FileNotFoundError):
+            found.append(os.stat(part))
+    last = max((one.st_mtime_ns for one in found), default=0)
+    if time.time_ns() - last < _TICK:
+        return None
+    return tuple((one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
 
 
 def quoted(names: Sequence[str]) -> str:

@@ -124,7 +124,7 @@ def picture(
     """Return the picture: for each panel its title and what its points have in common; `sampler` where all share it."""
     from solspace.plots import style, sweeps
 
-    table = points(results)
+    table, thresholds = points(results), [row.values["asl"] for row in results.rows(kind="thresholds")]
     with style.style():
         columns = len(panels) if len(panels) < 4 else 2  # four in a row are too wide for a page
         figure, axes = style.panels(
@@ -134,7 +134,7 @@ def picture(
             sweeps.success([p for p in table if common.items() <= p.items()], ax)
             ax.set_title(title)
             if common.get("sampler", sampler) == "tau":
-                _mark(results, ax)
+                _mark(thresholds, ax)
         sweeps.legend_above(figure, axes.flat, heading)
         instances = sorted({point["instances"] for point in table})
         sweeps.note(
@@ -145,13 +145,12 @@ def picture(
     return Picture(figure, table)
 
 
-def _mark(results: Results, ax: Axes) -> None:
+def _mark(thresholds: Sequence[float | None], ax: Axes) -> None:
     """Mark up to which load theory says that the measure itself can be sampled by localization."""
     from solspace.plots import sweeps
 
-    for row in results.rows(kind="thresholds"):
-        if row.values["asl"]:
-            sweeps.threshold(ax, row.values["asl"], r"theory: $\alpha_\mathrm{ASL}$ =")
+    for threshold in filter(None, thresholds):
+        sweeps.threshold(ax, threshold, r"theory: $\alpha_\mathrm{ASL}$ =")
 
 
 def _range(values: list[int]) -> str:
