@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+from concurrent.futures import CancelledError
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from made_up import OURS, plausible
 
 from solspace.experiments import figures
+from solspace.experiments.drawing import Drawer
 from solspace.experiments.figures.figure import Figure, Picture
-from solspace.experiments.reproduce import reproduce, write_table
+from solspace.experiments.images import ImageSpec
+from solspace.experiments.reproduce import reproduce, reproduce_all, write_table
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import KINDS, Task, finished
@@ -121,3 +125,59 @@ def test_unknown_names() -> None:
         figures.find("edg")
     with pytest.raises(ValueError, match="unknown size 'papr': did you mean 'paper'"):
         reproduce("edge", "papr")
+
+
+def _fill(path: Path, names: list[str], kinds: tuple[str, ...]) -> None:
+    with Store(path, write=True) as store:
+        for name in names:
+            store.add_all(
+                finished(task, *plausible(task))
+                for task in figures.find(name).tasks("quick")
+                if task.values["kind"] in kinds
+            )
+
+
+@pytest.mark.parametrize("device", [None, "gpu"])
+def test_several_figures_one_drawn_while_the_next_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str | None
+) -> None:
+    """In the order they are given, but for a GPU, beside which processors compute the theory of all; one without its images
+    stops no other."""
+    monkeypatch.setattr("solspace.samplers.device.missing", lambda: "")  # what a device would do is in the store
+
+    def absent(spec: ImageSpec) -> None:
+        raise FileNotFoundError(f"{spec.data} is not on this machine")
+
+    monkeypatch.setattr(ImageSpec, "tasks", absent)
+    path, names = tmp_path / "figures.db", ["spherical-free-entropy", "mnist", "mcmc-comparison"]
+    _fill(path, names[2:], ("sample",))
+    made = list(reproduce_all(names, "quick", path, tmp_path / "out", device=device, formats=["svg"], n_workers=1))
+    assert [one.name for one in made] == (names if device is None else [names[2], *names[:2]])
+    assert [one.outcome.computed for one in made] == ([1, 0, 1] if device is None else [2, 0, 0])
+    for one in made:
+        assert ("mnist is not on this machine" in one.problem) == (one.name == "mnist")
+        assert [file.name for file in one.files] == (
+            [f"{one.name}-quick.{end}" for end in ("svg", "csv")] * (not one.problem)
+        )
+        assert all(file.stat().st_size for file in one.files)
+        assert 0 <= one.seconds < 300
+    assert list(reproduce_all([])) == []
+
+
+def test_what_cannot_be_drawn_is_said_and_the_process_that_draws_may_die(tmp_path: Path) -> None:
+    path = tmp_path / "figures.db"
+    _fill(path, ["edge"], ("edge",))
+    asked = {"name": "edge", "size": "quick", "store": path, "out": tmp_path, "formats": ("png",)}
+    with closing(Drawer()) as drawer:
+        with pytest.raises(ValueError, match="unknown figure 'edg'"):
+            drawer.draw(**{**asked, "name": "edg"}).result()
+        with pytest.raises(RuntimeError, match="TypeError"):
+            drawer.draw(**asked, colour="red").result()
+        assert drawer._process is not None
+        drawer._process.kill()
+        with pytest.raises(ChildProcessError, match=r"ended \(signal 9\).*The same command draws again"):
+            drawer.draw(**asked).result()
+        assert [file.name for file in drawer.draw(**asked).result()] == ["edge-quick.png", "edge-quick.csv"]
+        given_up = drawer.draw(**asked)
+    with pytest.raises((ChildProcessError, CancelledError)):
+        given_up.result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -132,22 +132,26 @@ def _list(as_json: bool) -> None:
             )
 
 
-def _make(names: Sequence[str], size: str, as_json: bool, **options: object) -> None:
+def _make(names: Sequence[str], size: str, as_json: bool, parameters: dict[str, float], **options: Any) -> None:
     from solspace.experiments.estimate import spoken
+    from solspace.experiments.reproduce import reproduce as make
+    from solspace.experiments.reproduce import reproduce_all
 
     made: list[Values] = []
-    for name in names:
-        start = time.perf_counter()
-        try:
-            made.append(_one(name, size, options))
-        except (ValueError, ImportError, OSError) as error:
-            if len(names) == 1:
-                raise
-            # With all figures asked for, one whose images are not on this machine does not stop the others.
-            made.append({"id": name, "problem": " ".join(str(error).split())})
-        made[-1]["seconds"] = time.perf_counter() - start
-        words = made[-1].get("problem") or f"{made[-1]['computed']} tasks computed, {made[-1]['files'][0]}"
-        say(f"{name} ({spoken(made[-1]['seconds'])}): {words}")
+    begun, several = time.perf_counter(), len(names) > 1
+    # With several figures asked for, one whose images are not on this machine does not stop the others.
+    making = (
+        reproduce_all(names, size, **options) if several else [make(names[0], size, parameters=parameters, **options)]
+    )
+    for one in making:
+        about: Values = {"problem": one.problem} if one.problem else {
+            "files": [str(path) for path in one.files], "computed": one.outcome.computed, "failed": one.outcome.failed,
+        }  # fmt: skip
+        made.append({"id": one.name, **about, "seconds": one.seconds})
+        words = one.problem or f"{one.outcome.computed} tasks computed, {one.files[0]}"
+        say(f"{one.name} ({spoken(one.seconds)}): {words}")
+    if several:
+        say(f"{len(made)} figures in {spoken(time.perf_counter() - begun)}.")
     if as_json:
         show_json(made)
     failed = sum(one.get("failed", 0) for one in made)
@@ -156,14 +160,6 @@ def _make(names: Sequence[str], size: str, as_json: bool, **options: object) -> 
         fail(f"{failed} tasks failed and are missing from the pictures; --retry tries them again.", code=1)
     if problems:
         fail(f"{problems} of {len(made)} figures could not be made; the reasons are above.", code=1)
-
-
-def _one(name: str, size: str, options: Values) -> Values:
-    from solspace.experiments.reproduce import reproduce as make
-
-    done = make(name, size, **options)
-    files = [str(path) for path in done.files]
-    return {"id": name, "files": files, "computed": done.outcome.computed, "failed": done.outcome.failed}
 
 
 def _estimate(chosen: Sequence[Figure], size: str, store: Path, retry: bool, count: int | None, as_json: bool) -> None:

@@ -51,7 +51,7 @@ class Worker:
 
 def serve() -> None:
     """Run tasks until standard input ends: the worker's main loop."""
-    _die_with_driver()
+    die_with_driver()
     source, sink = ends()
     with suppress(ChildEnded):
         write(sink, "ready")
@@ -59,7 +59,8 @@ def serve() -> None:
             write(sink, run(read(source)))
 
 
-def _die_with_driver() -> None:
+def die_with_driver() -> None:
+    """End this process when the one that started it ends, however that does."""
     driver = os.getppid()
     if sys.platform == "linux":
         import ctypes
