@@ -8,7 +8,7 @@ no version of the algorithm does without (±1 patterns: one mask and one dp2a fo
 two constraints of a move; real-valued patterns: eighteen for an evaluation). `large` solves N = 100,001 at α = 0.5.
 `layouts` runs the same chains under other layouts of the kernels, the one that is chosen first, each beside the floor:
 chains to a block, blocks to a multiprocessor, proposals summed at a time. `lots` runs lots of problems of many shapes side by
-side, as a sweep does, with as many chains to a block as are chosen there, and as they are elsewhere.
+side, as a sweep does, on as much of the device at a time as is chosen there, and on more and less of it.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
 milliseconds a sample from the call to the checked samples, and where they go. The floor is the products' time in TF32.
@@ -27,7 +27,6 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
-from solspace.samplers.annealing import layout as shapes
 from solspace.samplers.annealing import lots
 from solspace.samplers.annealing.anneal import planner
 from solspace.samplers.annealing.chains import Chains, Plan
@@ -160,29 +159,29 @@ def layouts():
             print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {told}", flush=True)
 
 
-SIZES, LOADS = (1001, 2001, 5001), (0.1, 0.2, 0.3, 0.4, 0.5)
+SIZES, LOADS = (1001, 2001, 5001), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 def side_by_side(number=100, n_sweeps=2000):
     lots_of = [[PackedPerceptron(n, round(a * n), TARGET, rng=k) for k in range(number)] for n in SIZES for a in LOADS]
-    work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in lots_of), shapes.OWN_GROUP
+    work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in lots_of), lots.FILLED
     for schedule in ("tau", "temperature"):
         plan = planner(schedule=schedule, n_sweeps=n_sweeps)
-        for group in (usual, 16):
-            shapes.OWN_GROUP = group
+        for share in (usual, 0.4, 0.6, 1.0, 3.0):
+            lots.FILLED = share
             for _ in range(2):
                 asked = [
                     lots.Lot(lambda own=own: own, range(number), 1, plan, finish=len, named=False) for own in lots_of
                 ]
                 begun = time.perf_counter()
-                assert all(made == number for _, made in lots.flow(asked, number * len(asked)))
+                assert all(made == number for _, made in lots.flow(asked))
                 taken = time.perf_counter() - begun
             print(
-                f"{schedule}, {len(lots_of)} shapes × {number} problems, {n_sweeps} sweeps, at most {group} chains to a block: "
-                f"{work / taken:.2e} evaluations/s",
+                f"{schedule}, {len(lots_of)} shapes × {number} problems, {n_sweeps} sweeps, at most {share:.0%} of the device's "
+                f"room at a time: {work / taken:.2e} evaluations/s",
                 flush=True,
             )
-    shapes.OWN_GROUP = usual
+    lots.FILLED = usual
 
 
 def large():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,11 +62,13 @@ def test_layouts_hold_every_constraint_within_the_device(m, chains):
         assert layout.shared_bytes <= 227 << 10
         assert layout.group * layout.threads <= 1024
         assert not own or layout.group <= 4
+        assert max(1, layout.group) <= layout.held <= 64 // layout.warps
     for power, own in itertools.product((True, False), repeat=2):
         real = RealLayout.choose(m, power, chains, 132, own=own)
         assert real.size >= m > real.size - 4 * real.threads
         assert real.shared_bytes <= 227 << 10
         assert real.group * real.threads <= 1024
+        assert max(1, real.group) <= real.held <= 64 // real.warps
 
 
 def test_what_chains_need_is_compiled_ahead(monkeypatch):
@@ -183,7 +186,7 @@ def test_short_lots_come_between_those_that_a_full_device_has_no_room_for():
     given = [100 * lots_of[key][:1] for key in sorted(lots_of)]
     mixed = sweeps._mixed(given)
     assert sorted(map(id, mixed)) == sorted(map(id, given))
-    full = sweeps.CHAINS // 100
+    full = sweeps.CHAINS // 2 // 100
     assert mixed[:full] == given[:full]
     work = [sweeps._work(lot[0]) for lot in mixed[full:]]
     for k in range(len(work)):  # neither is ahead of the other by more than a pair of lots
@@ -191,5 +194,33 @@ def test_short_lots_come_between_those_that_a_full_device_has_no_room_for():
         assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)
     assert min(work) in work[:4]
     problems = [sweeps._patterns(lot[0]) + str(lot[0].values["options"]) for lot in mixed[full:]]
-    assert problems[::2] == problems[1::2]  # both samplers' lots with the same ones follow each other
+    assert full % 2 == 1
+    assert problems[1::2] == problems[2::2]  # both samplers' lots with the same ones follow each other
     assert sweeps._mixed([]) == []
+
+
+def test_lots_are_launched_while_there_is_room(monkeypatch):
+    """What waits in line on a device keeps all behind it waiting: a lot that is too large now lets smaller ones by."""
+
+    def run(places, nbytes=1):
+        return SimpleNamespace(flips=SimpleNamespace(places=places, nbytes=nbytes))
+
+    def coming(*made):
+        futures = [Future() for _ in made]
+        for future, one in zip(futures, made):
+            if isinstance(one, Exception):
+                future.set_exception(one)
+            elif one is not None:
+                future.set_result(one)
+        return [(None, future) for future in futures]
+
+    monkeypatch.setattr(lots, "processors", lambda: 100)
+    assert lots.FILLED == 0.8
+    full, lost = [run(40), run(30)], ValueError("no problem")
+    assert lots._next([], coming(None, run(500, 500)), most=10) == 1  # nothing else runs
+    assert lots._next(full[:1], coming(run(500, 500), run(500)), most=10) == 1  # one alone would wait for the host
+    assert lots._next(full, coming(run(11), run(10), run(1)), most=10) == 1
+    assert lots._next(full, coming(run(11), run(9, 9), run(5)), most=10) == 2
+    assert lots._next(full, coming(None, run(11)), most=10) is None
+    assert lots._next(full, coming(run(11), lost), most=10) == 1
+    assert lots._next(full, [], most=10) is None

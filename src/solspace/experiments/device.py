@@ -265,7 +265,7 @@ def _mixed(lots: list[list[Task]]) -> list[list[Task]]:
     spent at the same pace. Lots with the same problems, which are drawn once, stay together.
     """
     chains = itertools.accumulate(len(lot) * lot[0].values["n_samples"] for lot in lots)
-    full = sum(held < CHAINS for held in chains)
+    full = sum(held < CHAINS // 2 for held in chains)
     groups = deque(
         list(own) for _, own in itertools.groupby(lots[full:], key=lambda lot: (_work(lot[0]), _patterns(lot[0])))
     )

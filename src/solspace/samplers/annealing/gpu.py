@@ -87,6 +87,11 @@ class GpuFlips:
         """Memory that the problems and a launch take on the device, about."""
         return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
 
+    @property
+    def places(self) -> float:
+        """Multiprocessors that the chains fill."""
+        return len(self.instance_of) / self.layout.held
+
     def prepare(self, sweeps: slice) -> Prepared:
         """Return what these sweeps need, sent to the device."""
         plan, drawn = self.plan, self.plan.draw_at[sweeps] >= 0

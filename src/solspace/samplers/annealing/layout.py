@@ -45,6 +45,11 @@ class IntegerLayout:
         return 32 * self.warps
 
     @property
+    def held(self) -> int:
+        """Chains on a multiprocessor."""
+        return _held(self.group, self.resident, self.warps)
+
+    @property
     def slots(self) -> int:
         """Constraints to a thread, padding included."""
         return 2 * self.pairs
@@ -174,6 +179,11 @@ class RealLayout:
         return 32 * self.warps
 
     @property
+    def held(self) -> int:
+        """Chains on a multiprocessor."""
+        return _held(self.group, self.resident, self.warps)
+
+    @property
     def size(self) -> int:
         """Constraints, padding included."""
         return 4 * self.quads * self.threads
@@ -244,6 +254,11 @@ class RealLayout:
             return cls.of(m, power, warps, 1, max(1, (16 if power else 12) // warps), linear)
         # as many chains to a multiprocessor as registers allow without spilling
         return cls.of(m, power, 1, *((8, 3) if m <= 512 else (4, 4)), linear)
+
+
+def _held(group: int, resident: int, warps: int) -> int:
+    """Return the chains on a multiprocessor: those that the kernel is compiled for, or eight warps of those that are spread."""
+    return max(group * resident, 8 // warps)
 
 
 def _proposals(tile: int) -> int:

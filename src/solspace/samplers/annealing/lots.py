@@ -32,6 +32,9 @@ from solspace.samples import Samples
 
 CHAINS = 4608
 """Chains that keep a device busy."""
+FILLED = 0.8
+"""Share of the multiprocessors' room that launches side by side may take up. What waits in line for room keeps all behind it
+waiting, so that more at a time make a device slower."""
 _LAUNCHES = 48
 """Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
 _COMING = 3
@@ -142,8 +145,9 @@ def _tidy() -> None:
 def flow(lots: Iterable[Lot], company: int = CHAINS) -> Generator[tuple[Lot, Any], None, None]:
     """Yield each lot with what its `finish` made of its samples, or the error that it met, as they come.
 
-    Some `company` chains run at a time, on a quarter of the device's memory at the most. A thread of its own drives the
-    device, which does not wait for whoever takes the results; where that one is interrupted, it gets those that are done first.
+    As many run at a time as there is room for, on a quarter of the device's memory at the most; `company` is how many chains
+    there are in all, which decides how each is laid out. A thread of its own drives the device, which does not wait for
+    whoever takes the results; where that one is interrupted, it gets those that are done first.
     """
     done: queue.Queue[Any] = queue.Queue(_DONE)
     stopped = threading.Event()
@@ -204,7 +208,7 @@ def _driven(waiting: Iterator[Lot], company: int, stopped: threading.Event) -> I
                     busy = True
                     lot, future = leaving.popleft()
                     yield lot, _outcome(future)
-                if len(leaving) < 2 * _LEAVING and (which := _next(going, coming, company, most)) is not None:
+                if len(leaving) < 2 * _LEAVING and (which := _next(going, coming, most)) is not None:
                     busy = True
                     lot, made = coming.pop(which)
                     try:
@@ -234,14 +238,20 @@ def _driven(waiting: Iterator[Lot], company: int, stopped: threading.Event) -> I
                 pending.cancel()
 
 
-def _next(going: list[LotRun], coming: list[tuple[Lot, Future[LotRun]]], company: int, most: int) -> int | None:
-    """Return which lot is to be launched: the first that is ready, if there is room for it or nothing else runs."""
-    ready = next((k for k, (_, made) in enumerate(coming) if made.done()), None)
-    if ready is None or not going or coming[ready][1].exception():
-        return ready
-    held = sum(one.flips.nbytes for one in going) + coming[ready][1].result().flips.nbytes
-    room = sum(len(one.chains.weights) for one in going) < min(company, CHAINS) and held <= most
-    return ready if room else None
+def _next(going: list[LotRun], coming: list[tuple[Lot, Future[LotRun]]], most: int) -> int | None:
+    """Return which lot is to be launched: the first that is ready and finds room, where more than one runs already."""
+    places, held = (sum(getattr(one.flips, what) for one in going) for what in ("places", "nbytes"))
+    for k, (_, made) in enumerate(coming):
+        if not made.done():
+            continue
+        if not going or made.exception():
+            return k
+        flips = made.result().flips
+        # of two, one runs while the host looks at the other
+        fits = len(going) == 1 or places + flips.places <= FILLED * processors()
+        if fits and held + flips.nbytes <= most:
+            return k
+    return None
 
 
 def _failed(error: Exception) -> Future[Any]:
