@@ -1,7 +1,7 @@
 """Tasks on a GPU: many at a time, packed by this process, since one card is best fed by one process.
 
 Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `feed`, the
-longest ones first and short ones of chains between them, which runs them side by side and hands each back when it is
+longest ones first and short ones between them, which runs them side by side and hands each back when it is
 done. The device must never wait for the host: threads draw the problems of the next lots, those that several tasks share
 once, and others turn the samples of the last ones into results, which are yielded together, so that one flush to the disk
 makes a lot durable. A lot that fails is tried again task by task, so that one bad task does not cost the others their
@@ -30,7 +30,7 @@ from solspace.measure import Target
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.lots import CHAINS
 from solspace.samplers.device import answering, check_answer, resolve
-from solspace.samplers.registry import Parcel, Shape, anneal_parcels, find
+from solspace.samplers.registry import Parcel, Shape, anneal_parcels, find, localize_parcels
 from solspace.samples import Samples
 from solspace.store import Result
 
@@ -38,6 +38,8 @@ _WINDOW = 50_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
 _AHEAD = 3
 """Lots whose problems are drawn before their turn."""
+_MIXED = (anneal_parcels, localize_parcels)
+"""What takes short lots between long ones; `solve` does not, whose time is limited and must not depend on what runs beside it."""
 _FEW, _LONG = 3, 4e-3
 """Threads that draw problems which take less than so many seconds each: more of them would wait for the interpreter, and wake
 each other, for longer than they draw."""
@@ -156,7 +158,7 @@ def on_device(
             for feed, own in itertools.groupby(window, key=lambda waiting: _feed(waiting.task)):
                 mine = list(own)
                 samples, lots = sum(each.task.values["n_samples"] for each in mine), list(_lots(mine, room))
-                if feed is anneal_parcels:
+                if feed in _MIXED:
                     lots = _mixed(lots)
                 with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
                     while (handed := _next(fed)) is not None:

@@ -167,7 +167,8 @@ def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> 
     return localize.place(problem, asked | {"device": "auto"}, name) == "gpu"
 
 
-def _localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+def localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
+    """Localize the samples of parcels, a few parcels side by side."""
     ending = [shape for shape in shapes if shape.target.prior.name == "binary" and shape.options.get("finish") != 0]
     # two replicas of each sample
     lots.warm([lots.ChainShape(shape.n, shape.m, shape.signs, 2 * shape.samples, fielded=True) for shape in ending])
@@ -310,7 +311,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
             localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, localize.OPTIONS,
-            lambda n, target: "", version=4, feed=lambda options: _localize_parcels, on_device=_localizes_on_device,
+            lambda n, target: "", version=4, feed=lambda options: localize_parcels, on_device=_localizes_on_device,
         ),
         _annealer(
             "tau", "τ-annealing",
