@@ -14,7 +14,7 @@ from solspace.experiments import figures
 from solspace.experiments.drawing import Drawer
 from solspace.experiments.figures.figure import Figure, Picture
 from solspace.experiments.images import ImageSpec
-from solspace.experiments.reproduce import reproduce, reproduce_all, write_table
+from solspace.experiments.reproduce import TOGETHER, _tasks, _theory, _turns, reproduce, reproduce_all, write_table
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import KINDS, Task, finished
@@ -137,18 +137,19 @@ def _fill(path: Path, names: list[str], kinds: tuple[str, ...]) -> None:
             )
 
 
-@pytest.mark.parametrize("device", [None, "gpu"])
+@pytest.mark.parametrize(("device", "told"), [(None, True), ("gpu", True), ("gpu", False)])
 def test_several_figures_one_drawn_while_the_next_is_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str | None, told: bool
 ) -> None:
-    """In the order they are given, but for a GPU, beside which processors compute the theory of all; one without its images
-    stops no other."""
+    """In the order they are given, but for a GPU, which computes them together, and processors the theory of all beside it; one
+    without its images stops no other."""
     monkeypatch.setattr("solspace.samplers.device.missing", lambda: "")  # what a device would do is in the store
 
     def absent(spec: ImageSpec) -> None:
         raise FileNotFoundError(f"{spec.data} is not on this machine")
 
     monkeypatch.setattr(ImageSpec, "tasks", absent)
+    monkeypatch.setattr(Figure, "missing", lambda self, size: ["mnist"] * (self.name == "mnist" and told))
     path, names = tmp_path / "figures.db", ["spherical-free-entropy", "mnist", "mcmc-comparison"]
     _fill(path, names[2:], ("sample",))
     made = list(reproduce_all(names, "quick", path, tmp_path / "out", device=device, formats=["svg"], n_workers=1))
@@ -181,3 +182,22 @@ def test_what_cannot_be_drawn_is_said_and_the_process_that_draws_may_die(tmp_pat
         given_up = drawer.draw(**asked)
     with pytest.raises((ChildProcessError, CancelledError)):
         given_up.result()
+
+
+def test_figures_that_a_gpu_computes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as pictures need not wait for, the one with most tasks first, and tasks that two of them share once."""
+    monkeypatch.setattr(Figure, "missing", lambda self, size: [])
+    every = [figures.find(name) for name in figures.FIGURES]
+    turns = _turns(every, "paper")
+    assert [figure.name for figure in turns[0]][:3] == ["tau-annealing", "spherical-free-entropy", "spherical-t-alpha"]
+    assert sorted(figure.name for turn in turns for figure in turn) == sorted(figures.FIGURES)
+    assert all(sum(figure.count("paper") for figure in turn) <= TOGETHER for turn in turns)
+    assert len(turns) == 5
+    monkeypatch.setattr(Figure, "missing", lambda self, size: ["fashion"] * self.name.startswith("fashion"))
+    assert [turn for turn in _turns(every, "paper") if turn[0].name == "fashion"] == [[figures.find("fashion")]]
+    assert _turns([], "paper") == []
+    both = [figures.find(name) for name in ("mcmc-comparison", "tau-annealing")]
+    keys = [task.key for task in _tasks(_theory(both, "quick"), both, "quick", None)]
+    wanted = [{task.key for task in figure.tasks("quick")} for figure in both]
+    assert len(keys) == len(set(keys)) < sum(map(len, wanted))
+    assert set(keys) == set.union(*wanted)

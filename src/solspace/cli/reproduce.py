@@ -148,7 +148,8 @@ def _make(names: Sequence[str], size: str, as_json: bool, parameters: dict[str, 
             "files": [str(path) for path in one.files], "computed": one.outcome.computed, "failed": one.outcome.failed,
         }  # fmt: skip
         made.append({"id": one.name, **about, "seconds": one.seconds})
-        words = one.problem or f"{one.outcome.computed} tasks computed, {one.files[0]}"
+        together = several and not one.outcome.computed  # what was computed with others is counted there
+        words = one.problem or f"{one.outcome.computed} tasks computed, " * (not together) + str(one.files[0])
         say(f"{one.name} ({spoken(one.seconds)}): {words}")
     if several:
         say(f"{len(made)} figures in {spoken(time.perf_counter() - begun)}.")

@@ -34,7 +34,7 @@ from solspace.samplers.registry import Parcel, Shape, anneal_parcels, find, loca
 from solspace.samples import Samples
 from solspace.store import Result
 
-_WINDOW = 50_000
+_WINDOW = 75_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
 _AHEAD = 3
 """Lots whose problems are drawn before their turn."""

@@ -18,10 +18,8 @@ from pathlib import Path
 from solspace.experiments import figures
 from solspace.experiments.drawing import EXPECTED, Drawer
 from solspace.experiments.figures import Figure
-from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.runner import Outcome, run_tasks
-from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.samplers.device import resolve
 from solspace.system.files import replacing
@@ -29,6 +27,8 @@ from solspace.system.names import unknown
 from solspace.system.plain import Values
 
 FORMATS = ("png", "pdf", "svg")
+TOGETHER = 70_000
+"""Tasks that a GPU computes together, at the most: more make pictures late."""
 Place = str | os.PathLike[str]
 
 
@@ -138,39 +138,75 @@ def reproduce_all(
 ) -> Iterator[Reproduced]:
     """Make figures of the paper; yield each when its picture is there, or the problem that it met.
 
-    Another process draws each of them while the next one is computed. Where a GPU computes, the figure with most tasks comes
-    first, and beside it the processors compute what theory all of them need. Parameters as in `reproduce`.
+    Another process draws each of them while the next one is computed. A GPU computes several of them together, those with few
+    tasks beside those with many, and processors the theory of all beside the first; what was computed together is counted with
+    the first of them. Parameters as in `reproduce`.
     """
     chosen = [_found(name, size) for name in names]
-    theory = [figure.theory(size) for figure in chosen]
-    if chosen and executor == "processes" and device is not None and resolve(device) == "gpu":
-        most = max(chosen, key=lambda figure: figure.count(size))
-        chosen = [most, *(figure for figure in chosen if figure is not most)]
-        all_of_it = {task.key: task for tasks in theory for task in tasks}
-        theory = [list(all_of_it.values()), *(figure.theory(size) for figure in chosen[1:])]
+    on_gpu = executor == "processes" and device is not None and resolve(device) == "gpu"
+    turns = deque(_turns(chosen, size) if on_gpu else [[figure] for figure in chosen])
+    theory = _theory(chosen if on_gpu else (), size)
+    made: deque[_Making] = deque()
     with closing(Drawer()) as drawer:
-        made: deque[_Making] = deque()
-        for figure, first in zip(chosen, theory):
-            made.append(_Making(figure.name))
+        while turns:
+            turn = turns.popleft()
+            theory = theory or _theory(turn, size)
+            own = [_Making(figure.name) for figure in turn]
             try:
-                made[-1].outcome = run_tasks(
-                    functools.partial(_tasks, first, figure.sweeps(size, device)), store, executor,
-                    total=len(first) + sum(map(len, figure.specs(size))), label=figure.name, scheduler=scheduler,
+                own[0].outcome = run_tasks(
+                    functools.partial(_tasks, theory, turn, size, device), store, executor,
+                    total=len(theory) + sum(len(spec) for figure in turn for spec in figure.specs(size)),
+                    label=turn[0].name + f" and {len(turn) - 1} more" * (len(turn) > 1), scheduler=scheduler,
                     n_workers=n_workers, retry=retry, show_progress=show_progress,
                 )  # fmt: skip
-                made[-1].files = drawer.draw(
-                    name=figure.name, size=size, store=store, out=out, device=device, formats=formats
-                )
             except EXPECTED as error:
-                made[-1].files.set_exception(error)
-            made[-1].files.add_done_callback(made[-1].end)
+                if len(turn) > 1:  # one of them is to blame
+                    turns.extendleft([figure] for figure in reversed(turn))
+                    continue
+                own[0].files.set_exception(error)
+            else:
+                for one in own:
+                    one.files = drawer.draw(
+                        name=one.name, size=size, store=store, out=out, device=device, formats=formats
+                    )
+            for one in own:
+                one.files.add_done_callback(one.end)
+            made += own
+            theory = []
             while made and made[0].done:
                 yield made.popleft().reproduced()
         yield from (one.reproduced() for one in made)
 
 
-def _tasks(theory: Sequence[Task], sweeps: Sequence[Spec | ImageSpec]) -> Iterator[Task]:
-    return itertools.chain(theory, *(spec.tasks() for spec in sweeps))
+def _turns(chosen: Sequence[Figure], size: str) -> list[list[Figure]]:
+    """Return the figures that are computed together, that with most tasks among the first; each without its data alone."""
+    turns, room = list[list[Figure]](), 0
+    for figure in sorted(chosen, key=lambda figure: figure.count(size) < max(one.count(size) for one in chosen)):
+        taken = TOGETHER if figure.missing(size) else figure.count(size)
+        if taken > room:
+            turns.append([])
+            room = TOGETHER
+        turns[-1].append(figure)
+        room -= taken
+    return turns
+
+
+def _theory(chosen: Sequence[Figure], size: str) -> list[Task]:
+    return list({task.key: task for figure in chosen for task in figure.theory(size)}.values())
+
+
+def _tasks(theory: Sequence[Task], turn: Sequence[Figure], size: str, device: str | None) -> Iterator[Task]:
+    """Yield tasks of theory, and those of the figures' sweeps, each once."""
+    tasks = itertools.chain(theory, *(spec.tasks() for figure in turn for spec in figure.sweeps(size, device)))
+    return tasks if len(turn) == 1 else _once(tasks)
+
+
+def _once(tasks: Iterable[Task]) -> Iterator[Task]:
+    seen: set[str] = set()
+    for task in tasks:
+        if task.key not in seen:
+            seen.add(task.key)
+            yield task
 
 
 @dataclass
