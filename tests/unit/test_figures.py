@@ -174,14 +174,16 @@ def test_what_cannot_be_drawn_is_said_and_the_process_that_draws_may_die(tmp_pat
             drawer.draw(**{**asked, "name": "edg"}).result()
         with pytest.raises(RuntimeError, match="TypeError"):
             drawer.draw(**asked, colour="red").result()
-        assert drawer._process is not None
-        drawer._process.kill()
+        (process,) = drawer._processes  # one alone, where one is asked at a time
+        process.kill()
         with pytest.raises(ChildProcessError, match=r"ended \(signal 9\).*The same command draws again"):
             drawer.draw(**asked).result()
         assert [file.name for file in drawer.draw(**asked).result()] == ["edge-quick.png", "edge-quick.csv"]
-        given_up = drawer.draw(**asked)
-    with pytest.raises((ChildProcessError, CancelledError)):
-        given_up.result()
+        given_up = [drawer.draw(**asked) for _ in range(5)]
+    for one in given_up:
+        with pytest.raises((ChildProcessError, CancelledError)):
+            one.result()
+    assert not [process for process in drawer._processes if process.code != -9]
 
 
 def test_figures_that_a_gpu_computes_together(monkeypatch: pytest.MonkeyPatch) -> None:

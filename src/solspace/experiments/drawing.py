@@ -1,7 +1,8 @@
-"""A process that draws figures while this one computes the next ones: a device would be idle for the seconds that it takes."""
+"""Processes that draw figures while this one computes the next ones: a device would be idle for the seconds that it takes."""
 
 from __future__ import annotations
 
+import threading
 import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -16,40 +17,54 @@ EXPECTED = (ValueError, ImportError, OSError)
 
 
 class Drawer:
-    """Draws figures in a process of its own, one after another."""
+    """Draws figures, a few at a time, each in a process of its own, which is kept for others."""
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "drawing")
-        self._process: Child | None = None
+    def __init__(self, count: int = 3) -> None:
+        self._threads = ThreadPoolExecutor(count, "drawing")
+        self._processes: list[Child] = []
+        self._idle: list[Child] = []
+        self._turn, self._closed = threading.Lock(), False
 
     def draw(self, **asked: Any) -> Future[tuple[Path, ...]]:
         """Return the files of a figure to come; `asked` is what `reproduce.draw` takes."""
-        return self._thread.submit(self._draw, asked)
+        return self._threads.submit(self._draw, asked)
 
     def _draw(self, asked: dict[str, Any]) -> tuple[Path, ...]:
-        if self._process is None:
-            self._process = Child(__name__)
+        process = self._process()
         try:
-            self._process.send(asked)
-            made = self._process.receive()
+            process.send(asked)
+            made = process.receive()
         except ChildEnded:
-            death = self._process.death
-            self._process.close()
-            self._process = None
+            self._processes.remove(process)
+            death = process.death
+            process.close()
             raise ChildProcessError(
                 f"the process that draws ended ({death}): out of memory, or killed by the system? The same command draws again."
             ) from None
+        self._idle.append(process)
         if isinstance(made, Exception):
             raise made
         return made
 
+    def _process(self) -> Child:
+        with self._turn:
+            if self._closed:
+                raise ChildProcessError("what was to be drawn was given up.")
+            if not self._idle:
+                self._processes.append(Child(__name__))
+                return self._processes[-1]
+            return self._idle.pop()
+
     def close(self) -> None:
-        """End the process; what it is drawing is given up."""
-        if self._process is not None:
-            self._process.kill()
-        self._thread.shutdown(cancel_futures=True)
-        if self._process is not None:
-            self._process.close()
+        """End the processes; what they are drawing is given up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._turn:
+            self._closed = True
+        for process in list(self._processes):
+            process.kill()
+        self._threads.shutdown()
+        for process in self._processes:
+            process.close()
 
 
 def serve() -> None:
