@@ -147,7 +147,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(SAMPLERS, name, replace(sampler, size=11))
     for name in ("prediction.predict", "thresholds.thresholds", "phases.phase_diagram", "phases.sampling_map"):
         monkeypatch.setattr(f"solspace.theory.{name}", left_out)
-    monkeypatch.setattr("solspace.cli.reproduce._one", left_out)
+    monkeypatch.setattr("solspace.experiments.reproduce.run_tasks", left_out)
     monkeypatch.setattr("solspace.cli.reproduce._costs", left_out)
     monkeypatch.setattr("solspace.data.fetch", left_out)
     monkeypatch.setattr("solspace.data.search.folders", lambda folder=None: [(Path(folder or "."), True)])
