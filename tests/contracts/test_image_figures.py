@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import mixing as benchmark
-from solspace.experiments import figures
+from solspace.experiments import figures, images
 from solspace.experiments.figures import mixing
 from solspace.experiments.figures.images import pixels, projected
 from solspace.experiments.figures.loads import steps
@@ -49,6 +49,21 @@ def test_a_figure_from_tasks_to_picture(tmp_path: Path, kind: object) -> None:
     assert all(0 <= point["low"] <= point["mean"] <= point["high"] <= 1 for point in picture.table)
     easy = [p["mean"] for p in picture.table if p["alpha"] == 0.2 and p["method"] == "tau" and p["n_sweeps"] == 30]
     assert min(easy) == 1
+
+
+def test_a_pool_is_read_once_whatever_order_tasks_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures on several data sets are computed together: to read a pool again for each task would keep a device waiting."""
+    read: list[str] = []
+    digits = images.data.load("digits", (3, 8), "raw")
+    monkeypatch.setattr(images.data, "load", lambda name, classes, how: read.append(name) or digits)
+    images._loaded.cache_clear()
+    names = ("mnist", "fashion", "cifar10")
+    for name in 3 * names:
+        for how in ("centred", "raw"):
+            X, y = images._pool({"data": name, "classes": [3, 8], "preprocess": how})
+            assert len(X) == len(y) == len(digits.y)
+    images._loaded.cache_clear()
+    assert read == list(names)
 
 
 def test_mixing_from_tasks_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

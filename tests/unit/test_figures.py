@@ -162,6 +162,7 @@ def test_several_figures_one_drawn_while_the_next_is_computed(
         )
         assert all(file.stat().st_size for file in one.files)
         assert 0 <= one.seconds < 300
+        assert one.together == (2 if device and told and one.name != "mnist" else 1)
     assert list(reproduce_all([])) == []
 
 

@@ -147,10 +147,11 @@ def _make(names: Sequence[str], size: str, as_json: bool, parameters: dict[str, 
         about: Values = {"problem": one.problem} if one.problem else {
             "files": [str(path) for path in one.files], "computed": one.outcome.computed, "failed": one.outcome.failed,
         }  # fmt: skip
-        made.append({"id": one.name, **about, "seconds": one.seconds})
-        together = several and not one.outcome.computed  # what was computed with others is counted there
-        words = one.problem or f"{one.outcome.computed} tasks computed, " * (not together) + str(one.files[0])
-        say(f"{one.name} ({spoken(one.seconds)}): {words}")
+        made.append({"id": one.name, **about, "seconds": one.seconds, "together": one.together})
+        counted = not several or one.outcome.computed  # what was computed with others is counted with one of them
+        words = one.problem or f"{one.outcome.computed} tasks computed, " * bool(counted) + str(one.files[0])
+        company = f", together with {one.together - 1} more" * (one.together > 1)
+        say(f"{one.name} ({spoken(one.seconds)}{company}): {words}")
     if several:
         say(f"{len(made)} figures in {spoken(time.perf_counter() - begun)}.")
     if as_json:

@@ -48,6 +48,8 @@ DEPENDS = ("seed", "data", "classes", "preprocess", "features", "alpha", "instan
 """A task's values that its patterns depend on."""
 _ROWS = 1024
 """Images of a pool that are looked at together."""
+_POOLS = 3
+"""Pools that are kept: tasks on as many data sets may come in any order, where figures are computed together."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def _pools(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
 _loading = threading.Lock()
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=_POOLS)
 def _loaded(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
     X, y = data.load(name, classes, "raw")
     return {name: data.Images(data.Preprocessing.learn(name, X)(X), y) for name in data.PREPROCESSING}

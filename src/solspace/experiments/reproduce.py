@@ -43,6 +43,8 @@ class Reproduced:
     """From its turn to its picture."""
     problem: str = ""
     """Why there is none, as a sentence."""
+    together: int = 1
+    """Figures that were computed together, this one among them, and share these seconds."""
 
 
 def reproduce(
@@ -151,7 +153,7 @@ def reproduce_all(
         while turns:
             turn = turns.popleft()
             theory = theory or _theory(turn, size)
-            own = [_Making(figure.name) for figure in turn]
+            own = [_Making(figure.name, len(turn)) for figure in turn]
             try:
                 own[0].outcome = run_tasks(
                     functools.partial(_tasks, theory, turn, size, device), store, executor,
@@ -214,6 +216,7 @@ class _Making:
     """A figure on its way: what was computed for it, and its files to come, or the problem that it met."""
 
     name: str
+    together: int
     outcome: Outcome = field(default_factory=Outcome)
     files: Future[tuple[Path, ...]] = field(default_factory=Future)
     begun: float = field(default_factory=time.perf_counter)
@@ -234,7 +237,7 @@ class _Making:
             files = self.files.result()
         except EXPECTED as error:
             problem = " ".join(str(error).split())
-        return Reproduced(self.name, files, self.outcome, self.ended - self.begun, problem)
+        return Reproduced(self.name, files, self.outcome, self.ended - self.begun, problem, self.together)
 
 
 def write_table(rows: Sequence[Values], path: Path) -> None:
