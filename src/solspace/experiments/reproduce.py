@@ -27,8 +27,8 @@ from solspace.system.names import unknown
 from solspace.system.plain import Values
 
 FORMATS = ("png", "pdf", "svg")
-TOGETHER = 70_000
-"""Tasks that a GPU computes together, at the most: more make pictures late."""
+TOGETHER = 62_000
+"""Tasks that a GPU computes together, at the most: an image set's own pixels and its features; more make pictures late."""
 Place = str | os.PathLike[str]
 
 
