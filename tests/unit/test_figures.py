@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from concurrent.futures import CancelledError
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +20,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import KINDS, Task, finished
 from solspace.plots import style, sweeps
-from solspace.store import Store
+from solspace.store import Result, Store
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -164,6 +165,29 @@ def test_several_figures_one_drawn_while_the_next_is_computed(
         assert 0 <= one.seconds < 300
         assert one.together == (2 if device and told and one.name != "mnist" else 1)
     assert list(reproduce_all([])) == []
+
+
+def test_a_figure_is_told_as_soon_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only when the next one is computed: that may take minutes."""
+    path, out = tmp_path / "figures.db", tmp_path / "out"
+    _fill(path, ["edge"], ("edge",))
+
+    def once_drawn(task: Task) -> Result:
+        deadline = time.monotonic() + 60
+        while not (out / "edge-quick.csv").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.05)  # the process that drew it has yet to say so
+        return finished(task, *plausible(task))
+
+    monkeypatch.setattr("solspace.experiments.executors.run_on_one_thread", once_drawn)
+    making = reproduce_all(["edge", "spherical-t-alpha"], "quick", path, out, "serial", formats=["svg"])
+    assert next(making).name == "edge"
+    with Store(path) as store:
+        done = store.count()["done"]
+    second = figures.find("spherical-t-alpha").count("quick")
+    assert 6 < done < 6 + second
+    (other,) = making
+    assert (other.name, other.outcome.computed, other.problem) == ("spherical-t-alpha", second, "")
 
 
 def test_what_cannot_be_drawn_is_said_and_the_process_that_draws_may_die(tmp_path: Path) -> None:

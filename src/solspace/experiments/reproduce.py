@@ -9,7 +9,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from solspace.experiments import figures
 from solspace.experiments.drawing import EXPECTED, Drawer
 from solspace.experiments.figures import Figure
 from solspace.experiments.results import Results
-from solspace.experiments.runner import Outcome, run_tasks
+from solspace.experiments.runner import Outcome, run_tasks, running
 from solspace.experiments.tasks import Task
 from solspace.samplers.device import resolve
 from solspace.system.files import replacing
@@ -155,12 +155,12 @@ def reproduce_all(
             theory = theory or _theory(turn, size)
             own = [_Making(figure.name, len(turn)) for figure in turn]
             try:
-                own[0].outcome = run_tasks(
+                own[0].outcome = yield from _meanwhile(made, running(
                     functools.partial(_tasks, theory, turn, size, device), store, executor,
                     total=len(theory) + sum(len(spec) for figure in turn for spec in figure.specs(size)),
                     label=turn[0].name + f" and {len(turn) - 1} more" * (len(turn) > 1), scheduler=scheduler,
                     n_workers=n_workers, retry=retry, show_progress=show_progress,
-                )  # fmt: skip
+                ))  # fmt: skip
             except EXPECTED as error:
                 if len(turn) > 1:  # one of them is to blame
                     turns.extendleft([figure] for figure in reversed(turn))
@@ -175,9 +175,24 @@ def reproduce_all(
                 one.files.add_done_callback(one.end)
             made += own
             theory = []
-            while made and made[0].done:
-                yield made.popleft().reproduced()
+            yield from _drawn(made)
         yield from (one.reproduced() for one in made)
+
+
+def _meanwhile(made: deque[_Making], steps: Generator[None, None, Outcome]) -> Generator[Reproduced, None, Outcome]:
+    """Take all `steps`, and yield figures whose pictures are there as soon as they are; return what the last step does."""
+    with closing(steps):
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            yield from _drawn(made)
+
+
+def _drawn(made: deque[_Making]) -> Iterator[Reproduced]:
+    while made and made[0].done:
+        yield made.popleft().reproduced()
 
 
 def _turns(chosen: Sequence[Figure], size: str) -> list[list[Figure]]:

@@ -10,8 +10,9 @@ import functools
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from typing import ParamSpec
 
 from solspace.experiments import executors
 from solspace.experiments.device import on_device, packs
@@ -21,6 +22,7 @@ from solspace.experiments.tasks import Task
 from solspace.store import Result, Store
 from solspace.system.progress import progress
 
+_Given = ParamSpec("_Given")
 _CHUNK = 200
 _LOOK = 10_000
 """Tasks among which one must ask for a device, for it and the processors to work side by side."""
@@ -93,12 +95,12 @@ def tasks_of(specs: Iterable[Spec]) -> Iterator[Task]:
     return itertools.chain.from_iterable(spec.tasks() for spec in specs)
 
 
-def run_tasks(
+def running(
     tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str], executor: str = "processes", *, total: int = 0,
     label: str = "sweep", scheduler: str | None = None, n_workers: int | None = None, retry: bool = False,
     show_progress: bool | None = None,
-) -> Outcome:  # fmt: skip
-    """Run those of `tasks()` that the store lacks; the engine behind `sweep` and the figures."""
+) -> Generator[None, None, Outcome]:  # fmt: skip
+    """Run those of `tasks()` that the store lacks, and come back whenever results were kept; the engine of sweeps and figures."""
     if n_workers is not None and n_workers < 1:
         raise ValueError(f"n_workers must be at least 1; got {n_workers}.")
     if scheduler is not None and executor != "dask":
@@ -124,13 +126,31 @@ def run_tasks(
         if executor == "processes" and any(map(together, itertools.islice(tasks(), _LOOK))):
             # a device need not wait for what the processors do
             if (missing := _peeked(apart)) is not None:
-                _drain(executors.processes_beside(missing, on_device(packed, n_workers), n_workers), keep)
+                yield from _drain(executors.processes_beside(missing, on_device(packed, n_workers), n_workers), keep)
                 return outcome
             apart = iter(())
         for run_all, part in ((execute, apart), (on_device, packed)):
             if (missing := _peeked(part)) is not None:
-                _drain(run_all(missing, n_workers=n_workers, scheduler=scheduler), keep)
+                yield from _drain(run_all(missing, n_workers=n_workers, scheduler=scheduler), keep)
     return outcome
+
+
+def _to_the_end(steps: Callable[_Given, Generator[None, None, Outcome]]) -> Callable[_Given, Outcome]:
+    """Return what takes all of the `steps` at once."""
+
+    @functools.wraps(steps)
+    def run(*given: _Given.args, **named: _Given.kwargs) -> Outcome:
+        made = steps(*given, **named)
+        while True:
+            try:
+                next(made)
+            except StopIteration as end:
+                return end.value
+
+    return run
+
+
+run_tasks = _to_the_end(running)
 
 
 def _peeked(tasks: Iterator[Task]) -> Iterator[Task] | None:
@@ -139,11 +159,12 @@ def _peeked(tasks: Iterator[Task]) -> Iterator[Task] | None:
     return None if first is None else itertools.chain([first], tasks)
 
 
-def _drain(stream: Iterator[Result | list[Result]], keep: Callable[[list[Result]], None]) -> None:
+def _drain(stream: Iterator[Result | list[Result]], keep: Callable[[list[Result]], None]) -> Iterator[None]:
     """Keep all results, those that come together together; end the executor's workers however this ends."""
     try:
         for found in stream:
             keep(found if isinstance(found, list) else [executors.of_the_same_code(found)])
+            yield
     finally:
         getattr(stream, "close", lambda: None)()
 
