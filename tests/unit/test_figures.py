@@ -7,11 +7,13 @@ import time
 from concurrent.futures import CancelledError
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_up import OURS, plausible
 
 from solspace.experiments import figures
+from solspace.experiments import reproduce as reproducing
 from solspace.experiments.drawing import Drawer
 from solspace.experiments.figures.figure import Figure, Picture
 from solspace.experiments.images import ImageSpec
@@ -20,7 +22,8 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import KINDS, Task, finished
 from solspace.plots import style, sweeps
-from solspace.store import Result, Store
+from solspace.samplers.device import LostDevice
+from solspace.store import Result, Store, StoreError
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -188,6 +191,29 @@ def test_a_figure_is_told_as_soon_as_it_is_drawn(tmp_path: Path, monkeypatch: py
     assert 6 < done < 6 + second
     (other,) = making
     assert (other.name, other.outcome.computed, other.problem) == ("spherical-t-alpha", second, "")
+
+
+@pytest.mark.parametrize("error", [LostDevice("the GPU stopped answering"), StoreError("is the disk full?")])
+def test_what_no_figure_can_do_without_ends_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    """A lost device and a full disk are said once, not of every figure; what was computed before is drawn."""
+    _fill(tmp_path / "figures.db", ["edge"], ("edge",))
+    usual, asked = reproducing.running, []
+
+    def failing(*given: Any, label: str, **named: Any) -> Any:
+        asked.append(label)
+        if label != "edge":
+            raise error
+        return usual(*given, label=label, **named)
+
+    monkeypatch.setattr(reproducing, "running", failing)
+    names = ["edge", "spherical-t-alpha", "binary-t-alpha"]
+    making = reproduce_all(names, "quick", tmp_path / "figures.db", tmp_path, "serial", formats=["svg"])
+    assert next(making).name == "edge"
+    with pytest.raises(type(error), match=str(error)[:-1]):
+        next(making)
+    assert asked == names[:2]
 
 
 def test_what_cannot_be_drawn_is_said_and_the_process_that_draws_may_die(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from solspace.experiments.figures import Figure
 from solspace.experiments.results import Results
 from solspace.experiments.runner import Outcome, run_tasks, running
 from solspace.experiments.tasks import Task
-from solspace.samplers.device import resolve
+from solspace.samplers.device import LostDevice, resolve
+from solspace.store import StoreError
 from solspace.system.files import replacing
 from solspace.system.names import unknown
 from solspace.system.plain import Values
@@ -161,6 +162,9 @@ def reproduce_all(
                     label=turn[0].name + f" and {len(turn) - 1} more" * (len(turn) > 1), scheduler=scheduler,
                     n_workers=n_workers, retry=retry, show_progress=show_progress,
                 ))  # fmt: skip
+            except (LostDevice, StoreError):  # no other figure would fare better
+                yield from (one.reproduced() for one in made)
+                raise
             except EXPECTED as error:
                 if len(turn) > 1:  # one of them is to blame
                     turns.extendleft([figure] for figure in reversed(turn))
