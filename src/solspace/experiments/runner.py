@@ -151,6 +151,7 @@ def _to_the_end(steps: Callable[_Given, Generator[None, None, Outcome]]) -> Call
 
 
 run_tasks = _to_the_end(running)
+"""The same in one go: (tasks, store, executor, …) -> what the run did."""
 
 
 def _peeked(tasks: Iterator[Task]) -> Iterator[Task] | None:
