@@ -55,38 +55,6 @@ def test_layers():
     assert done.returncode == 0, done.stdout
 
 
-def test_the_page_on_architecture_names_what_is_there():
-    """What its tree and its text name is there; every folder, and every file of a sampler, is in its tree."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    tree = page.partition("```text\n")[2].partition("```")[0]
-    named = {*paths(tree), *re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", page)} - {"src/solspace/"}
-    assert {"samplers/kernels/cuda/", "samplers/localization/loop.py", "info.py"} <= named
-    gone = {name for name in named if not (PACKAGE / name).exists() or name.endswith("/") != (PACKAGE / name).is_dir()}
-    assert not gone
-    rooms = {*PACKAGE.glob("*.py"), *(PACKAGE / "samplers").rglob("*.py"), *PACKAGE.glob("**/")} - {PACKAGE}
-    there = {path.relative_to(PACKAGE).as_posix() + "/" * path.is_dir() for path in rooms if path.name[0] != "_"}
-    assert {"samplers/solving/", "samplers/annealing/exchange.py"} <= there
-    assert not there - set(paths(tree))
-
-
-def test_nothing_is_copied_from_a_device_before_its_stream_is_through():
-    """`device.fetched` waits first: a copy that has to wait keeps other threads from launching."""
-    files = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
-    copying = {name for name, text in files.items() if re.search(r"\.get\(\)|asnumpy\(", text)}
-    assert {name for name in copying if name.startswith("samplers/")} == {"samplers/device.py"}
-    # nor sent there but by `device.sent`, since CuPy's way keeps other threads from sending while it makes memory for it
-    assert not {name for name, text in files.items() if re.search(r"(?<!np)(?<!numpy)\.asarray\(", text)}
-
-
-def paths(tree):
-    """Yield the paths of an indented tree, a name at the beginning of each line."""
-    above = []
-    for line in tree.splitlines():
-        name = line.split()[0]
-        above[(len(line) - len(line.lstrip())) // 2 :] = [name]
-        yield "".join(above)
-
-
 def test_every_import_is_declared():
     """What is imported anywhere in the package, at whatever moment, is a dependency or in an extra for users."""
     imported = {name for path in (ROOT / "src").rglob("*.py") for name in imports(path)}
