@@ -153,6 +153,37 @@ def test_a_flat_weight_keeps_its_curvature(variance):
     np.testing.assert_allclose(dg, -0.25 * omega**-1.5, rtol=1e-6)
 
 
+STEEP = [
+    # power k, omega, variance; log Z, g and dg of W = exp(-1/s^k), by mpmath with 40 digits
+    (1, 2.0, 1.0, -0.60144528286637251, 0.3337667166005837, -0.26952652355084543),
+    (3, -3.0, 0.5, -17.852735104707396, 7.7374247934890078, -1.8688245743634865),
+    (1, -1.0, 1e-6, -502004.3010135886, 1001000.2492197664, -999500.2514172205),
+    (3, 0.0, 1e-6, -5149.145129562448, 78605.397351109433, -799974.10755389791),
+    (3, 0.01, 1e-14, -999550.53968261003, 299640700.65063647, -119676979849.35573),
+    (3, 0.0, 1e-20, -1293204644930.2712, 12457309396158385.0, -7.9999999999989695e19),
+    (1, -1.0, 1e-24, -5.0000000000200004e23, 1.0000000000010001e24, -9.9999999999950008e23),
+    (1, 0.0, 1e-40, -32316520350478.806, 4.6415888336128509e26, -6.666666249046786e39),
+]
+
+
+@pytest.mark.parametrize("many", [1, 50])
+@pytest.mark.parametrize("case", STEEP, ids=str)
+def test_weights_whose_derivatives_all_vanish_at_the_wall(case, many):
+    power, omega, variance, *expected = case
+
+    def log_weight(s):
+        return np.where(s > 0, -1 / np.where(s > 0, s, 1.0) ** power, -np.inf)
+
+    found = quadrature_channel(log_weight, (0.0,), np.full(many, omega), variance)
+    np.testing.assert_allclose([part[0] for part in found], expected, rtol=1e-5)
+    np.testing.assert_allclose(found[0][0], expected[0], rtol=1e-12)
+
+
+def test_a_single_field_far_from_every_breakpoint_is_right():
+    log_z, g, _ = quadrature_channel(lambda s: np.where(s > 0, -1 / np.abs(s), -np.inf), (0.0,), 0.3, 1e-30)
+    np.testing.assert_allclose([log_z, g], [-1 / 0.3, 1 / 0.09], rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("log_weight", "message"),
     [

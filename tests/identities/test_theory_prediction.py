@@ -33,6 +33,19 @@ class OwnLog:
         return np.where(s > 0, np.log(np.where(s > 0, s, 1.0)), -np.inf)
 
 
+class Steep:
+    """A user's potential, all derivatives of whose weight vanish at the wall."""
+
+    breakpoints = (0.0,)
+
+    def __init__(self, power):
+        self.power = power
+
+    def log_weight(self, s):
+        s = np.asarray(s, dtype=float)
+        return np.where(s > 0, -1 / np.where(s > 0, s, 1.0) ** self.power, -np.inf)
+
+
 CASES = {
     "binary uniform": (ss.Target("binary", "uniform", margin=0.3), 0.35),
     "binary log": (ss.Target("binary", "log", 0.5), 0.6),
@@ -46,6 +59,8 @@ CASES = {
     "binary wall above": (ss.Target("binary", ss.potentials.wall(None, 0.5), 0.5), 0.3),
     "spherical log_band": (ss.Target("spherical", "log_band(1.2)", 0.5), 1.0),
     "binary log_quadratic": (ss.Target("binary", "log_quadratic(1.7, 1.2)", 0.98), 0.68),
+    "binary steep": (ss.Target("binary", Steep(1), 1.0, margin=0.3), 0.2),
+    "sphere steep": (ss.Target("spherical", Steep(3), 0.5, margin=-0.5), 0.6),
     "sphere uniform": (ss.Target("spherical", "uniform", margin=-1.5), 10.0),
     "sphere rare": (ss.Target("spherical", "uniform", margin=-4.5), 5e4),
     "sphere positive margin": (ss.Target("spherical", "uniform", margin=1.0), 0.4),
@@ -171,6 +186,33 @@ def test_own_potential_equals_the_closed_form():
     )
     q = np.array([0.75, 0.9, 0.999])
     np.testing.assert_allclose(own.localization_time(q), known.localization_time(q), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("power", "temperature", "margin", "alpha", "overlap", "times"),
+    # by the trapezoidal rule in every variable, without the package; times at shares 0.3, 0.7, 0.95 of [r, 1]
+    [
+        (1, 1.0, 0.0, 0.3, 0.431796727866, (0.40952129, 1.46232945, 3.84374782)),
+        (1, 0.3, 0.3, 0.2, 0.577243403297, (0.42952691, 1.50955184, 3.99563826)),
+        (3, 2.0, -0.3, 0.3, 0.390375439245, (0.4001618, 1.42700945, 3.6964172)),
+    ],
+)
+def test_steep_walls_are_predicted(power, temperature, margin, alpha, overlap, times):
+    p = ss.predict(ss.Target("binary", Steep(power), temperature, margin), alpha)
+    assert abs(p.overlap - overlap) < 1e-11
+    np.testing.assert_allclose(p.localization_time(_overlaps(p, (0.3, 0.7, 0.95))), times, rtol=1e-7)
+    assert p.samplable
+    assert p.regime(300.0) == "green"
+    assert p.status.ok
+    assert "fair" in p.summary()
+
+
+def test_steep_walls_have_thresholds():
+    found = ss.thresholds(ss.Target("binary", Steep(1), 1.0))
+    assert found.asl < found.dynamical < found.condensation < found.zero_entropy < found.capacity
+    before, after = (ss.predict(found.target, found.asl + step).samplable for step in (-1e-3, 1e-3))
+    assert before
+    assert not after
 
 
 def test_gaussian_weights_are_solved_by_hand():

@@ -27,6 +27,11 @@ from solspace.numerics.arrays import Bools, Doubles, Index
 LogWeight = Callable[[Doubles], ArrayLike]
 
 DROP = 42.0  # the integrand is followed down to exp(-42) of its peak
+FARTHEST = (
+    13,
+    60,
+    200,
+)  # log2 of the distance searched: at a small variance exp(-1/s) holds its mass far from its wall
 
 
 @dataclass
@@ -112,12 +117,12 @@ class Range:
         return Range(*(getattr(self, field.name)[keep] for field in fields(self)))
 
 
-def _scan_points(piece: Piece) -> Doubles:
-    """Sorted t at which h is first looked at: both exponential ends, the Gaussian's neighbourhood, and far beyond."""
+def _scan_points(piece: Piece, farthest: int) -> Doubles:
+    """Sorted t at which h is first looked at: both exponential ends, the Gaussian's neighbourhood, up to 2^farthest."""
     centre = -piece.sign * piece.start
     tail = np.arange(3.0, 93.0, 3.0)
     steps = np.linspace(0.0, 1.0, 9)
-    far = 2.0 ** np.arange(5.0, 14.0)
+    far = 2.0 ** np.arange(5.0, 1.0 + farthest)
     around = np.concatenate([-far[::-1], np.arange(-15.0, 15.5), far])
     if piece.linear:
         return np.broadcast_to(around, (centre.size, around.size))
@@ -135,18 +140,21 @@ def _scan_points(piece: Piece) -> Doubles:
 
 def locate(piece: Piece) -> Range:
     """Find the peak of h and the range in t around it, and around any other maximum the scan has met."""
-    t = _scan_points(piece)
-    h, _ = piece.height(t)
-    peak, height, width = _climb(piece, t, h)
-    above = h > (height - DROP)[:, None]
-    outermost = above[:, -1] | (above[:, 0] & piece.linear)
-    if np.isinf(piece.length[0]) and (outermost & np.isfinite(height)).any():
+    for farthest in FARTHEST:
+        t = _scan_points(piece, farthest)
+        h, _ = piece.height(t)
+        peak, height, width = _climb(piece, t, h)
+        above = h >= (height - DROP)[:, None]
+        outermost = above[:, -1] | (above[:, 0] & piece.linear) | np.isposinf(height)
+        if np.isfinite(piece.length[0]) or not (outermost & ~np.isneginf(height)).any():
+            break
+    else:
         raise ValueError("the weight grows too fast: its average over the Gaussian field diverges.")
     if (above.sum(axis=1) < 4)[np.isfinite(height)].any():  # narrower than the scan: look around the peak more closely
         steps = 1.6 ** np.arange(24.0)
         close = peak[:, None] + width[:, None] * np.concatenate([-steps, [0.0], steps])
         t = np.sort(np.concatenate([t, np.clip(close, t[:, :1], t[:, -1:])], axis=1), axis=1)
-        above = piece.height(t)[0] > (height - DROP)[:, None]
+        above = piece.height(t)[0] >= (height - DROP)[:, None]
     low, high = _edges(piece, t, above, peak, height - DROP)
     inner = (low > 2.0) & (high < piece.length - 2.0) | piece.linear
     return Range(peak, height, low, high, inner)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
-from solspace.measure.rows import row_moments
+from solspace.measure.rows import NINE, STENCIL, row_moments
 from solspace.numerics.arrays import Doubles, Index
 from solspace.numerics.power import common_precision
 
@@ -24,6 +24,7 @@ BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
 TOLERANCE = 1e-10  # of the last doubling; the error left behind is about its square
 LARGEST = 1 << 15
+FAR, COARSE = 1e11, 1e13  # heights whose rounding hides the integrand: far from all ends, or a weight of exp(-COARSE)
 ROW = 24  # fields of one variance that share their nodes; fewer are integrated one by one
 
 
@@ -80,12 +81,30 @@ def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles
     parts = np.zeros((len(pieces), 3, omega.size))
     parts[:, 0] = -np.inf
     for part, piece, where in zip(parts, pieces, found):
-        heavy = where.height + piece.offset > best - DROP - 20.0
-        for chosen, view in ((heavy & where.inner, from_peak), (heavy & ~where.inner, from_nearer_end)):
+        heavy = where.height + piece.offset >= best - DROP - 20.0
+        coarse = (where.height > FAR) | (where.height < -COARSE)
+        for chosen, rule in (
+            (heavy & coarse, _expanded),
+            (heavy & ~coarse & where.inner, lambda *ends: _integrate(*from_peak(*ends))),
+            (heavy & ~coarse & ~where.inner, lambda *ends: _integrate(*from_nearer_end(*ends))),
+        ):
             index = np.flatnonzero(chosen)
             if index.size:
-                part[:, index] = _integrate(*view(piece.take(index), where.take(index)))
+                part[:, index] = rule(piece.take(index), where.take(index))
     return _mixture(parts)
+
+
+def _expanded(piece: Piece, where: Range) -> Doubles:
+    """Return (log mass, mean of z, variance of z), shape (3, n), from derivatives at the field or at the highest point."""
+    distance = piece.distance(where.peak[:, None])[0][:, 0]
+    far = where.height > 0
+    s = np.where(far, piece.omega, piece.anchor + piece.sign * piece.sigma * distance)
+    step = STENCIL * np.minimum(np.minimum(s - piece.low, piece.high - s), 1.0)
+    level = np.asarray(piece.log_weight(s[:, None] + step[:, None] * np.arange(-4, 5)), dtype=np.float64)
+    slope, bend = (piece.sigma / step) ** np.array([[1], [2]]) * (NINE[:2] @ (level - level[:, 4:5]).T)
+    variance = 1.0 / np.maximum(1.0 - bend, 1e-9)
+    log_mass = np.where(far, level[:, 4] + 0.5 * slope**2 * variance, where.height + piece.offset)
+    return np.array([log_mass, np.where(far, slope * variance, piece.start + piece.sign * distance), variance])
 
 
 def _mixture(parts: Doubles) -> Doubles:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
+from solspace.measure.potential import Own
 from solspace.numerics.arrays import Index, Reals
 from solspace.numerics.mixtures import mixtures
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
@@ -82,7 +83,7 @@ def kinks(target: Target) -> Kinks:
 
 def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
     # maxima of the weight between breakpoints that are narrower than SHARP, counted from the margin
-    if target.beta < 1 / SHARP:
+    if target.beta < 1 / SHARP and not isinstance(target.potential, Own):
         return []
     centred = target.replace(margin=0.0)
     s = np.linspace(breakpoints[0] - 10, breakpoints[-1] + 10, 801)

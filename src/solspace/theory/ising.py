@@ -172,7 +172,8 @@ class PlantedIsing:
             d = np.maximum(d + step, 0.0)
             if np.all(np.abs(step) <= 1e-9 * d + 1e-13):
                 break
-        return d, law
+        # the last step is not in `law`; the entropy given the field falls at the rate (1 - q)/2
+        return d, law._replace(uncertainty=law.uncertainty - step * law.variance / 2)
 
 
 def _grid(reach: float) -> Reals:

@@ -12,7 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.theory.cavity import kinks
+
+NEGLIGIBLE = 50.0
+"""Fall of log W near a wall beyond which nothing is left to be seen."""
 
 
 class Wall(NamedTuple):
@@ -92,6 +96,12 @@ def divergence(target: Target) -> tuple[float, bool]:
     return float(gamma), bool(logarithmic and gamma == 0)
 
 
+def _exponents(weight: Reals) -> Reals:
+    # of the power that W follows between distances that halve
+    with np.errstate(invalid="ignore"):
+        return -np.diff(weight) / np.log(2.0)
+
+
 def smallest_scale(target: Target) -> float:
     """Return the smallest distance from a breakpoint at which the weight stops looking like a power of the distance.
 
@@ -109,8 +119,12 @@ def smallest_scale(target: Target) -> float:
             weight = np.array([log_weight_at(target, offset, side * h) for h in steps])
             if offset:  # distances below the rounding of the breakpoint say nothing
                 weight = weight[:30]
-            exponent = -np.diff(weight) / np.log(2.0)
-            moved = np.flatnonzero(np.abs(exponent - exponent[-1]) > 0.3)
+            exponent = _exponents(weight)
+            if (
+                not abs(exponent[-1] - exponent[-2]) < 0.3
+            ):  # no power at any distance, as exp(-1/s): look where W counts
+                exponent = _exponents(weight[: 1 + np.flatnonzero(weight >= weight.max() - NEGLIGIBLE)[-1]])
+            moved = np.flatnonzero(np.abs(exponent - exponent[-1:]) > 0.3)
             if len(moved):
                 smallest = min(smallest, float(steps[moved[-1]]))
     return smallest
