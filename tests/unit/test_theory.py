@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.special import erfc
 
 import solspace as ss
 from solspace.theory.capacity import capacity, gardner, one_step
@@ -156,6 +157,44 @@ def test_capacities():
     assert gardner(ss.Target("spherical", "uniform")) == pytest.approx(2.0, rel=1e-14)
     assert capacity(ss.Target("spherical", "hinge")) == 2.0
     assert capacity(ss.Target("spherical", "band(1.0)")) > 0
+
+
+class Outside:
+    """A user's potential: uniform on abs(s) >= width."""
+
+    def __init__(self, width):
+        self.width, self.breakpoints = width, (-width, width)
+
+    def log_weight(self, s):
+        return np.where(np.abs(s) >= self.width, 0.0, -np.inf)
+
+
+class Below:
+    """A user's potential: uniform on s <= 0.5."""
+
+    breakpoints = (0.5,)
+
+    def log_weight(self, s):
+        return np.where(np.asarray(s) <= 0.5, 0.0, -np.inf)
+
+
+@pytest.mark.parametrize("width", [0.3, 0.5, 0.7])
+def test_constraints_outside_a_band_have_a_capacity(width):
+    target = ss.Target(potential=Outside(width), temperature=0.7)
+    expected = np.log(2) / -np.log(erfc(width / np.sqrt(2)))
+    assert abs(capacity(target) / expected - 1) < 1e-9
+    found = ss.thresholds(target)
+    assert abs(found.capacity / found.zero_entropy - 1) < 1e-9
+    assert ss.predict(target, 0.9 * expected).satisfiable
+    assert not ss.predict(target, 1.1 * expected).satisfiable
+    beside = target.replace(margin=0.2)
+    assert abs(capacity(beside) / ss.thresholds(beside).zero_entropy - 1) < 1e-7
+
+
+def test_own_constraints_from_above_are_those_of_a_wall():
+    own, wall = (ss.Target(potential=u) for u in (Below(), "wall(upper=0.5)"))
+    np.testing.assert_array_equal(own.violated([-1.0, 0.0, 0.4, 0.5, 1.0]), wall.violated([-1.0, 0.0, 0.4, 0.5, 1.0]))
+    assert capacity(own) == capacity(wall)
 
 
 def test_families_of_design():

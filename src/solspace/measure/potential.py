@@ -96,7 +96,8 @@ class Own(Potential):
             )
         if np.isneginf(weight).all():
             raise ValueError(f"the weight of {type(self.model).__name__} is nowhere positive.")
-        object.__setattr__(self, "hard", bool(np.isneginf(weight[_PROBE < 0]).any()))
+        # far out, a soft weight may overflow to -inf
+        object.__setattr__(self, "hard", bool(np.isneginf(weight[np.abs(_PROBE) < 20]).any()))
         object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
         object.__setattr__(self, "name", getattr(self.model, "name", type(self.model).__name__))
         for offered in ("softened", "tau"):

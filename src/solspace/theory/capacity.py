@@ -11,30 +11,34 @@ notes 7), α is the minimum over (m, q₀) of -S/E,
 
 itself an approximation from above to full breaking. *±1 weights.* The entropy of the uniform measure on the solutions
 reaches zero (Krauth and Mézard: 0.833 at κ = 0). For a band about the origin nothing is known at t = 0, and its entropy is
-log 2 + α log P(|z| <= K), z standard Gaussian. The entropy of a measure that prefers some solutions vanishes
+log 2 + α log P(|z| <= K), z standard Gaussian. Where replica symmetry is unstable at that load, as outside a band with
+K > 0.817, it is a bound from above. The entropy of a measure that prefers some solutions vanishes
 earlier: that load is `Thresholds.zero_entropy`, and no capacity.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 
 from solspace.measure import Target
 from solspace.measure.channels import band_channel
-from solspace.measure.potentials import Band, Uniform
+from solspace.measure.potentials import Band, Potential, Uniform
 from solspace.measure.priors import Prior
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
 from solspace.numerics.rules import Layout, around
 from solspace.numerics.tails import vanishing
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import TAIL
 from solspace.theory.weights import weights_of
 
+WHOLE = (-np.inf, np.inf)
 _START = np.array(
     # margin, log m(1 - q₀), logit q₀ of the one-sided problem: where the search starts
     [
@@ -56,6 +60,11 @@ def allowed_stabilities(target: Target) -> tuple[float, float] | None:
     >>> allowed_stabilities(Target(potential="band(1.5)")), allowed_stabilities(Target(potential="hinge", margin=-2.0))
     ((-1.5, 1.5), (-2.0, inf))
     """
+    runs = _intervals(target)
+    return runs[0] if len(runs) == 1 and runs[0] != WHOLE else None
+
+
+def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
     edges = sorted({0.0, *map(float, target.potential.breakpoints)})
     ends = [-np.inf, *edges, np.inf]
     middle = [edges[0] - 1, *((a + b) / 2 for a, b in pairwise(edges)), edges[-1] + 1]
@@ -65,24 +74,25 @@ def allowed_stabilities(target: Target) -> tuple[float, float] | None:
             runs[-1][1] = high
         elif not missed:
             runs.append([low, high])
-    if len(runs) != 1 or runs[0] == [-np.inf, np.inf]:
-        return None
-    return runs[0][0] + target.margin, runs[0][1] + target.margin
+    return tuple((low + target.margin, high + target.margin) for low, high in runs)
 
 
 def capacity(target: Target) -> float | None:
     """Return the load at which the constraints of `target` stop having solutions; None where they never do.
 
-    None as well where the allowed stabilities are several intervals: no formula here covers them.
+    None as well on the sphere where the allowed stabilities are several intervals: no formula here covers them.
 
     >>> round(capacity(Target(temperature=0.3)), 7), capacity(Target("spherical", "hinge"))
     (0.8330786, 2.0)
     """
     allowed = allowed_stabilities(target)
+    if weights_of(target.prior).discrete:
+        runs = _intervals(target)
+        if allowed is None:
+            return None if WHOLE in runs else _several(target.prior, runs)
+        return _discrete(target.prior, *_mirrored(allowed))
     if allowed is None:
         return None
-    if weights_of(target.prior).discrete:
-        return _discrete(target.prior, *_mirrored(allowed))
     values = [value for value in (gardner(target), one_step(target)) if value is not None]
     return min(values)
 
@@ -102,6 +112,29 @@ def _discrete(prior: Prior, low: float, high: float) -> float | None:
     else:
         uniform = Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)
     return Branch(uniform).zero_entropy
+
+
+@dataclass(frozen=True)
+class _Union(Potential):
+    """U = 0 on several intervals, infinite elsewhere."""
+
+    runs: tuple[tuple[float, float], ...]
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        return tuple(end for run in self.runs for end in run if np.isfinite(end))
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        inside = [(low <= np.asarray(s)) & (np.asarray(s) <= high) for low, high in self.runs]
+        return np.where(np.any(inside, axis=0), 0.0, -np.inf)
+
+    def violated(self, s: ArrayLike) -> Bools:
+        return np.isneginf(self.log_weight(s))
+
+
+@lru_cache(maxsize=256)
+def _several(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | None:
+    return Branch(Target(prior, _Union(runs), np.inf)).zero_entropy
 
 
 def gardner(target: Target) -> float | None:
