@@ -209,3 +209,12 @@ def test_divergence_on_the_sphere_still_gives_points_of_it():
 def test_nonsense_gets_a_sentence(problem, options, words):
     with pytest.raises(ValueError, match=words):
         ss.localize(problem, **{"n_samples": 2, "rng": 0, **options})
+
+
+@pytest.mark.parametrize(
+    "returned", [None, 0.0, np.zeros(15), np.zeros((15, 4)), np.zeros((4, 15), complex), [["a"] * 15] * 4, [[0.0], []]]
+)
+def test_a_denoiser_must_return_means(returned):
+    problem = ss.Perceptron.random(15, 0.3, rng=0)
+    with pytest.raises(ValueError, match="denoiser"):
+        ss.localize(problem, 4, denoiser=lambda field, time: returned, rng=0)

@@ -1,8 +1,8 @@
 """The drift of stochastic localization: where the weights are on average, given the field.
 
 AMP is the denoiser that scales; any function (field (k, n), time (k,)) -> mean (k, n) will do, for instance the exact
-one of a small problem, `problem.enumerate().posterior_mean`. Samples are columns, lanes; where several problems run
-together, problem i has the lanes i `each` … (i + 1) `each` - 1.
+one of a small problem, `lambda field, time: law.posterior_mean(field)` with `law = problem.enumerate()`. Samples are
+columns, lanes; where several problems run together, problem i has the lanes i `each` … (i + 1) `each` - 1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from solspace.samplers.localization.pace import Pace
 from solspace.samplers.marginals import cpu, gpu
 from solspace.samplers.marginals.propagation import Propagation
 from solspace.samplers.marginals.relaxation import Effort, Relaxation
+from solspace.system.checks import shown
 
 
 class Denoiser:
@@ -204,6 +205,18 @@ class Function(Denoiser):
         self.field, self.mean = np.zeros((problem.n, k), dtype), np.zeros((problem.n, k), dtype)
 
     def relax(self, time: Array, lanes: Array) -> Effort:
-        """Evaluate the function."""
-        self.mean[:, lanes] = np.asarray(self.function(self.field[:, lanes].T, time[lanes])).T
+        """Evaluate the function; raise ValueError where it returns anything but real means of the right shape."""
+        field = self.field[:, lanes].T
+        returned = self.function(field, time[lanes])
+        try:
+            means = np.asarray(returned)
+        except ValueError:  # rows of unequal length
+            means = np.asarray(None)
+        if means.shape != field.shape or means.dtype.kind not in "biuf":
+            found = f"shape {means.shape}, {means.dtype}" if means.shape else shown(returned)
+            raise ValueError(
+                f"denoiser must return the means of the weights, real numbers of shape {field.shape} like the field; "
+                f"got {found}."
+            )
+        self.mean[:, lanes] = means.T
         return Effort.none(self.k)
