@@ -42,6 +42,9 @@ class Enumeration:
             raise ValueError(
                 f"this instance (n = {problem.n}, m = {problem.m}) has no solution: none of its 2^{problem.n} weights "
                 "meets every constraint; lower the load or the margin."
+                if self.n_solutions == 0
+                else f"the {problem.target.potential} potential gives weight zero to all {self.n_solutions} solutions of this "
+                "instance: each has a stability at the very end of what is allowed; potential='uniform' counts them."
             )
 
     @property
@@ -150,7 +153,10 @@ def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
     lower = decode(np.arange(1 << low), low).astype(exact.dtype) @ exact[:, :low].T
     for high in range(1 << (problem.n - low)):
         upper = exact[:, low:] @ decode(np.array([high]), problem.n - low)[0].astype(exact.dtype)
-        yield high << low, (lower + upper) / np.sqrt(problem.n)
+        stabilities = (lower + upper) / np.sqrt(problem.n)
+        if not problem.has_binary_patterns:
+            problem._settle(stabilities, np.sqrt(problem.n))
+        yield high << low, stabilities
 
 
 def _log_weights(problem: Perceptron) -> Array:

@@ -218,7 +218,10 @@ class Perceptron:
     def stabilities(self, weights: ArrayLike) -> Array:
         """Return ⟨x, w⟩/√n for `weights` (n,) or (k, n): shape (m,) or (k, m), float64.
 
-        Exact for ±1 weights on ±1 patterns but for the division by √n.
+        For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin (or of the
+        edge of a band) is returned as exactly that, and its constraint counts as met: a tie such as 0.1 + 0.2 - 0.3 then
+        does not depend on the order of summation, the memory layout or the scale of the rows. The rounding error is taken
+        as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least 4.8e-7 |x| |w| / n.
         """
         weights = self._weights(weights)
         # ±1 times ±1 summed in float32 is exact below 2^24 and twice as fast; anything else goes through float64.
@@ -229,7 +232,27 @@ class Perceptron:
         for rows, block in self.blocks(dtype):
             result[:, rows] = (block @ columns).T
         result /= np.sqrt(self.n)
+        if not exact:
+            self._settle(result, np.linalg.norm(columns, axis=0)[:, None])
         return result[0] if weights.ndim == 1 else result
+
+    def rounding(self, norms: Array | float) -> Array:
+        """Return the rounding error (m,) or (k, m) of the stabilities of weights of these `norms`, a number or (k, 1)."""
+        share = np.sqrt(self.n) * np.finfo(np.float64).eps
+        if self.patterns.dtype == np.float32:
+            share = max(share, 4 * np.finfo(np.float32).eps / self.n)
+        return share * self._lengths * norms
+
+    def _settle(self, stabilities: Array, norms: Array | float) -> None:
+        """Set `stabilities` (k, m) within rounding error of the margin or an edge to exactly that, in place."""
+        rounding = self.rounding(norms)
+        for edge in _edges(self.target):
+            stabilities[np.abs(stabilities - edge) <= rounding] = edge
+
+    @cached_property
+    def _lengths(self) -> Array:
+        """(m,) norms of the patterns."""
+        return np.concatenate([np.linalg.norm(block, axis=1) for _, block in self.blocks()])
 
     def violations(self, weights: ArrayLike) -> Any:
         """Return the number of constraints that `weights` (n,) or (k, n) miss: an int or (k,) ints."""
@@ -237,7 +260,11 @@ class Perceptron:
         return int(missed) if missed.ndim == 0 else missed
 
     def is_solution(self, weights: ArrayLike) -> Any:
-        """Return whether `weights` (n,) or (k, n) meet every constraint and the prior: a bool or (k,) bools."""
+        """Return whether `weights` (n,) or (k, n) meet every constraint and the prior: a bool or (k,) bools.
+
+        A constraint is met where its stability is at least the margin, a tie included (see `stabilities`), whatever weight
+        the potential gives to it: under the log potential a solution with a tie has weight zero.
+        """
         solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
         return bool(solved) if solved.ndim == 0 else solved
 
@@ -310,6 +337,13 @@ def constraints(alpha: float, n: int) -> int:
     30
     """
     return max(1, round(alpha * n))
+
+
+def _edges(target: Target) -> list[float]:
+    """Return the stabilities at which constraints may end, next to which rounding decides nothing."""
+    places = [target.margin + point for point in target.potential.breakpoints]
+    nearest = [(x, np.nextafter(x, -np.inf), np.nextafter(x, np.inf)) for x in places]
+    return [float(next((x for x in three if not target.violated(x)), three[0])) for three in nearest]
 
 
 def _matrix(patterns: Any) -> Array:

@@ -11,6 +11,7 @@ import scipy.sparse
 
 import solspace as ss
 from solspace import problem as module
+from solspace.enumeration import decode, fewest_missed
 from solspace.samplers.packed import PackedPerceptron
 
 SPHERE = ss.Target("spherical", "uniform", margin=-0.5)
@@ -184,3 +185,70 @@ def test_packed_patterns_are_named_as_others_are_and_stay_packed(n, m):
     mine = PackedPerceptron(n, m, ss.Target(), rng=rng[0])
     np.testing.assert_array_equal(mine.patterns, ss.Perceptron.random(n, m / n, rng=rng[1]).patterns)
     assert rng[0].integers(1 << 30) == rng[1].integers(1 << 30)
+
+
+TENTHS = ["uniform", "log", "hinge", "band(0.3)", "wall(-0.2, 0.4)"]
+
+
+@pytest.mark.parametrize("potential", TENTHS)
+@pytest.mark.parametrize("margin", [0.0, 0.1])
+def test_ties_are_met_however_they_are_summed(potential, margin):
+    """Entries k/10 on n = 9 weights: a sum in thirtieths is exactly at the margin or an edge again and again."""
+    target, ties = ss.Target(potential=potential, margin=margin), 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        whole, weights = random.integers(-9, 10, (4, 9)), random.choice([-1, 1], (64, 9))
+        problem = ss.Perceptron(whole / 10, target=target)
+        got = problem.is_solution(weights)
+        # 30 times the stability, an integer: what is allowed is from 0, -9 or -6 to 9 or 12, counted from the margin
+        exact = weights @ whole.T - round(30 * margin)
+        low, high = {"band(0.3)": (-9, 9), "wall(-0.2, 0.4)": (-6, 12)}.get(potential, (0, np.inf))
+        np.testing.assert_array_equal(got, ((exact >= low) & (exact <= high)).all(axis=1))
+        ties += int(np.isin(exact, (low, high)).sum())
+        np.testing.assert_array_equal(got, [problem.is_solution(w) for w in weights])
+        np.testing.assert_array_equal(got, problem.is_solution(np.asfortranarray(weights, dtype=float)))
+        np.testing.assert_array_equal(got, ss.Samples.of(problem, weights).solved)
+        turned = ss.Perceptron(np.asfortranarray(whole[:, ::-1] / 10), target=target)
+        np.testing.assert_array_equal(got, turned.is_solution(weights[:, ::-1]))
+        if margin == 0 and potential in ("uniform", "log", "hinge"):
+            for scale in (3.0, 1 / 7, 1e-9, 1e9):
+                rows = scale * (1 + np.arange(4))[:, None] * whole / 10
+                np.testing.assert_array_equal(got, ss.Perceptron(rows, target=target).is_solution(weights))
+    assert ties > 100
+
+
+def test_what_enumeration_counts_are_the_solutions():
+    every = decode(np.arange(1 << 10), 10)
+    for seed in range(40):
+        whole = np.random.default_rng(seed).integers(-9, 10, (4, 10))
+        whole[0, :2] = 3, 6 - whole[0, 2:].sum() % 2
+        problem = ss.Perceptron(whole / 10, target=ss.Target(potential="uniform"))
+        solved = problem.is_solution(every)
+        missed, found = fewest_missed(problem)
+        if not solved.any():
+            assert missed
+            continue
+        np.testing.assert_array_equal(found, every[solved])
+        np.testing.assert_array_equal(problem.enumerate().probabilities > 0, solved)
+        samples = ss.solve(problem, len(found), method="exact", progress=False)
+        assert samples.solved.all()
+
+
+def test_patterns_in_single_precision_are_known_to_single_precision():
+    patterns = np.array([[0.1, 0.2, 0.3], [0.3, 0.3, 0.6], [0.7, 0.1, 0.8]], np.float32)
+    assert ss.Perceptron(patterns).is_solution([1, 1, -1])
+    assert not ss.Perceptron(patterns - np.float32(1e-5)).is_solution([1, 1, -1])
+
+
+def test_what_is_beyond_rounding_is_not_met():
+    assert not ss.Perceptron([[0.3, 0.1, 0.2 + 1e-14]]).is_solution([1, -1, -1])
+    margin = 0.1 + 1e-14
+    assert not ss.Perceptron([[0.3, 0.1, 0.1]], target=ss.Target(margin=margin / np.sqrt(3))).is_solution([1, -1, -1])
+
+
+def test_solutions_without_weight_are_told_from_none():
+    """A row and its opposite, of even sum: solutions are ties, to which the log potential gives the weight zero."""
+    tied = ss.Perceptron([[3, 1, 2], [-3, -1, -2]])
+    with pytest.raises(ValueError, match="weight zero to all 2 solutions"):
+        tied.enumerate()
+    assert tied.with_target(ss.Target(potential="uniform")).enumerate().n_solutions == 2
