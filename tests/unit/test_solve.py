@@ -10,8 +10,9 @@ import pytest
 
 import solspace as ss
 from solspace.samplers import device
+from solspace.samplers.constraints import contradiction, flat, inseparable
 from solspace.samplers.solving import solve as module
-from solspace.samplers.solving.constraints import contradiction, flat, inseparable
+from solspace.samplers.solving.counting import count
 from solspace.samplers.solving.search import Search
 
 
@@ -56,16 +57,60 @@ def test_what_no_weights_can_reach_is_told():
     narrow = ss.Perceptron.random(21, 0.4, ss.Target(potential="band(0.1)"), rng=0)
     assert "too narrow" in contradiction(narrow)
     assert contradiction(ss.Perceptron.random(21, 0.4, rng=0)) == ""
-    assert "exactly 0" in contradiction(impossible(kind="gaussian"))
-    assert contradiction(ss.Perceptron([[2.0, 1.0, 1.0], [-2.0, -1.0, -1.0]])) == ""  # w = (1, -1, -1) meets both
+    assert "2 are opposite" in contradiction(ss.Perceptron(np.outer([1, -1], [0.1, 0.3, 0.7])))  # no signs add up to 0
+    assert "2 are opposite" in contradiction(ss.Perceptron(np.outer([1, -1], [6, 4, 4])))
+    assert "zero" in contradiction(ss.Perceptron(np.eye(3, 31, 30), target=ss.Target(potential="wall(1, 3)")))
     twice = impossible().patterns
     assert "8 and 61" in contradiction(ss.Perceptron(np.vstack([twice, twice[:5], twice[-1:]])))
     assert contradiction(ss.Perceptron([[0.5, 0.2, 0.2], [0.5, 0.2, 0.1]])) == ""
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_a_tie_can_meet_are_no_contradiction(seed):
+    """The same row with both labels: its entries add up to an even number, so weights may give it exactly 0."""
+    row = np.random.default_rng(seed).integers(2, 17, 24)
+    row[0] += row.sum() % 2
+    for scale in (1, 10, 100, 7):
+        assert contradiction(ss.Perceptron(np.vstack([row, row]) / scale, [1, -1])) == ""
+    problem = ss.Perceptron(np.vstack([row, row]), [1, -1], target=ss.Target(potential="uniform"))
+    found = count(problem)
+    assert found.method == "ep"
+    assert "exactly 0" in found.doubt
+    samples = ss.solve(problem, rng=0, progress=False)
+    assert samples.solved.all()
+    assert not samples.stabilities.any()
+
+
+def test_what_only_an_unlikely_tie_can_meet_is_a_doubt():
+    with pytest.warns(UserWarning, match="exactly 0 meet both, and none were found"):
+        samples = ss.solve(impossible(kind="gaussian"), progress=False)
+    assert not samples.solved.any()
+    assert samples.info.impossible == ""
+    assert "opposite" in samples.info.ended
+
+
+def test_constraints_of_zeros_are_counted_as_met():
+    patterns = ss.Perceptron.random(31, 0.3, patterns="gaussian", rng=0).patterns
+    more = np.vstack([patterns, np.zeros((2, 31), np.float32)])
+    assert count(ss.Perceptron(more)) == count(ss.Perceptron(patterns))
+    assert count(ss.Perceptron(np.zeros((2, 31)))).log_number == pytest.approx(31 * np.log(2))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_proof_does_not_depend_on_the_scale_of_patterns(scale):
+    patterns = np.random.default_rng(0).standard_normal((30, 41))
+    reach = scale * np.abs(patterns).sum(axis=1).min() / np.sqrt(41)
+    beyond, within = (
+        inseparable(ss.Perceptron(scale * patterns, target=ss.Target(margin=share * reach)), 9.0)
+        for share in (0.9, 0.01)
+    )
+    assert beyond
+    assert not within
+
+
 def test_patterns_that_no_plane_separates_are_proved_so():
     problem = ss.Perceptron.random(31, 3.0, rng=0)
-    assert "separate" in inseparable(problem, 5.0)
+    assert inseparable(problem, 5.0)
     with pytest.warns(UserWarning, match="a linear program"):
         samples = ss.solve(problem, progress=False)
     assert samples.info.unmet[0] <= 26

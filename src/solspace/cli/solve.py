@@ -178,7 +178,7 @@ def _shortfall(problem: Perceptron, samples: Samples, stopped: bool) -> str:
 
 
 def _theory(problem: Perceptron) -> str:
-    from solspace.samplers.solving.constraints import flat
+    from solspace.samplers.constraints import flat
     from solspace.theory.capacity import capacity
 
     structure = problem.structure()

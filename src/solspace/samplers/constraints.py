@@ -22,8 +22,8 @@ _PROBE = np.concatenate([-np.logspace(-3, 3, 400), [0.0], np.logspace(-3, 3, 400
 """Stabilities, from the margin, by which constraints are told apart."""
 CERTAIN = 63
 """Weights beyond which two random patterns are never opposite."""
-SEPARABLE_ENTRIES = 300_000
-"""Entries of patterns up to which a linear program is worth its time."""
+SEPARABLE_ENTRIES, SMALL_ENTRIES = 300_000, 10_000
+"""Entries of patterns up to which a linear program is worth its time: after a search, and before one."""
 
 
 @dataclass(frozen=True)
@@ -110,47 +110,66 @@ def contradiction(problem: Perceptron) -> str:
     >>> contradiction(Perceptron([[1, -1, 1], [-1, 1, -1]]))
     'constraints 1 and 2 are opposite (x and -x): whatever the weights, one of them is not met.'
     """
-    margin = flat(problem.target).margin
     if problem.has_binary_patterns:
-        lattice = np.arange(-problem.n, problem.n + 1, 2) / np.sqrt(problem.n)
-        allowed = ~problem.target.violated(lattice)
+        allowed = ~problem.target.violated(_lattice(problem.n))
         if not allowed.any():
             return "no stability that ±1 weights can have meets a constraint: the allowed range is too narrow."
-        clash = not (allowed & allowed[::-1]).any()
-    elif is_half_space(problem.target):
-        lengths = np.concatenate([np.abs(block).sum(axis=1) for _, block in problem.blocks()]) / np.sqrt(problem.n)
-        short = np.flatnonzero(lengths < margin)
+        pair = None if (allowed & allowed[::-1]).any() else _opposite(problem)
+    else:
+        zero = zero_rows(problem)
+        if len(zero) and problem.target.violated(0.0):
+            return f"constraint {zero[0] + 1} is all zero, and a stability of 0 does not meet it."
+        if not is_half_space(problem.target):
+            return ""
+        ends = np.zeros((2, problem.m))
+        ends[0] = np.concatenate([np.abs(block).sum(axis=1) for _, block in problem.blocks()]) / np.sqrt(problem.n)
+        problem._settle(ends, np.sqrt(problem.n))
+        (short,) = np.nonzero(problem.target.violated(ends[0]))
         if len(short):
             return (
-                f"constraint {short[0] + 1} can reach a stability of {lengths[short[0]]:.3g} at most, which is below the "
-                f"margin {margin:g}."
+                f"constraint {short[0] + 1} can reach a stability of {ends[0, short[0]]:.3g} at most, which is below the "
+                f"margin {flat(problem.target).margin:g}."
             )
-        clash = margin >= 0
-    else:
-        return ""
-    pair = _opposite(problem) if clash else None
-    if pair is None or (margin == 0 and _can_vanish(problem.patterns[pair[0]])):
-        return ""
-    certain = problem.has_binary_patterns or margin > 0
-    why = (
-        "whatever the weights, one of them is not met"
-        if certain
-        else "both are met only where a stability is exactly 0"
-    )
-    return f"constraints {pair[0] + 1} and {pair[1] + 1} are opposite (x and -x): {why}."
+        pair = _opposite(problem) if flat(problem.target).margin >= 0 else None
+        if pair is not None and not problem.target.violated(ends[1, pair[0]]):
+            pair = pair if _parity(problem.patterns[pair[0]]) == 1 else None
+    return "" if pair is None else f"{_names(pair)}: whatever the weights, one of them is not met."
 
 
-def _can_vanish(row: Array) -> bool:
-    """Return whether ±1 weights are known that give a stability of exactly 0: multiples of one number that add up evenly."""
+def tie(problem: Perceptron) -> tuple[str, bool]:
+    """Return in words which two constraints only an exact tie can meet, '' where there are none, and whether one is likely.
+
+    >>> tie(Perceptron([[3, 1, 2], [-3, -1, -2]]))[0]
+    'constraints 1 and 2 are opposite (x and -x): only weights that give them a stability of exactly 0 meet both'
+    """
+    pair = _opposite(problem) if is_half_space(problem.target) and flat(problem.target).margin == 0 else None
+    if pair is None:
+        return "", False
+    why = f"{_names(pair)}: only weights that give them a stability of exactly 0 meet both"
+    return why, _parity(problem.patterns[pair[0]]) == 0
+
+
+def _names(pair: tuple[int, int]) -> str:
+    return f"constraints {pair[0] + 1} and {pair[1] + 1} are opposite (x and -x)"
+
+
+def _lattice(n: int) -> Array:
+    """Return the stabilities that ±1 weights can have on ±1 patterns."""
+    return np.arange(-n, n + 1, 2) / np.sqrt(n)
+
+
+def _parity(row: Array) -> int | None:
+    """Return whether the entries of `row` add up to an odd multiple of their unit (1) or not (0); None where there is none."""
     size = np.abs(row[row != 0].astype(float))
-    if not size.size:
-        return True
-    whole = size / size.min()
-    return bool((whole == np.rint(whole)).all() and whole.sum() % 2 == 0)
+    for scale in (1.0, 10.0, 100.0, 1000.0, 1 / size.min()):
+        whole = np.rint(size * scale)
+        if whole.sum() < 1e6 and (np.abs(whole - size * scale) <= 1e-12 * whole).all():
+            return int(whole.sum() / np.gcd.reduce(whole.astype(int))) % 2
+    return None
 
 
 def _opposite(problem: Perceptron) -> tuple[int, int] | None:
-    """Return two rows of which one is minus the other, None where there are none.
+    """Return two rows of which one is minus the other, None where there are none; rows of zeros do not count.
 
     One product with a random vector tells which rows may be; only these are compared.
     """
@@ -170,25 +189,91 @@ def _opposite(problem: Perceptron) -> tuple[int, int] | None:
 
 
 def inseparable(problem: Perceptron, seconds: float) -> str:
-    """Return in a sentence that no weights at all, ±1 or real, separate the patterns; '' where some do or it is not known.
+    """Return in a sentence that no ±1 weights meet every constraint, where a linear program proves it; else ''.
 
-    A linear program: the largest t with ⟨x, w⟩/√n >= κ + t for every pattern and weights from -1 to 1.
+    Shares y >= 0 of the constraints with Σ y = 1 prove it where the weights' largest Σ y s = |Xᵀy|_1/√n is below the least
+    stability that is allowed.
     """
     if not is_half_space(problem.target) or problem.m * problem.n > SEPARABLE_ENTRIES:
         return ""
+    least = flat(problem.target).margin
+    if problem.has_binary_patterns:
+        lattice = _lattice(problem.n)
+        least = lattice[~problem.target.violated(lattice)].min(initial=np.inf)
+    most = np.abs(_mixture(problem, 1.0, least, seconds)).sum()
+    if most < least - (2 + problem.m / problem.n) * problem.rounding(np.sqrt(problem.n)).max():
+        return "no ±1 weights meet every constraint (a linear program says so)."
+    return ""
+
+
+def _mixture(problem: Perceptron, size: float, least: float, seconds: float) -> Array:
+    """Return the mixture Xᵀy/√n of the constraints that weights from -`size` to `size` meet worst; infinite where unknown.
+
+    The dual of the largest t with ⟨x, w⟩/√n >= least + t for every pattern.
+    """
     from scipy.optimize import linprog
 
     rows = problem.patterns.astype(float) / np.sqrt(problem.n)
+    scale = np.abs(rows).max() or 1.0  # the tolerances of the solver are absolute
     found = linprog(
         np.append(np.zeros(problem.n), -1.0),
-        A_ub=np.hstack([-rows, np.ones((problem.m, 1))]),
-        b_ub=np.full(problem.m, -flat(problem.target).margin),
-        bounds=[*[(-1, 1)] * problem.n, (None, 1)],
+        A_ub=np.hstack([-rows / scale, np.ones((problem.m, 1))]),
+        b_ub=np.full(problem.m, -least / scale),
+        bounds=[*[(-size, size)] * problem.n, (None, None)],
         options={"time_limit": seconds},
     )
-    best = -float(found.fun) if found.status == 0 else np.inf
-    if best < -1e-9:
-        return "no weights between -1 and 1, whole or not, meet every constraint (a linear program says so)."
-    if best < 1e-9 and problem.has_binary_patterns and problem.n % 2 and flat(problem.target).margin == 0:
-        return "no weights at all, ±1 or real, separate these patterns (a linear program says so)."
-    return ""
+    if found.status != 0:
+        return np.full(problem.n, np.inf)
+    shares = np.maximum(-found.ineqlin.marginals, 0)
+    return np.asarray(shares @ rows) / shares.sum()
+
+
+def check_measure(problem: Perceptron) -> None:
+    """Raise ValueError if rows alone tell that no weights have a positive probability under the target.
+
+    >>> check_measure(Perceptron([[0.5, 1.0], [0.0, 0.0]]))
+    Traceback (most recent call last):
+    ValueError: constraint 2 is all zero, ... Drop 1 such row of 2, or take potential='uniform' or 'hinge'.
+    """
+    target = problem.target
+    if problem.ensemble is None and np.isneginf(target.log_weight(0.0)):
+        zero = zero_rows(problem)
+        if len(zero):
+            raise ValueError(
+                f"constraint {zero[0] + 1} is all zero, so that its stability is 0 whatever the weights, and the target "
+                f"({target}) gives that the probability 0. Drop {len(zero)} such row{'s' * (len(zero) > 1)} of {problem.m}, "
+                "or take potential='uniform' or 'hinge'."
+            )
+    if target.prior.name == "spherical" and target.potential.hard:
+        why = _nowhere_on_the_sphere(problem)
+        if why:
+            raise ValueError(f"no weights have a positive probability under the target ({target}): {why}.")
+
+
+def zero_rows(problem: Perceptron) -> Array:
+    """Return the numbers of the constraints whose pattern is all zero."""
+    return np.flatnonzero([] if problem.has_binary_patterns else ~problem.patterns.any(axis=1))
+
+
+def nonzero(problem: Perceptron) -> Perceptron:
+    """Return the problem without the constraints whose pattern is all zero."""
+    zero = zero_rows(problem)
+    return Perceptron(np.delete(problem.patterns, zero, axis=0), target=problem.target) if len(zero) else problem
+
+
+def _nowhere_on_the_sphere(problem: Perceptron) -> str:
+    if problem.n == 1:
+        weights = problem.target.log_weight(problem.stabilities([[1.0], [-1.0]])).sum(axis=1)
+        return "there are two at n = 1, and neither meets every constraint" if np.isneginf(weights).all() else ""
+    margin = flat(problem.target).margin
+    if not is_half_space(problem.target) or margin < 0:
+        return ""
+    pair = _opposite(problem)
+    if pair is not None:
+        return _names(pair)
+    if problem.m * problem.n > SMALL_ENTRIES:
+        return ""
+    size = np.sqrt(problem.n)
+    most = np.linalg.norm(_mixture(problem, size, margin, 1.0))
+    rounding = (2 + problem.m / problem.n) * problem.rounding(size).max()
+    return "a linear program says that they cannot be met together" if most <= margin + rounding else ""

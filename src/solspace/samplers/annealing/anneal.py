@@ -32,6 +32,7 @@ from solspace.samplers.annealing.course import Course
 from solspace.samplers.annealing.run import Flips, carry
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import answering, resolve
 from solspace.samplers.options import DEVICE, Option, checked, count, named, problems_in
 from solspace.samples import Samples
@@ -212,6 +213,8 @@ def _one(
     progress: bool | None, callback: Callable[[Chains], object] | None, company: int = 0,
 ) -> tuple[Samples, State]:  # fmt: skip
     """Return the samples of one problem, and what makes the state that could be stored."""
+    if plan.stages[-1].potential.hard and not plan.solve:
+        check_measure(problem.with_target(plan.target))
 
     def make(own: Plan, n_chains: int) -> Flips:
         if where == "gpu":

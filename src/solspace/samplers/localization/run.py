@@ -14,6 +14,7 @@ from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import answering, resolve
 from solspace.samplers.localization import finish
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
@@ -89,6 +90,8 @@ class Run:
     @classmethod
     def of(cls, problems: list[Perceptron], seeds: list[np.random.SeedSequence], asked: Asked) -> Run:
         """Turn what was `asked` into numbers and lay the run out."""
+        for one in problems:
+            check_measure(one)
         problem, k = problems[0], asked["n_samples"]
         name, reason = choose_denoiser(problem, asked)
         if name == "ep" and asked["damping"] != "auto":

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import check_measure
 from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
 from solspace.samplers.marginals.relaxation import Relaxation
@@ -72,7 +73,8 @@ def amp(
     ((501,), 'converged')
     """
     asked = checked(OPTIONS, locals())
-    rows, single = rows_of(instance(Perceptron)("problem", problem), field)
+    check_measure(instance(Perceptron)("problem", problem))
+    rows, single = rows_of(problem, field)
     k, automatic = len(rows), asked["damping"] == "auto"
     chosen = choose_variances(problem, asked["variances"])
     messages = Messages(problem, k, asked["precision"], full=chosen == "full", spreads=True)

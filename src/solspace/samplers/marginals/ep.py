@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import check_measure, zero_rows
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.gaussian import Gaussian
 from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
@@ -69,7 +70,7 @@ def ep(
     >>> bool(abs(found.mean - exact.marginals).max() < 0.1), bool(abs(found.log_partition - exact.log_partition) < 0.01)
     (True, True)
     """
-    instance(Perceptron)("problem", problem)
+    check_measure(instance(Perceptron)("problem", problem))
     asked = checked(OPTIONS, locals())
     rows, single = rows_of(problem, field)
     made = propagation(problem, len(rows), asked["variances"], resolve(device))
@@ -100,6 +101,12 @@ def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str
     """Return expectation propagation for `k` fields, with the variances that are asked for or affordable."""
     if problem.target.prior.name != "binary":
         raise ValueError(f"ep takes ±1 weights, but the target's prior is {problem.target.prior}; use amp for it.")
+    zero = zero_rows(problem)
+    if len(zero):
+        raise ValueError(
+            f"constraint {zero[0] + 1} is all zero, which says nothing about the weights and which expectation propagation "
+            f"cannot take; drop such rows ({len(zero)} of {problem.m})."
+        )
     few, many = sorted((problem.m, problem.n))
     if variances == "scalar" or (variances == "auto" and float(few) ** 2 * many > LARGE):
         return Propagation(problem, k, ScalarGaussian(problem), scalar=True)

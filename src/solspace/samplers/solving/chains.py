@@ -18,7 +18,7 @@ from solspace.numerics.streams import child
 from solspace.samplers.annealing.anneal import anneal
 from solspace.samplers.annealing.chains import Chains
 from solspace.samplers.annealing.schedules import Stage, TauAnnealing
-from solspace.samplers.solving.constraints import Unmet, flat
+from solspace.samplers.constraints import Unmet, flat
 from solspace.samplers.solving.search import OutOfTime, Search
 
 HEAT = 1.0

@@ -9,10 +9,12 @@ import math
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
+
 from solspace.enumeration import LARGEST, fewest_missed
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import contradiction, flat, nonzero, tie, zero_rows
 from solspace.samplers.marginals.ep import ep
-from solspace.samplers.solving.constraints import contradiction, flat
 
 ERROR = 0.1
 """Of log Z by EP under the uniform measure: median difference from enumeration at n = 16 on small images, m = 4 to 8 (.09 to
@@ -22,7 +24,7 @@ ERROR = 0.1
 
 @dataclass(frozen=True)
 class Count:
-    """The logarithm of the number of solutions, -inf where there are none, and how it was found."""
+    """The logarithm of the number of solutions, -inf where there are proved to be none, and how it was found."""
 
     log_number: float
     error: float
@@ -53,15 +55,17 @@ def count(problem: Perceptron, device: str = "cpu") -> Count:
         return Count(-math.inf if missed else math.log(len(solutions)), 0.0, "exact")
     if contradiction(problem):
         return Count(-math.inf, 0.0, "exact")
+    if len(zero_rows(problem)) == problem.m:
+        return Count(problem.n * math.log(2), 0.0, "exact")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said in words below
-        found = ep(problem.with_target(flat(problem.target)), device=device)
-    value = float(found.log_partition)
-    doubt = ""
-    if not found.converged:
+        found = ep(nonzero(problem).with_target(flat(problem.target)), device=device)
+    value = float(found.log_partition) if np.isfinite(found.log_partition) else math.nan
+    doubt, _ = tie(problem)
+    if not doubt and not found.converged:
         doubt = f"expectation propagation has {found.status}"
-    elif value < 1:
+    elif not doubt and value < 1:
         doubt = "so few solutions are beyond what expectation propagation can tell from none"
-    elif found.variances == "scalar":
+    elif not doubt and found.variances == "scalar":
         doubt = "the problem is large, and one variance for all weights was kept: exact for random patterns only"
     return Count(value, ERROR, "ep", doubt)

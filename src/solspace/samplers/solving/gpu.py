@@ -9,11 +9,11 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import interval
 from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.localization.noise import GpuNoise
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.relaxation import MOVING, Terms
-from solspace.samplers.solving.constraints import interval
 from solspace.samplers.solving.cpu import FIRST
 
 

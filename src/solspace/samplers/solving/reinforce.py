@@ -34,9 +34,9 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import flat, is_half_space
 from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.options import choose_variances
-from solspace.samplers.solving.constraints import flat, is_half_space
 from solspace.samplers.solving.cpu import CpuRuns
 from solspace.samplers.solving.gpu import GpuRuns
 from solspace.samplers.solving.search import Search

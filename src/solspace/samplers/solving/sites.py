@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from solspace.numerics.streams import child, generator
+from solspace.samplers.constraints import flat, nonzero
 from solspace.samplers.marginals.ep import propagation
-from solspace.samplers.solving.constraints import flat
 from solspace.samplers.solving.search import Search
 
 RATES = (0.02, 0.005, 0.002)
@@ -32,7 +32,7 @@ def ep(search: Search, runs: int = 1) -> None:
 
 def _pass(search: Search, rate: float, k: int, number: int) -> None:
     search.begin("ep", k)
-    problem = search.problem.with_target(flat(search.problem.target))
+    problem = nonzero(search.problem).with_target(flat(search.problem.target))
     made = propagation(problem, k, where=search.where)
     random = generator(child(search.seeds, 3, number))
     made.field[...] = NOISE * random.standard_normal((k, problem.n))

@@ -6,6 +6,7 @@ weights and so proves it where there is no solution. `auto` goes by the data:
 
 * up to 20 weights: exact;
 * rows that contradict each other, or that no weights can meet: said at once, with the weights that miss the fewest;
+  rows that only an exact tie can meet: a short search, as its failure proves nothing;
 * patterns that look random: reinforce, faster rates first, slower ones and more runs side by side after them;
 * others: chains, then ep where it is affordable, then reinforce with damping.
 """
@@ -20,12 +21,12 @@ from solspace.enumeration import LARGEST, fewest_missed
 from solspace.measure import Target
 from solspace.numerics.streams import RNG, generator, seed_sequence
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import contradiction, flat, inseparable, tie
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.ep import LARGE
 from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.options import DEVICE, checked, count, named, positive_or_none
 from solspace.samplers.solving.chains import fewest, tau
-from solspace.samplers.solving.constraints import contradiction, flat, inseparable
 from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
 from solspace.samplers.solving.search import OutOfTime, Search
 from solspace.samplers.solving.sites import ep
@@ -157,7 +158,9 @@ def _run(search: Search, method: str) -> str:
         if method == "exact" or (method == "auto" and search.problem.n <= LARGEST):
             exact(search)
         elif method == "auto":
-            _auto(search)
+            doubt, likely = tie(search.problem)
+            _auto(search, bool(doubt) and not likely)
+            return f"{doubt}, and none were found" if doubt else TRIED
         elif method == "reinforce":
             reinforce(search, _ladder(search, passes_for(search.problem)))
         else:
@@ -168,9 +171,9 @@ def _run(search: Search, method: str) -> str:
     return TRIED
 
 
-def _auto(search: Search) -> None:
+def _auto(search: Search, unlikely: bool) -> None:
     search.impossible = contradiction(search.problem)
-    if search.impossible:
+    if search.impossible or unlikely:
         reinforce(search, iter(passes_for(search.problem)[:1]))
         fewest(search)
         return
