@@ -381,6 +381,14 @@ def test_memory_is_no_store() -> None:
             Store(":memory:", write=write)
 
 
+@posix
+def test_a_pipe_is_no_store(path: Path) -> None:
+    os.mkfifo(path)
+    for write in (False, True):
+        with pytest.raises(StoreError, match=r"no store at|not a file"):
+            Store(path, write=write)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege there")
 def test_a_link_to_a_store_has_its_lock(path: Path) -> None:
     link = path.with_name("link.db")

@@ -232,6 +232,10 @@ def test_what_is_in_the_way_of_the_results_is_noticed_before_the_run(tmp_path):
     assert done.returncode == 2
     assert "o/samples.npz, but that is a folder" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    (tmp_path / "p" / "asl.checkpoint.npz").mkdir(parents=True)
+    done = run("sample", "--out", "p", cwd=tmp_path)
+    assert done.returncode == 2
+    assert not (tmp_path / "p" / "samples.npz").exists()
 
 
 def test_results_that_cannot_be_written_leave_the_checkpoint(tmp_path, monkeypatch):

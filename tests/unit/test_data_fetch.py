@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.server
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -117,6 +118,17 @@ def test_a_wrong_beginning_is_not_kept(server: type[Server], tmp_path: Path) -> 
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / f"{NAMES[0]}.part").write_bytes(b"something else")
     ss.data.fetch("mnist")
+    assert len(ss.data.load("mnist", "all").y) == 2000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
+def test_a_download_is_not_written_through_a_link(server: type[Server], tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "victim").write_bytes(b"precious")
+    (tmp_path / "mnist" / f"{NAMES[0]}.part").symlink_to(tmp_path / "victim")
+    os.mkfifo(tmp_path / "mnist" / f"{NAMES[1]}.part")  # opening it would wait for ever
+    ss.data.fetch("mnist")
+    assert (tmp_path / "victim").read_bytes() == b"precious"
     assert len(ss.data.load("mnist", "all").y) == 2000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,6 +68,30 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path):
     write(tmp_path / "run.npz", b"second")
     assert sorted(os.listdir(tmp_path)) == [".another.npz.00000000.tmp", "run.npz"]
     assert (tmp_path / "run.npz").read_bytes() == b"second"
+
+
+@posix
+def test_what_was_planted_in_the_folder_is_neither_waited_for_nor_written_through(tmp_path):
+    """A pipe or a link under the name of a temporary file, of a store's lock or of who holds it."""
+    folder, victim = tmp_path / "folder", tmp_path / "victim"
+    victim.write_text("precious")
+    code = (
+        "from solspace.store import Result, Store, StoreError; from solspace.system.files import replacing\n"
+        "with replacing('run.npz') as file:\n    file.write(b'whole')\n"
+        "with Store('runs.db', write=True) as store:\n    store.add(Result('k', {}))\n"
+        "    try:\n        Store('runs.db', write=True)\n    except StoreError as error:\n        print(error)"
+    )
+    for plant in (os.mkfifo, os.mkdir, lambda path: os.symlink(victim, path)):
+        folder.mkdir()
+        for name in (".run.npz.00000000.tmp", "runs.db.lock.holder"):
+            plant(folder / name)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, timeout=100, check=True, capture_output=True, text=True
+        )
+        assert "being written by" in done.stdout
+        assert victim.read_text() == "precious"
+        assert (folder / "run.npz").read_bytes() == b"whole"
+        shutil.rmtree(folder)
 
 
 def test_many_writers_at_once_take_nothing_from_each_other(tmp_path):

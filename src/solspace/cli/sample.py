@@ -141,7 +141,8 @@ def sample(
     """
     chosen = _named(sampler)
     resolve(device)
-    make_room(out, FILES)
+    checkpoint = out / f"{chosen.name}.checkpoint.npz"
+    make_room(out, [*FILES, checkpoint.name])
     target, rng = Target(prior, potential, temperature, margin), generator(seed, 0)
     size = chosen.size if n is None else n
     stated = Stated(
@@ -154,7 +155,6 @@ def sample(
         "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
         "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
     }  # fmt: skip
-    checkpoint = out / f"{chosen.name}.checkpoint.npz"
     settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)
     outcome = _finished(problem, chosen, settings, out, told)
     if as_json:

@@ -82,6 +82,8 @@ class _Resuming:
         import requests
 
         self.part.parent.mkdir(parents=True, exist_ok=True)
+        if self.part.is_symlink() or self.part.is_fifo():  # none of ours: its target is not ours to write to
+            self.part.unlink()
         have = self.part.stat().st_size if self.part.exists() else 0
         wanted = {"Range": f"bytes={have}-", "Accept-Encoding": "identity"} if have else {"Accept-Encoding": "identity"}
         with requests.get(url, headers=wanted, stream=True, timeout=_TIMEOUT) as answer:

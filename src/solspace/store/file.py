@@ -79,6 +79,8 @@ def _real(path: Path) -> Path:
 def lock(path: Path) -> Lock:
     """Return the lock that makes its holder the only writer of the store at `path`."""
     real = _real(path)
+    if real.exists() and not real.is_file():
+        raise UnusableStore(f"{path} is not a file: give another store.")
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
         return Lock(real.with_name(real.name + ".lock"))

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from solspace.system.locks import is_current, try_lock
+from solspace.system.locks import PLAIN, is_current, try_lock
 
 _TRIES = 3
 """Temporary files to try a lock on; some network drives have none, and then no writer removes another's file."""
@@ -62,7 +62,7 @@ def _remove_stale(path: Path) -> None:
     """Remove the temporary files for `path` whose writers are dead."""
     for name in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError):
-            handle = os.open(name, os.O_WRONLY)
+            handle = os.open(name, os.O_WRONLY | PLAIN)
             try:
                 if try_lock(handle):
                     os.unlink(name)

@@ -5,6 +5,8 @@ file, and POSIX drops them all when anybody in the process closes it. Who holds 
 releases of filelock differ in whether a contender empties the first. Both may lie there without being held: after a
 kill, and the lock's own file always, since to remove it lets two processes lock two files of one name.
 
+Neither is ever opened through a symbolic link, and no pipe that lies at one of these names is waited for.
+
 `try_lock` locks a file that is open already, for a writer's temporary file: there is no path to agree on beforehand.
 """
 
@@ -18,6 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags of `os.open`: a symbolic link is refused, and opening a pipe does not block."""
 
 
 class Locked(RuntimeError):
@@ -48,17 +53,20 @@ class Lock:
             raise Locked(self._named()) from None
         since = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
         with suppress(OSError):  # it serves a message only
-            self._holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}", encoding="utf-8")
+            self._holder.unlink(missing_ok=True)  # of a killed holder, or a link to another file
+            with open(self._holder, "x", encoding="utf-8") as file:
+                file.write(f"process {os.getpid()} on {socket.gethostname()}, since {since}")
 
     def _named(self) -> str:
-        with suppress(OSError):
-            return self._holder.read_text(encoding="utf-8", errors="replace")[:500] or "another process"
+        with suppress(OSError), open(os.open(self._holder, os.O_RDONLY | PLAIN), "rb") as file:
+            return file.read(500).decode("utf-8", "replace") or "another process"
         return "another process"
 
     def release(self) -> None:
         """Let go; a second time does nothing."""
         if self._lock.is_locked:
-            self._holder.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._holder.unlink()
             self._lock.release()
 
 
