@@ -70,6 +70,19 @@ def test_full_variances_are_scalar_ones_for_signs_and_close_for_gaussians(proble
     assert ss.amp(problem).variances == "scalar"
 
 
+@pytest.mark.parametrize(("prior", "alpha", "reach"), [("binary", 0.2, 1), ("spherical", 0.8, 3)])
+def test_the_instability_is_that_of_the_iteration_on_columns_of_any_size(prior, alpha, reach):
+    """Message passing converges where it is below 1, whatever the units of the features."""
+    even = ss.Perceptron.random(60, alpha, ss.Target(prior), rng=3)
+    scalar, full = (ss.amp(even, variances=v) for v in ("scalar", "full"))
+    assert full.instability == pytest.approx(scalar.instability, rel=1e-4)
+    rows = even.patterns * np.logspace(0, reach, 60)
+    rows *= np.sqrt(60) / np.linalg.norm(rows, axis=1, keepdims=True)
+    found = ss.amp(ss.Perceptron(rows, target=even.target))
+    assert found.converged
+    assert 0.01 < found.instability < 1
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

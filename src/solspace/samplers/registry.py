@@ -311,7 +311,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
             localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, localize.OPTIONS,
-            lambda n, target: "", version=4, feed=lambda options: localize_parcels, on_device=_localizes_on_device,
+            lambda n, target: "", version=5, feed=lambda options: localize_parcels, on_device=_localizes_on_device,
         ),
         _annealer(
             "tau", "τ-annealing",

@@ -57,7 +57,8 @@ class Messages:
     variance
         V, (width,) with scalar variances, (m, width) with full ones.
     instability
-        (width,) λ = α mean(Δ²) mean(g'²), times the square of mean(x²): AMP can converge where it is below 1.
+        (width,) λ: AMP can converge where it is below 1. With scalar variances α mean(Δ²) mean(g'²) mean(x²)²; with full
+        ones its generalization to entries of uneven size, the largest eigenvalue of M Mᵀ with M_μi = g'_μ x_μi² Δ_i/n.
     width
         (width,) mean variance of the weights.
     """
@@ -112,11 +113,25 @@ class Messages:
         change, size, size2 = amp_compiled.estimate(
             back, self.field, self.mean, self.spread, precision, time, weight, target, fed
         )
+        if self.full:
+            measured = self._uneven_instability(precision, work["curvature"], work["forward"])
+        else:
+            measured = self.problem.alpha * self.moment**2 * roughness * size2
         self._set_variance(size, weight)
-        measured = self.problem.alpha * self.moment**2 * roughness * size2
         self.instability[...] = np.where(weight > 0, measured, self.instability)
         self.width[...] = np.where(weight > 0, size, self.width)
         return change[: self.k], (change / size)[: self.k]
+
+    def _uneven_instability(self, precision: Array, curvature: Array, out: Array) -> Array:
+        """Return the Rayleigh quotient of MᵀM at ΔA, half a power iteration from 1; `precision` A and `out` are used up."""
+        assert self.spread is not None
+        precision *= self.spread
+        size = np.einsum("ij,ij->j", precision, precision, dtype=np.float64)
+        precision *= self.spread
+        image = self.products.forward_squares(precision, out=out)
+        image *= curvature
+        power = np.einsum("ij,ij->j", image, image, dtype=np.float64)
+        return np.divide(power, size, out=np.zeros_like(size), where=size > 0)
 
     def _set_variance(self, size: Array, weight: Array) -> None:
         if self.full and self.spread is not None:
