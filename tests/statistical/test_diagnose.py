@@ -45,6 +45,23 @@ def test_fair_samples_are_called_fair(fair, prediction):
         assert report.copies == 0
 
 
+@pytest.mark.parametrize(
+    ("changes", "alpha"),
+    [({"prior": "spherical"}, 0.3), ({"temperature": 0.55}, 0.3), ({"margin": 0.1}, 0.3), ({}, 0.25), ({}, 0.302)],
+)
+def test_a_prediction_of_another_target_or_load_is_refused(fair, changes, alpha):
+    with pytest.raises(ValueError, match="prediction must be"):
+        ss.diagnose(fair[0][1], ss.predict(TARGET.replace(**changes), alpha))
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(501, 0.3), (51, 0.31), (20, 0.01)])
+def test_a_load_that_n_rounds_is_the_same_load(n, alpha):
+    problem = ss.Perceptron.random(n, alpha, ss.Target(potential="uniform", temperature=1.0), rng=0)
+    samples = ss.Samples.of(problem, generator(0).choice([-1, 1], (4, n)).astype(np.int8))
+    for load in (alpha, problem.alpha):
+        assert ss.diagnose(samples, ss.predict(ss.Target(potential="uniform"), load)).verdict
+
+
 def test_the_numbers_are_near_their_noise(fair, prediction):
     reports = verdicts(fair, prediction)
     assert np.mean([r.ks.value / r.ks.noise for r in reports]) == pytest.approx(1, abs=0.3)
@@ -55,8 +72,10 @@ def test_the_numbers_are_near_their_noise(fair, prediction):
 
 @pytest.mark.parametrize(("temperature", "words"), [(0.3, "too similar"), (1.0, "too different")])
 def test_a_wrong_temperature_is_found(temperature, words, prediction):
-    runs = [sampled(i, TARGET.replace(temperature=temperature)) for i in INSTANCES]
-    for report in verdicts(runs, prediction):
+    for i in INSTANCES:
+        _, samples = sampled(i, TARGET.replace(temperature=temperature))
+        samples.target = TARGET
+        report = ss.diagnose(samples, prediction)
         assert report.fair is False, report
         assert report.verdict.startswith("biased:")
         assert words in report.verdict

@@ -38,10 +38,16 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     Parameters
     ----------
     prediction
-        What `ss.predict` says of such random patterns.
+        What `ss.predict` says of such random patterns: of the target of the samples, at their load m/n.
     reference
         Samples of the same problem by another sampler, best annealed chains with `n_extra` sweeps that have mixed: means,
         overlaps and energies are compared.
+
+    Raises
+    ------
+    ValueError
+        If `prediction` is of another target or load than the samples, or `reference` of another problem or target; or if
+        there are no samples, or both judges are given.
 
     Notes
     -----
@@ -65,8 +71,7 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     optional(instance(Samples))("reference", reference)
     if len(samples) == 0:
         raise ValueError("samples must hold at least one sample; got none.")
-    if reference is not None:
-        _comparable(samples, prediction, reference)
+    _comparable(samples, prediction, reference)
     judged = samples.solved | (not samples.target.potential.hard)
     report: Values = {"n_samples": len(samples), "n_solved": int(samples.solved.sum())}
     if judged.any():
@@ -83,11 +88,24 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     return Report(**report, fair=fair, verdict=verdict, within=within, notes=_notes(samples, report, prediction))
 
 
-def _comparable(samples: Samples, prediction: Prediction | None, reference: Samples) -> None:
-    if prediction is not None:
+def _comparable(samples: Samples, prediction: Prediction | None, reference: Samples | None) -> None:
+    if prediction is not None and reference is not None:
         raise ValueError("prediction and reference both judge the samples: give one of them.")
-    if why := samples.differs(reference):
+    if reference is not None and (why := samples.differs(reference)):
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
+    if prediction is None:
+        return
+    # a temperature that changes nothing is not in the name
+    alike = prediction.target.replace(temperature=samples.target.temperature) == samples.target
+    if not alike or str(prediction.target) != str(samples.target):
+        why = f"it is of {prediction.target}, and the samples are of {samples.target}"
+        raise ValueError(
+            f"prediction must be of the samples' target, but {why}: take ss.predict(samples.target, alpha)."
+        )
+    # m is a whole number: within one constraint the load is the same
+    if abs(prediction.alpha * samples.n - samples.m) > 1 + 1e-9:
+        why = f"it is at alpha = {prediction.alpha:g}, and the samples are at m/n = {samples.m}/{samples.n}"
+        raise ValueError(f"prediction must be at the samples' load, but {why} = {samples.m / samples.n:.4g}.")
 
 
 def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> Values:

@@ -14,7 +14,7 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
     target = ss.Target(prior='binary', potential='log', temperature=0.5, margin=0.0)
     problem = ss.Perceptron.random(n=1001, alpha=0.3, target=target, patterns='binary', rng=0)
     samples = ss.localize(problem, n_samples=16, rng=1)
-    print(ss.diagnose(samples, ss.predict(target, problem.alpha)))
+    print(ss.diagnose(samples, ss.predict(samples.target, problem.alpha)))
     samples.save("samples.npz")
     <BLANKLINE>
     """
@@ -43,7 +43,7 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
     lines.append(
         "print(ss.diagnose(samples))"
         if own_patterns
-        else "print(ss.diagnose(samples, ss.predict(target, problem.alpha)))"
+        else "print(ss.diagnose(samples, ss.predict(samples.target, problem.alpha)))"
     )
     lines.append('samples.save("samples.npz")')
     return "\n".join(lines) + "\n"

@@ -52,7 +52,7 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values 
         samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **more)
         seen = {**watch.stabilities(samples.stabilities), "pairs": overlap_bars(samples.overlaps(), samples.n)}
         report({"fraction": 1.0, "words": "comparing with theory", **seen})
-        prediction = _prediction(target, problem.alpha)
+        prediction = _prediction(samples.target, problem.alpha)  # annealing may end in another
         judged = ss.diagnose(samples, prediction if patterns is None else None)
     return {
         "fraction": 1.0,
