@@ -189,6 +189,65 @@ def move_and_refuse(visit):
     page.locator("[role=slider][aria-label='load α = M/N'][aria-valuetext='0.7']").wait_for(state="attached")
 
 
+def refused_values_are_no_values(visit):
+    page = visit()
+    give(page, "alpha", "7")  # theory has no solution there
+    verdict(page, "no replica-symmetric solution at alpha = 7")
+    page.locator("td[data-name=overlap]", has_text="–").wait_for()
+    assert painted(page, "stabilities", (200, 55, 45)) == 0
+    give(page, "alpha", "0.31")
+    number(page, "overlap", ss.predict(ss.Target(), 0.31).overlap)
+    assert painted(page, "stabilities", (200, 55, 45)) > 100
+    for field, text in {"alpha": "99999", "temperature": "-1", "margin": "x", "time": "nan", "n": "1e9",
+                        "samples": "0", "seed": "-1"}.items():  # fmt: skip
+        refuse(page, field, text)
+    refuse(visit("?potential=log_band(0.8)"), "parameter0", "-1")
+
+
+def refuse(page, field, text):
+    before = page.locator(f".field-{field} input").input_value()
+    give(page, field, text)
+    page.locator(".outdated", has_text=f"The page still shows {before}.").wait_for()
+    wait_until(lambda: opacity(page) < 1, f"numbers and charts are not marked though {field} is refused")
+    assert page.locator(".start button").is_disabled()
+    give(page, field, before)
+    page.locator(".outdated").wait_for(state="detached")
+    wait_until(lambda: opacity(page) == 1, "numbers and charts stay marked")
+    page.locator(".start button:enabled").wait_for()
+
+
+def opacity(page):
+    return page.evaluate(
+        "Math.max(...['.charts', '[aria-label=Numbers]'].map(s => getComputedStyle(document.querySelector(s)).opacity))"
+    )
+
+
+def reload_keeps_the_run(visit):
+    page = visit("?n=101&samples=3&alpha=0.2&seed=2", accept_downloads=True)
+    page.locator(".start button:enabled").click()
+    seen = finished(page)
+    page.reload()
+    assert finished(page) == seen
+    assert painted(page, "stabilities", (143, 172, 212)) > 100
+    with page.expect_download() as download:
+        page.locator("a[download='samples.npz']").click()
+    assert len(ss.Samples.load(download.value.path())) == 3
+    other = visit("?n=101&samples=4&alpha=0.2&seed=2", beside=page)  # every tab has its own run
+    other.locator(".start button:enabled").click()
+    second = finished(other)
+    assert second != seen
+    for tab, words in ((page, seen), (other, second)):
+        tab.reload()
+        assert finished(tab) == words
+    give(page, "alpha", "0.25")
+    page.locator(".outdated", has_text="α = 0.2").wait_for()
+    page.reload()
+    page.locator(".outdated", has_text="α = 0.2").wait_for()
+    third = visit("?n=101&samples=3&alpha=0.2&seed=2", beside=page)
+    number(third, "asl", thresholds(0.5, 0.0).asl)
+    assert third.locator(".run", has_text="Download").count() == 0
+
+
 def type_and_come_again(visit):
     page = visit()
     holds(page, 0.5, 0.0)
@@ -334,7 +393,9 @@ def test_a_visit(visit, server, tmp_path, monkeypatch):
     answers_do_not_wait_to_be_drawn(visit)
     share(visit)
     move_and_refuse(visit)
+    refused_values_are_no_values(visit)
     read_off(visit)
+    reload_keeps_the_run(visit)
     sample_download_and_repeat(visit, tmp_path, monkeypatch)
     upload(visit, tmp_path)
     wait_until(lambda: not set(running) <= set(_children(server)), "the run outlived its tab")

@@ -104,6 +104,27 @@ def test_all_pages_share_one_allowance():
     allowance.take("b", "patterns", 30)
 
 
+def test_finished_runs_of_closed_pages_are_kept_within_limits(monkeypatch):
+    from solspace.explorer import server
+    from solspace.explorer.running import FinishedRun
+    from solspace.explorer.state import Settings
+
+    def run():
+        return FinishedRun(Settings(), None, {"files": {"samples.npz": b"1" * 60}})
+
+    monkeypatch.setattr(server, "MAX_KEPT", 150)
+    service = server.Service()
+    service.pages["open"] = None
+    for token in ("open", "a", "b", "c"):
+        service.keep(token, run())
+    assert set(service.runs) == {"open", "c"}
+    service.keep("reloaded", service.runs["c"])  # takes no more memory
+    assert set(service.runs) == {"open", "c", "reloaded"}
+    monkeypatch.setattr(server, "KEPT_FOR", -1.0)
+    service.keep("d", run())
+    assert set(service.runs) == {"open"}
+
+
 class Page:
     """A page that keeps what it is told."""
 

@@ -33,6 +33,8 @@ REGIME = {"green": "#2f9e5f", "yellow": "#e0a800", "red": "#d63a32"}
 """Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
 RUN = ("bars", "pairs", "seen", "energy", "missed")
 """What a run may tell, by the names of its data."""
+CURVES = ("phi", "tops", "f", "low", "high", "here", "density", "point", "typical")
+"""The data of theory at one (target, α, t)."""
 HEIGHT = 270
 T_RANGE = (1e-3, 30.0)
 """Times shown on logarithmic axes."""
@@ -239,6 +241,13 @@ class Charts:
         self.margin.location = curves["margin"]
         self.data["point"].data = {"alpha": [curves["alpha"]], "t": [shown], "colour": [colour]}
         self.data["typical"].data = {"q": [curves["overlap"]]}
+        self._fit_overlaps()
+        self._tidy_legends()
+
+    def clear_curves(self) -> None:
+        """Remove the curves of theory, where it has none."""
+        for name in CURVES:
+            self.data[name].data = {column: [] for column in self.data[name].data}
         self._fit_overlaps()
         self._tidy_legends()
 

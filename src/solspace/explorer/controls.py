@@ -77,6 +77,8 @@ class Field:
         self.name, self.changed, self.soon, self.scale = name, changed, soon, scale
         self._read = read or partial(parse, name)
         self._quiet = False
+        self.refusal, self.accepted = "", _shown(value)
+        self.on_refusal: Callable[[], None] = lambda: None
         self.text = _Typed(
             name=label, value=_shown(value), width=None, sizing_mode="stretch_width", stylesheets=[styles],
             css_classes=["typed", f"field-{name}"], margin=(4, 0, 0, 0),
@@ -98,7 +100,7 @@ class Field:
     def show(self, value: Any) -> None:
         """Show `value` without calling anyone."""
         self._quiet = True
-        self.text.value = _shown(value)
+        self.text.value = self.accepted = _shown(value)
         if self.slider is not None and self.scale is not None:
             self.slider.value = self.scale.position(value)
         self._quiet = False
@@ -114,8 +116,12 @@ class Field:
 
     def refuse(self, sentence: str) -> None:
         """Say `sentence` below the field; nothing if empty."""
+        if sentence == self.refusal:
+            return
+        self.refusal = sentence
         self.message.object = f'<div class="refused" role="alert">{escape(sentence)}</div>' if sentence else ""
         self.message.visible = bool(sentence)
+        self.on_refusal()
 
     def _typed(self, event: Any) -> None:
         if not self._quiet:
@@ -136,7 +142,7 @@ class Field:
             return
         value = self.scale.value(event.new)
         self._quiet = True
-        self.text.value = _shown(value)
+        self.text.value = self.accepted = _shown(value)
         self._quiet = False
         self.refuse("")
         self.changed(self.name, value)

@@ -29,6 +29,17 @@
     if (!document.documentElement.dataset.chosen) document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
   });
 
+  // the page that this tab showed before: its finished run is shown again
+  function tellBefore() {
+    const model = known("before");
+    if (!model) { setTimeout(tellBefore, 100); return; }
+    try {
+      model.value = sessionStorage.getItem("solspace") ?? "";
+      sessionStorage.setItem("solspace", document.documentElement.dataset.token);
+    } catch { /* a browser that keeps nothing */ }
+  }
+  tellBefore();
+
   // A slider stands at a place between 0 and 1. A screen reader shall say what the field above it says.
   function speak(handle, name) {
     const field = known(`field-${name}`);

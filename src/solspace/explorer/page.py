@@ -65,6 +65,7 @@ class Page:
         self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
         self.fields = self._fields()
         self.facts: Values | None = None
+        self.failure = ""
         self.thresholds: Values | None = None
         self._pending = 0
         self.diagram = Diagram(service.background, self.token, self.turns.soon, self._diagram_grew)
@@ -73,6 +74,13 @@ class Page:
         self.address.jscallback(value="history.replaceState(null, '', cb_obj.value || location.pathname)")
         self.scheme = pn.widgets.TextInput(name="scheme", value="light", visible=False, css_classes=["scheme"])
         self.scheme.param.watch(lambda event: self.turns.soon(self._set_theme), "value")
+        self.before = pn.widgets.TextInput(name="before", value="", visible=False, css_classes=["before"])
+        self.before.param.watch(lambda event: self.turns.soon(partial(self.running.restore, event.new)), "value")
+        self.stale = pn.widgets.TextInput(name="stale", value="", visible=False)
+        self.stale.jscallback(value="document.documentElement.dataset.stale = cb_obj.value")
+        for field in self._typed_fields():
+            field.on_refusal = self._refusals_changed
+        self.running.settings_changed()
         self.charts.diagram.on_event(Tap, self._tapped)
         self._show_parameters()
         self._set_theme()
@@ -92,7 +100,7 @@ class Page:
             "page_css": (_HERE / "page.css").read_text(encoding="utf-8"),
             "page_js": (_HERE / "page.js").read_text(encoding="utf-8"),
             "theme": self.settings.theme, "charts": _TITLES,
-            "upload_href": f"upload/{self.token}", "upload_limit": f"{MAX_BYTES // 2**20} MiB",
+            "token": self.token, "upload_limit": f"{MAX_BYTES // 2**20} MiB",
             "upload_bytes": MAX_BYTES,
         }.items():  # fmt: skip
             page.add_variable(name, value)
@@ -118,7 +126,13 @@ class Page:
         }  # fmt: skip
         for k in range(2):
             parts[f"parameter{k}"] = Field(
-                f"parameter{k}", f"parameter {k + 1}", "", self._parameter_typed, self.turns.soon, STYLES, read=str
+                f"parameter{k}",
+                f"parameter {k + 1}",
+                "",
+                self._parameter_typed,
+                self.turns.soon,
+                STYLES,
+                read=partial(self._read_parameter, f"parameter{k}"),
             )
         for name, label in {"temperature": "temperature T", "margin": "margin κ", "alpha": "load α = M/N",
                             "time": "time t"}.items():  # fmt: skip
@@ -144,20 +158,21 @@ class Page:
             "navigator.clipboard && navigator.clipboard.writeText(location.href);"
             "cb_obj.label = 'Copied'; setTimeout(() => { cb_obj.label = 'Copy link' }, 1500)"
         ))  # fmt: skip
-        return pn.Row(self.theme, link, self.address, self.scheme, margin=0)
+        return pn.Row(self.theme, link, self.address, self.scheme, self.before, self.stale, margin=0)
 
     def _potential_chosen(self, name: str, value: str) -> None:
         self.changed("potential", parse("potential", value))
 
-    def _parameter_typed(self, name: str, value: str) -> None:
-        texts = [self.fields[f"parameter{k}"].text.value for k in range(2)]
-        try:
-            new = with_parameters(self.settings.potential, texts)
-        except ValueError as error:
-            self.fields[name].refuse(str(error))
-            return
-        self.fields[name].refuse("")
-        self.changed("potential", new)
+    def _with_parameter(self, name: str, text: str) -> str:
+        texts = {f"parameter{k}": self.fields[f"parameter{k}"].accepted for k in range(2)} | {name: text}
+        return with_parameters(self.settings.potential, list(texts.values()))
+
+    def _read_parameter(self, name: str, text: str) -> str:
+        self._with_parameter(name, text)
+        return text
+
+    def _parameter_typed(self, name: str, text: str) -> None:
+        self.changed("potential", self._with_parameter(name, text))
 
     def _show_parameters(self) -> None:
         potential = as_potential(self.settings.potential)
@@ -168,6 +183,23 @@ class Page:
                 field.text.name = names[k]
                 field.show("" if (value := potential.parameters[names[k]]) is None else float(value))
         self.fields["temperature"].layout.visible = potential.name not in _FLAT
+
+    # ---- refused values
+
+    def _typed_fields(self) -> list[Field]:
+        return [field for field in (*self.fields.values(), *self.running.fields.values()) if isinstance(field, Field)]
+
+    def refusals(self) -> list[str]:
+        """Return a sentence for each visible field whose text is not a value that the page shows."""
+        return [
+            f"{field.refusal} The page still shows {field.accepted}."
+            for field in self._typed_fields()
+            if field.refusal and field.layout.visible
+        ]
+
+    def _refusals_changed(self) -> None:
+        self._show_words()
+        self.running.settings_changed()
 
     # ---- what a change does
 
@@ -211,26 +243,33 @@ class Page:
             return
         self._pending += 1
         if kind == "failed":
-            self.facts = None
-            self._say("red", value, "")
+            self.facts, self.failure = None, value
+            self.charts.clear_curves()
         else:
-            self.facts = value
+            self.facts, self.failure = value, ""
             self.charts.show_curves(value)
-            self._show_words()
+        self._show_words()
         self.running.settings_changed()
 
     def _show_words(self) -> None:
         if self.facts is not None:
             said = verdict(self.facts, self.thresholds)
             self._say(said.colour, said.sentence, " ".join([said.detail, *self._link_notes()]))
-            self.numbers.object = tables.numbers(self.facts, self.thresholds)
+        elif self.failure:
+            self._say("red", f"Theory has no curves at α = {self.settings.alpha:g}: {self.failure}", "")
+        else:
+            return
+        self.numbers.object = tables.numbers(self.facts, self.thresholds)
 
     def _link_notes(self) -> list[str]:
         return [f"Not taken from the link: {sentence}" for sentence in self._refused]
 
     def _say(self, colour: str, sentence: str, detail: str) -> None:
         small = f"<small>{escape(detail)}</small>" if detail else ""
-        self.verdict.object = f'<div class="verdict {colour}" role="status">{escape(sentence)}{small}</div>'
+        refused = self.refusals()
+        self.stale.value = "yes" if refused else ""
+        note = f'<div class="outdated" role="status">{escape(" ".join(refused))}</div>' if refused else ""
+        self.verdict.object = f'{note}<div class="verdict {colour}" role="status">{escape(sentence)}{small}</div>'
 
     def _say_computing(self, number: int) -> None:
         if number == self._pending and "pending" not in self.verdict.object:

@@ -11,7 +11,9 @@ import logging
 import os
 import secrets
 import socket
+import time
 import webbrowser
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,12 @@ from solspace.explorer.uploads import MAX_BYTES, Allowance, too_large
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
+    from solspace.explorer.running import FinishedRun
 
+KEPT_FOR = 24 * 3600.0
+"""Seconds that the finished run of a closed page is kept for a reload."""
+MAX_KEPT = 256 * 2**20
+"""Bytes of finished runs above which those of closed pages are dropped."""
 MAX_RUNS = 16
 """Runs under way at once, over all pages."""
 LIFETIME = 12_000
@@ -49,7 +56,7 @@ class Service:
         self.theory = Pool(min(cores, 4), niceness=0, patience=20.0)
         self.background = Pool(min(max(cores - 1, 1), 4), niceness=10, patience=120.0)
         self.pages: dict[str, Page] = {}
-        self.files: dict[str, dict[str, bytes]] = {}
+        self.runs: OrderedDict[str, FinishedRun] = OrderedDict()
         self.allowance = Allowance()
 
     def register(self, page: Page) -> str:
@@ -59,14 +66,24 @@ class Service:
         return token
 
     def forget(self, token: str) -> None:
-        """Drop a page, its files and its patterns."""
+        """Drop a page and its patterns; its finished run stays for a reload."""
         self.pages.pop(token, None)
-        self.files.pop(token, None)
         self.allowance.free(token)
 
-    def publish(self, token: str, files: dict[str, bytes]) -> None:
-        """Offer `files` of a page's last run for download."""
-        self.files[token] = files
+    def keep(self, token: str, run: FinishedRun | None) -> None:
+        """Keep the finished run of a page, for download and for a reload; None to drop it.
+
+        Runs of closed pages are dropped, the oldest first, after `KEPT_FOR` seconds or when all take too much memory.
+        """
+        self.runs.pop(token, None)
+        if run is not None:
+            self.runs[token] = run
+        for other, old in list(self.runs.items()):
+            size = sum(
+                kept.size for kept in set(self.runs.values())
+            )  # a reloaded page shares the run of the one before
+            if other not in self.pages and (size > MAX_KEPT or time.monotonic() - old.ended > KEPT_FOR):
+                del self.runs[other]
 
     def may_run(self, page: Page) -> bool:
         """Tell whether another run may start."""
@@ -94,12 +111,12 @@ class Download(_Handler):
 
     def get(self, token: str, name: str) -> None:
         """Send the file."""
-        content = self.service.files.get(token, {}).get(name)
-        if content is None:
+        run = self.service.runs.get(token)
+        if run is None or name not in run.files:
             raise HTTPError(404)
         self.set_header("Content-Type", KINDS[name.rpartition(".")[2]])
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        self.finish(content)
+        self.finish(run.files[name])
 
 
 @stream_request_body

@@ -17,13 +17,15 @@ THRESHOLDS = {
 FACTS = {"overlap": "overlap r", "entropy": "entropy", "free_entropy": "free entropy", "replicon": "replicon"}
 
 
-def numbers(facts: Values, thresholds: Values | None) -> str:
+def numbers(facts: Values | None, thresholds: Values | None) -> str:
     """Return the table of order parameters and thresholds; thresholds still to come are shown as such.
+
+    Where theory has no solution (`facts` is None) the order parameters are shown as dashes.
 
     >>> "0.5111" in numbers({"overlap": 0.51112, "entropy": .3, "free_entropy": .2, "replicon": .4, "alpha": .3}, None)
     True
     """
-    rows = [(label, _number(facts[name]), name) for name, label in FACTS.items()]
+    rows = [(label, _number(facts[name]) if facts else "–", name) for name, label in FACTS.items()]
     rows += [
         (label, "computing…" if thresholds is None else _number(thresholds.get(name)), name)
         for name, label in THRESHOLDS.items()
