@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shlex
 import subprocess
 import sys
 
@@ -224,6 +225,38 @@ def test_a_closed_pipe_ends_a_verb_quietly(tmp_path):
         assert "roken" not in said
         assert "Traceback" not in said
         assert "Exception" not in said
+
+
+PREDICT = ["predict", "--no-thresholds", "--alpha", "0.3"]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_stream_that_lacks_characters_gets_the_result_all_the_same(tmp_path, monkeypatch, encoding):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    done = run(*PREDICT, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "0.51104685" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_failure(tmp_path, closed):
+    command = shlex.join([sys.executable, "-c", "from solspace.cli import main; main()", *PREDICT])
+    done = subprocess.run(f"{command} {closed}", cwd=tmp_path, shell=True, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert done.stderr.strip() in ("", "wrote prediction.png")
+    assert (tmp_path / "prediction.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_piped_table_is_as_wide_as_its_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    targets = ", ".join(f'{{temperature = 0.{k}, potential = "hinge", margin = 0.{k}}}' for k in range(1, 7))
+    spec = f'n = 9\nalpha = 0.3\nsampler = "exact"\ntarget = [{targets}]\n'
+    (tmp_path / "spec.toml").write_text(spec, encoding="utf-8-sig")  # as editors on Windows save it
+    done = invoke("sweep", "spec.toml", "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) < 100
+    assert "".join(done.stdout.split()).count("hinge") == 6
 
 
 def test_what_is_in_the_way_of_the_results_is_noticed_before_the_run(tmp_path):

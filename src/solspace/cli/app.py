@@ -122,20 +122,22 @@ def say(text: str = "") -> None:
 
 
 def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]) -> None:
-    """Print a table on standard output: names in its first column are never cut, and nothing is outside a terminal."""
+    """Print a table on standard output, outside a terminal as wide as its cells; those over 60 characters are folded."""
     from rich.console import Console
     from rich.table import Table
 
     rows = list(rows)
     names = max((len(row[0]) for row in rows), default=0)
-    table = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
-    for k, column in enumerate(columns):
-        table.add_column(column, justify="right" if k else "left", min_width=None if k else names, overflow="fold")
+    table = Table(show_edge=False, pad_edge=False)
+    table.add_column(columns[0], min_width=names)
+    for column in columns[1:]:
+        table.add_column(column, justify="right", max_width=60, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:
         console = Console(width=Console(width=10_000).measure(table).maximum)
+    console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
     console.print(table, crop=False)
 
 

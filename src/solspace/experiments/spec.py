@@ -128,7 +128,7 @@ class Spec:
         """Return the spec that a TOML file states; its `name` is the file's unless the file gives one."""
         path = Path(path)
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise ValueError(f"there is no spec at {path}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
