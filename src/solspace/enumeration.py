@@ -38,6 +38,8 @@ class Enumeration:
         self.log_weights = _log_weights(problem)
         self.log_partition = float(logsumexp(self.log_weights))
         """log Z = log Σ_w ∏_μ exp(-U(s_μ)/T)."""
+        if np.isnan(self.log_partition):
+            raise ValueError(f"the log weight of the {problem.target.potential} potential is NaN at some stabilities.")
         if np.isneginf(self.log_partition):
             raise ValueError(
                 f"this instance (n = {problem.n}, m = {problem.m}) has no solution: none of its 2^{problem.n} weights "

@@ -127,6 +127,45 @@ def test_weights_nowhere_positive_or_not_a_number_are_refused():
         ss.Target(potential=Scalar())
 
 
+def test_what_a_potential_of_your_own_returns_is_checked_wherever_it_is_evaluated():
+    class Own:
+        breakpoints = (0.0,)
+        flat = False
+
+        def log_weight(self, s):
+            weight = np.where(s > 0, np.where(np.abs(s - 0.5) < 0.01, np.nan, 0.0), -np.inf)
+            return weight.ravel() if self.flat else weight
+
+    class Flat(Own):
+        flat = True
+
+    class Derived(ss.potentials.Potential):
+        log_weight = Flat.log_weight
+        flat = True
+
+    problem = ss.Perceptron(
+        [[1, 1, 1, 1]], target=ss.Target(potential=Own())
+    )  # NaN at no stability that it was tried at
+    whole = ss.Perceptron([[0.5, 0.2, 0.2, 0.1]], target=problem.target)
+    assert problem.enumerate().sample(3, rng=0).shape == (3, 4)
+    for use in (ss.Perceptron.enumerate, lambda p: ss.Samples.of(p, np.ones((1, 4), np.int8)).energies()):
+        with pytest.raises(ValueError, match=r"Own\.log_weight returned NaN at s = 0\.5"):
+            use(whole)
+    for wrong in (Flat, Derived):
+        with pytest.raises(ValueError, match=f"{wrong.__name__}.log_weight .* shape"):
+            ss.Target(potential=wrong())
+
+
+def test_a_derived_potential_that_is_no_number_is_refused():
+    class Quiet(ss.potentials.Potential):
+        def log_weight(self, s):
+            return np.where(np.asarray(s) == 0.5, np.nan, 0.0)
+
+    problem = ss.Perceptron([[0.5, 0.2, 0.2, 0.1]], target=ss.Target(potential=Quiet()))
+    with pytest.raises(ValueError, match="Quiet"):
+        problem.enumerate()
+
+
 def test_the_tau_family_ends_in_the_log_potential():
     s = np.array([0.1, 1.0, 3.0])
     np.testing.assert_allclose(ss.potentials.Tau(1e-9).log_weight(s), np.log(s), atol=1e-8)

@@ -83,17 +83,7 @@ class Own(Potential):
     model: Any
 
     def __post_init__(self) -> None:
-        with np.errstate(all="ignore"):
-            weight = np.asarray(self.model.log_weight(_PROBE), dtype=float)
-        if weight.shape != _PROBE.shape:
-            raise ValueError(
-                f"{type(self.model).__name__}.log_weight must be vectorised: it was given {_PROBE.shape} stabilities "
-                f"and returned shape {weight.shape}."
-            )
-        if np.isnan(weight).any() or np.isposinf(weight).any():
-            raise ValueError(
-                f"{type(self.model).__name__}.log_weight returned NaN or +inf; use -inf where s is forbidden."
-            )
+        weight = probed(self, type(self.model).__name__)
         if np.isneginf(weight).all():
             raise ValueError(f"the weight of {type(self.model).__name__} is nowhere positive.")
         # far out, a soft weight may overflow to -inf
@@ -106,13 +96,16 @@ class Own(Potential):
 
     def log_weight(self, s: ArrayLike) -> Reals:
         """Return the user's log weight."""
+        s = np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.asarray(self.model.log_weight(np.asarray(s, dtype=float)), dtype=float)
+            weight = np.asarray(self.model.log_weight(s), dtype=float)
+        return _sound(type(self.model).__name__, s, weight)
 
     def violated(self, s: ArrayLike) -> Bools:
         """Return the user's answer, else True where the weight vanishes (hard) or s < 0 (soft)."""
         if hasattr(self.model, "violated"):
-            return np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
+            missed = np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
+            return _of_shape(f"{type(self.model).__name__}.violated", np.shape(s), missed)
         if not self.hard:
             return np.asarray(s) < 0
         outside = np.isneginf(self.log_weight(s))
@@ -130,6 +123,32 @@ class Own(Potential):
         if is_dataclass(self.model):
             return {f.name: getattr(self.model, f.name) for f in fields(self.model)}
         return {}
+
+
+def probed(potential: Potential, name: str) -> Reals:
+    """Return the log weights of a user's potential at some stabilities; raise ValueError if they cannot be right."""
+    with np.errstate(all="ignore"):
+        for s in (_PROBE[:, None], _PROBE):
+            weight = _sound(name, s, np.asarray(potential.log_weight(s), dtype=float))
+    if np.isposinf(weight).any():
+        raise ValueError(f"{name}.log_weight returned +inf; use -inf where s is forbidden.")
+    return weight
+
+
+def _sound(name: str, s: Reals, weight: Reals) -> Reals:
+    _of_shape(f"{name}.log_weight", s.shape, weight)
+    wrong = np.isnan(weight) & ~np.isnan(s)
+    if wrong.any():
+        raise ValueError(f"{name}.log_weight returned NaN at s = {s[wrong][0]:.6g}; use -inf where s is forbidden.")
+    return weight
+
+
+def _of_shape(name: str, shape: tuple[int, ...], found: Reals | Bools) -> Any:
+    if found.shape != shape:
+        raise ValueError(
+            f"{name} must be vectorised: it was given {shape} stabilities and returned shape {found.shape}."
+        )
+    return found
 
 
 def positive_log(s: Reals) -> Reals:

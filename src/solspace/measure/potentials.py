@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import channels
 from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Own, Potential, positive_log
+from solspace.measure.potential import Own, Potential, positive_log, probed
 from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
 
@@ -221,6 +221,8 @@ def as_potential(given: object) -> Potential:
     if isinstance(given, type):
         given = given()
     if isinstance(given, Potential):
+        if not type(given).__module__.startswith("solspace."):
+            probed(given, type(given).__name__)
         return given
     if not callable(getattr(given, "log_weight", None)) or not hasattr(given, "breakpoints"):
         raise ValueError(
