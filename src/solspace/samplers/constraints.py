@@ -262,6 +262,9 @@ def nonzero(problem: Perceptron) -> Perceptron:
 
 
 def _nowhere_on_the_sphere(problem: Perceptron) -> str:
+    if len(zero_rows(problem)) == problem.m:
+        return ""
+    problem = nonzero(problem)
     if problem.n == 1:
         weights = problem.target.log_weight(problem.stabilities([[1.0], [-1.0]])).sum(axis=1)
         return "there are two at n = 1, and neither meets every constraint" if np.isneginf(weights).all() else ""
