@@ -22,7 +22,7 @@ CLUSTER = ["--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"]
 
 ANYWHERE = {
     "sample": "--sampler --samples --seed --solve --alpha --ensemble --patterns --prior --margin --out --json",
-    "solve": "--seed --alpha --patterns --count --potential --margin --json",
+    "solve": "--seed --alpha --patterns --count --potential --margin --out --json",
     "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json",
     "phase": "--prior --potential --margins --out --json",
     "reproduce": "--list --json",
@@ -63,7 +63,6 @@ REFUSED = {
     ("solve", "--solutions 2"): [COUNT],
     ("solve", "--method tau"): [COUNT],
     ("solve", "--time-limit 5"): [COUNT],
-    ("solve", "--out here"): [COUNT],
     ("solve", "--device gpu"): [["--method", "exact"]],
     ("solve", "--data digits"): [OWN],
     ("solve", "--data table.csv"): [OWN],

@@ -82,6 +82,34 @@ def test_counting(folder):
     assert not list(folder.glob("*.npz"))
 
 
+def test_a_row_with_both_labels_is_counted_as_it_is_solved(folder):
+    """Integer features, one row twice with two labels: a tie meets both, so that "there is no solution" would be wrong."""
+    row = np.random.default_rng(0).integers(2, 17, 24)
+    row[0] += row.sum() % 2
+    np.savez("both.npz", X=[row, row], y=[1, -1])
+    assert invoke("solve", "--patterns", "both.npz", "--out", "found").exit_code == 0
+    counted = invoke("solve", "--patterns", "both.npz", "--count")
+    assert "there is no solution" not in counted.stdout
+    assert "exactly 0" in counted.stderr
+
+
+def test_a_count_writes_its_report(folder):
+    done = invoke("solve", "--n", "15", "--alpha", "0.5", "--count", "--out", "here", "--json")
+    assert done.exit_code == 0
+    assert json.loads((folder / "here" / "report.json").read_text()) == json.loads(done.stdout)
+    assert [path.name for path in folder.iterdir()] == ["here"]
+
+
+def test_after_a_proof_no_cure_is_advised(folder):
+    np.save("X.npy", [[1, 1, 1], [-1, -1, -1]])
+    counted = invoke("solve", "--patterns", "X.npy", "--count")
+    assert "2^3 weights" in counted.stdout
+    drawn = invoke("sample", "--patterns", "X.npy", "--sampler", "tau", "--sweeps", "10")
+    assert drawn.exit_code == 1
+    assert "2^3 weights" in drawn.stderr
+    assert "try" not in drawn.stderr.lower()
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_best(tmp_path):
     arguments = ["solve", "--n", "2001", "--alpha", "0.8", "--time-limit", "300"]

@@ -326,3 +326,20 @@ def test_chains_with_sweeps_at_the_end_judge_themselves(tmp_path, rng):
     again = invoke("sample", *asked, "--exchange", "--out", str(tmp_path / "out"))
     assert again.exit_code == 0, again.stderr
     assert ss.Samples.load(tmp_path / "out" / "samples.npz").info.ladder is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usual"),
+    [
+        (["predict", "--no-thresholds"], ["prediction.png"]),
+        (["phase", "--margins=0:0.1:2"], ["phase.csv", "phase.png"]),
+        (["sample", "--n", "15", "--sampler", "exact"], ["report.json", "samples.npz", "samples.png"]),
+        (["solve", "--n", "15"], ["report.json", "solutions.npz"]),
+    ],
+)
+def test_out_is_a_folder_for_every_verb(arguments, usual, tmp_path):
+    assert invoke(*arguments, "--out", str(tmp_path / "deep" / "er")).exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "deep" / "er").iterdir()) == usual
+    if "png" in usual[0]:
+        assert invoke(*arguments, "--out", str(tmp_path / "new" / "mine.pdf")).exit_code == 0
+        assert (tmp_path / "new" / "mine.pdf").read_bytes().startswith(b"%PDF")

@@ -146,6 +146,16 @@ def show_json(values: object) -> None:
     print(json.dumps(plain(values), indent=2, allow_nan=False))
 
 
+PICTURES = (".png", ".pdf", ".svg", ".eps", ".jpg", ".webp", ".tif")
+
+
+def result_file(out: Path, name: str, endings: Sequence[str] = PICTURES) -> Path:
+    """Return the file that `--out` means: `name` in that folder, which is made, or `out` itself where it has one of `endings`."""
+    file = out if out.suffix.lower() in endings else out / name
+    make_room(file.parent, [file.name])
+    return file
+
+
 def make_room(out: Path, names: Iterable[str]) -> None:
     """Make the folder, and look for what would be in the way of the results before any work is done."""
     out.mkdir(parents=True, exist_ok=True)

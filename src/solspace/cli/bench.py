@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from solspace.cli.app import JSON, verb
+from solspace.cli.app import JSON, result_file, verb
 
 CLONE = Path(__file__).parents[3]
 
@@ -24,7 +24,9 @@ def bench(
         list[str] | None, typer.Argument(help="Parts to run; all unless given.", metavar="[PART]...")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="At most three minutes: fewer rounds, smaller sizes.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write the tables to this Markdown file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for benchmarks.md, the tables too; NAME.md names the file itself.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Time samplers and theory on this machine, side by side with NumPy, SciPy and other solvers: a Markdown table."""
@@ -32,6 +34,6 @@ def bench(
         raise FileNotFoundError("the benchmarks come with the repository: in a clone, run `python -m benchmarks`.")
     options = [*(parts or []), *(["--quick"] if quick else []), *(["--json"] if as_json else [])]
     if out is not None:
-        options += ["--out", str(out.absolute())]
+        options += ["--out", str(result_file(out, "benchmarks.md", (".md",)).absolute())]
     done = subprocess.run([sys.executable, "-m", "benchmarks", *options], cwd=CLONE, check=False)
     raise typer.Exit(done.returncode)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from solspace.cli.app import JSON, say, show_json, verb
+from solspace.cli.app import JSON, result_file, say, show_json, verb
 from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.measure import Target
@@ -58,7 +58,9 @@ def phase(
     widths: Annotated[
         str | None, typer.Option(help="Widths K of the band as FIRST:LAST:COUNT: the α–K map instead.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The picture; the numbers go beside it as .csv.")] = Path("phase.png"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for phase.png and phase.csv; NAME.png, NAME.pdf, ... names the picture itself.")
+    ] = Path("."),
     as_json: JSON = False,
 ) -> None:
     """Draw where sampling by localization works: over times and loads, or over loads and margins (or widths of a band).
@@ -73,6 +75,7 @@ def phase(
 
     - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
     """
+    out = result_file(out, "phase.png")
     target = Target(prior, potential, temperature, margin)
     result: PhaseDiagram | SamplingMap
     for name, text in (("alphas", alphas), ("times", times), ("margins", margins), ("widths", widths)):
@@ -164,4 +167,4 @@ def _draw(draw: Callable[[Axes], None], out: Path) -> None:
         figure, ax = panels(1, width=6.4, height=4.6)
         draw(ax)
         with replacing(out) as file:
-            figure.savefig(file, format=out.suffix.lstrip(".") or "png")
+            figure.savefig(file, format=out.suffix.lstrip("."))

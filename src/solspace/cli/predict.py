@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from solspace.cli.app import JSON, say, show_json, show_table, verb
+from solspace.cli.app import JSON, result_file, say, show_json, show_table, verb
 from solspace.cli.completion import completing, potentials, priors
 from solspace.cli.rules import TEMPERATURE
 from solspace.measure import Target
@@ -35,7 +35,9 @@ def predict(
     margin: Annotated[float, typer.Option(help="κ: what a stability must reach.")] = 0.0,
     times: Annotated[str | None, typer.Option(help="Times of the curves φ_t(q), as in 0,0.5,2.")] = None,
     no_thresholds: Annotated[bool, typer.Option("--no-thresholds", help="Leave the thresholds out: faster.")] = False,
-    out: Annotated[Path, typer.Option(help="The picture.")] = Path("prediction.png"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for prediction.png; NAME.png, NAME.pdf, ... names the picture itself.")
+    ] = Path("."),
     as_json: JSON = False,
 ) -> None:
     """Say what replica theory predicts: order parameters, thresholds around the load, regimes; and draw it.
@@ -45,6 +47,7 @@ def predict(
     """
     from solspace.theory.prediction import predict as theory
 
+    out = result_file(out, "prediction.png")
     prediction = theory(Target(prior, potential, temperature, margin), alpha)
     limits = None
     if not no_thresholds:
@@ -114,4 +117,4 @@ def _draw(prediction: Prediction, times: list[float] | None, out: Path) -> None:
         figure, axes = panels(4, width=4.0)
         prediction_panels(prediction, axes, times)
         with replacing(out) as file:
-            figure.savefig(file, format=out.suffix.lstrip(".") or "png")
+            figure.savefig(file, format=out.suffix.lstrip("."))

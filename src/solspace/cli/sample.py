@@ -23,6 +23,7 @@ from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samplers.registry import SAMPLERS, Sampler, find
+from solspace.samplers.solving.counting import emptiness
 from solspace.samples import Samples
 from solspace.system.files import replacing
 from solspace.system.plain import Values, plain
@@ -165,7 +166,7 @@ def sample(
             print(outcome.verdict)
         say(f"wrote samples.npz, report.json and samples.png to {out}")
     if _in_vain(outcome.samples):
-        fail(_shortfall(outcome.samples, out), code=1)
+        fail(_shortfall(problem, outcome.samples, out), code=1)
 
 
 def _in_vain(samples: Samples) -> bool:
@@ -174,13 +175,16 @@ def _in_vain(samples: Samples) -> bool:
     return seeks and not samples.solved.any()
 
 
-def _shortfall(samples: Samples, out: Path) -> str:
+def _shortfall(problem: Perceptron, samples: Samples, out: Path) -> str:
     unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
     number = f"none of the {len(samples)} samples meets" if len(samples) > 1 else "the sample does not meet"
-    return (
-        f"{number} all constraints: at best {unmet} of {samples.m} are unmet. They are kept in {out / FILES[0]}; try a lower "
-        "load, more sweeps of --sampler tau, or solspace solve, which goes further."
+    proof = emptiness(problem) if samples.target.prior.name == "binary" else ""
+    way_on = (
+        f"no weights do: {proof}"
+        if proof
+        else "try a lower load, more sweeps of --sampler tau, or solspace solve, which goes further."
     )
+    return f"{number} all constraints: at best {unmet} of {samples.m} are unmet. They are kept in {out / FILES[0]}; {way_on}"
 
 
 def _share(text: str) -> float:

@@ -19,6 +19,7 @@ from solspace.info import SolvingInfo
 from solspace.measure import Target
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
 from solspace.samples import Samples
 from solspace.system.files import replacing
@@ -28,7 +29,7 @@ FILES = ("solutions.npz", "report.json")
 RULES = (
     *inputs.RULES,
     Rule(
-        "solutions method time_limit out",
+        "solutions method time_limit",
         lambda o: not o.count,
         "has no effect with --count, which counts solutions and looks for none",
     ),
@@ -76,7 +77,9 @@ def solve(
         ),
     ] = "uniform",
     margin: Annotated[float, option("Constraints", "κ: what a stability must reach.")] = 0.0,
-    out: Annotated[Path, option("Output", "Folder for solutions.npz and report.json.")] = Path("."),
+    out: Annotated[
+        Path, option("Output", "Folder for solutions.npz and report.json; for report.json alone with --count.")
+    ] = Path("."),
     as_json: JSON = False,
 ) -> None:
     """Find ±1 weights that meet every constraint: a table, `solutions.npz` and `report.json`.
@@ -86,13 +89,12 @@ def solve(
     the fewest constraints are kept, and it says how many those are and what theory says of that load.
     """
     resolve(device)
-    if not count:
-        make_room(out, FILES)
+    make_room(out, FILES)
     stated = Stated(n, 0.7, alpha, ensemble, patterns, labels, data, label, index, classes, features, preprocess, scale)
     posed = stated.posed(Target(potential=potential, margin=margin), generator(seed, 0))
     problem, told = posed.problem, posed.tell(quiet=as_json)
     if count:
-        _count(problem, device, as_json, told)
+        _count(problem, device, out, as_json, told)
         return
     options = {"method": method, "time_limit": time_limit, "device": device}
     samples, stopped = _searched(problem, solutions, seed, options, quiet=as_json)
@@ -140,6 +142,10 @@ def _report(problem: Perceptron, samples: Samples) -> Values:
 
 def _write(out: Path, samples: Samples, report: Values) -> None:
     samples.save(out / FILES[0])
+    _write_report(out, report)
+
+
+def _write_report(out: Path, report: Values) -> None:
     with replacing(out / FILES[1]) as file:
         file.write(json.dumps(plain(report), indent=2).encode())
 
@@ -173,12 +179,12 @@ def _shortfall(problem: Perceptron, samples: Samples, stopped: bool) -> str:
         f"stopped; {missing} found" if stopped else f"{missing} not found" if len(samples) > 1 else "no solution found"
     )
     best = f"at best {int(info.unmet[~samples.solved].min())} of {problem.m} constraints are unmet"
-    why = info.impossible or _theory(problem)
+    doubt, _ = tie(problem)
+    why = info.impossible or (doubt and f"{doubt}, and none were found.") or _theory(problem)
     return f"{lead}: {best}. {why[0].upper()}{why[1:]}"
 
 
 def _theory(problem: Perceptron) -> str:
-    from solspace.samplers.constraints import flat
     from solspace.theory.capacity import capacity
 
     structure = problem.structure()
@@ -198,15 +204,18 @@ def _theory(problem: Perceptron) -> str:
     )
 
 
-def _count(problem: Perceptron, device: str, as_json: bool, told: Values) -> None:
-    from solspace.samplers.solving.counting import count
+def _count(problem: Perceptron, device: str, out: Path, as_json: bool, told: Values) -> None:
+    from solspace.samplers.solving.counting import count, emptiness
 
     found = count(problem, device)
+    report = {"n": problem.n, "m": problem.m, **vars(found), **told}
+    _write_report(out, report)
     if as_json:
-        show_json({"n": problem.n, "m": problem.m, **vars(found), **told})
+        show_json(report)
         return
+    say(f"wrote {FILES[1]} to {out}")
     if math.isinf(found.log_number):
-        print("there is no solution (every weight was looked at, or constraints contradict each other).")
+        print(f"there is no solution: {emptiness(problem)}")
         return
     if math.isnan(found.log_number):
         print(

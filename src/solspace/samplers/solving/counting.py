@@ -50,11 +50,10 @@ def count(problem: Perceptron, device: str = "cpu") -> Count:
     >>> found.method, round(math.exp(found.log_number)) == problem.enumerate().n_solutions
     ('exact', True)
     """
-    if problem.n <= LARGEST:
-        missed, solutions = fewest_missed(problem)
-        return Count(-math.inf if missed else math.log(len(solutions)), 0.0, "exact")
-    if contradiction(problem):
+    if emptiness(problem):
         return Count(-math.inf, 0.0, "exact")
+    if problem.n <= LARGEST:
+        return Count(math.log(len(fewest_missed(problem)[1])), 0.0, "exact")
     if len(zero_rows(problem)) == problem.m:
         return Count(problem.n * math.log(2), 0.0, "exact")
     with warnings.catch_warnings():
@@ -69,3 +68,16 @@ def count(problem: Perceptron, device: str = "cpu") -> Count:
     elif not doubt and found.variances == "scalar":
         doubt = "the problem is large, and one variance for all weights was kept: exact for random patterns only"
     return Count(value, ERROR, "ep", doubt)
+
+
+def emptiness(problem: Perceptron) -> str:
+    """Return in a sentence why no ±1 weights meet every constraint, where that is proved; else ''.
+
+    >>> emptiness(Perceptron([[1, 1, 1], [-1, -1, -1]]))
+    'every one of the 2^3 weights was looked at, and the best miss 1 of 2 constraints.'
+    """
+    if problem.n > LARGEST:
+        return contradiction(problem)
+    missed, _ = fewest_missed(problem)
+    looked = f"every one of the 2^{problem.n} weights was looked at"
+    return f"{looked}, and the best miss {missed} of {problem.m} constraints." if missed else ""
