@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +31,7 @@ def test_mixed_chains_say_within_what(mixed: list[ss.Samples]) -> None:
         report = ss.diagnose(samples)
         assert report.fair is True, report
         assert report.verdict.startswith(f"mixed: fair within {report.within:.4f}")
-        assert 0 < report.within < 0.02
+        assert 0 < report.within < 0.03
         found = report.mixing
         assert found.memory.value == pytest.approx(found.self_overlap.value - found.cross_overlap.value, abs=1e-5)
         assert abs(found.memory.value) < 4 * found.memory.error
@@ -67,14 +68,25 @@ def test_loads_beyond_the_chains_reach_are_not_mixed() -> None:
 
 
 def test_too_few_cannot_tell(mixed: list[ss.Samples]) -> None:
-    for options in ({"n_extra": 0}, {"n_chains": 2}, {"n_extra": 20}):
+    for options, words in (
+        ({"n_extra": 0}, "24 chains of 1 draw are"),
+        ({"n_chains": 1, "n_extra": 20}, "1 chain of 2 draws is"),
+        ({"n_chains": 2}, "run n_chains >= 16 with n_extra >= 1000"),
+        ({"n_extra": 1000, "thin": 500}, "run with thin <= 62"),
+    ):
         report = ss.diagnose(annealed(0, **options))
         assert report.fair is None
         assert report.verdict.startswith("cannot tell: ")
-        assert "too few to judge themselves; run at least 4 chains with n_extra >= 1000" in report.verdict
-    hidden = ss.diagnose(annealed(0, n=51, n_chains=4, n_extra=80))
-    assert "cannot tell: 4 chains could hide a bias of 0.0" in hidden.verdict
-    assert "run n_chains >= " in hidden.verdict
+        assert words in report.verdict
+    n_chains = 4
+    for _ in range(3):  # four chains know their own error badly: to follow the advice once need not do
+        hidden = ss.diagnose(annealed(0, n=51, n_chains=n_chains, n_extra=80))
+        if hidden.fair:
+            break
+        assert f"cannot tell: {n_chains} chains could hide a bias of 0." in hidden.verdict
+        n_chains = int(re.search(r"run n_chains >= (\d+)", hidden.verdict)[1])
+    assert hidden.fair
+    assert n_chains < 200
     solved = ss.anneal(ss.Perceptron.random(51, 0.2, rng=1), 4, 40, mode="solve", rng=1, progress=False)
     assert ss.diagnose(solved).verdict.startswith("solutions, not samples")
 
@@ -124,7 +136,7 @@ def test_localized_samples_are_held_against_their_own_marginals() -> None:
     samples = ss.localize(problem, 16, rng=1, progress=False)
     report = ss.diagnose(samples)
     assert report.fair is None
-    assert report.verdict.startswith("cannot tell: samples agree with their own marginals within 0.0")
+    assert report.verdict.startswith("cannot tell: samples agree with their own marginals")
     samples.weights = samples.weights.copy()
     samples.weights[:, :100] = samples.weights[0, :100]
     assert ss.diagnose(samples).verdict.startswith(

@@ -7,10 +7,12 @@ q_aa - q_bb; and the energy a constraint.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from solspace.diagnostics.overlaps import chain_means, chains_of, cross_overlap, jackknife
-from solspace.diagnostics.report import SIGMAS, Agreement, Estimate
+from solspace.diagnostics.report import COARSE, SIGMAS, Agreement, Estimate
 from solspace.numerics.arrays import Array
 from solspace.samples import Samples
 
@@ -23,7 +25,7 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
     (own, without), (other, others_without) = (cross_overlap(one) for one in means)
     assert own is not None
     assert other is not None
-    overlap = Estimate(own.value - other.value, float(np.hypot(own.error, other.error)), 0.0)
+    overlap = replace(own.beside(other), value=own.value - other.value, theory=0.0)
     return Agreement(overlap, _square(means, own.value, other.value, without, others_without), _energy(energies))
 
 
@@ -57,13 +59,18 @@ def judge(
     if found is None:
         return None, "cannot tell: fewer than three independent solutions on one side.", None
     off = _biases(found)
-    shown = SIGMAS * found.overlap.error
+    shown = found.overlap.visible
     if off:
         return False, f"biased: {'; '.join(off)}.", None
     if sure is not True or trust is None:
-        agree = f"the two agree, overlaps within {shown:.4f}, but the reference itself is not known to be fair"
+        agree = f"the two agree (a bias of overlaps above {shown:.4f} would have shown)"
+        agree += ", but the reference itself is not known to be fair"
         return None, f"cannot tell: {agree} ({words.rstrip('.')}).", None
     within = shown + trust
+    if within > COARSE:
+        times = int(np.ceil((shown / (COARSE - trust)) ** 2))
+        words = f"the two agree, but a bias of overlaps of {within:.2f} could be hidden"
+        return None, f"cannot tell: {words}; take {times} times as many independent samples on both sides.", None
     both = f"a bias of overlaps above {shown:.4f} would have shown, the reference is fair within {trust:.4f}"
     return True, f"fair within {within:.4f}: means, overlaps and energies agree with the reference ({both}).", within
 

@@ -8,7 +8,7 @@ overlap of two independent samples, *cross*, which the other chains give. What i
 is 0 in mean where a chain has forgotten everything, however it was started, and it bounds what an uneven choice among
 regions of the solution space can do to overlaps: where chains are stuck in regions, self is the overlap inside one, cross
 that of all, and shifting weight between regions moves the overlap by no more than the difference. So *mixed: fair within
-x* means memory + 3 errors = x (more than 3 where few chains know the error badly).
+x* means that a memory of x would have been found in 95% of runs of so many chains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from solspace.diagnostics.report import SIGMAS, Estimate, Mixing
+from solspace.diagnostics.report import SIGMAS, Estimate, Mixing, enough, visible
 from solspace.info import AnnealingInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import autocorrelation_time, believed, effective_size, integrated, split_rhat
@@ -24,7 +24,9 @@ from solspace.samples import Samples
 
 ENOUGH_CHAINS, ENOUGH_DRAWS = 4, 8
 """Fewer cannot judge themselves."""
-FINE = 0.02
+USUAL_CHAINS, USUAL_EXTRA = 16, 1000
+"""Chains, and sweeps after their schedule, that most often can."""
+FINE = 0.03
 """A bias of the overlaps must be excluded down to this for chains to be called mixed."""
 REMEMBERED = 0.005
 """Memory below this is none to speak of."""
@@ -110,44 +112,64 @@ def _memory(weights: Array) -> tuple[Array, Estimate, Estimate, Estimate]:
 
 
 def _mean(values: Array) -> Estimate:
-    return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
+    return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), df=len(values) - 1)
 
 
 def judge(samples: Samples, found: Mixing | None) -> tuple[bool | None, str, float | None]:
     """Return whether chains have mixed, in words, and within what their overlaps are then fair."""
     info = samples.info
     assert isinstance(info, AnnealingInfo)
-    if found is None and not _even(info):
-        return (
-            None,
-            "cannot tell: these draws are not equally far apart in time; take all of them, or every other.",
-            None,
-        )
     if found is None:
-        least = max(1000, 100 * ENOUGH_DRAWS)
-        words = f"{info.n_chains} chains of {info.n_draws} draws are too few to judge themselves"
-        return None, f"cannot tell: {words}; run at least {ENOUGH_CHAINS} chains with n_extra >= {least}.", None
+        uneven = "these draws are not equally far apart in time; take all of them, or every other"
+        return None, f"cannot tell: {_too_few(info) if _even(info) else uneven}.", None
     stuck = _stuck(found)
     if stuck:
         return False, f"not mixed: {stuck}; {_advice(found, info)}.", None
-    within = max(found.memory.value, 0.0) + _sigmas(found) * found.memory.error
+    error, n_chains = found.memory.error, found.n_chains
+    within = _within(error, n_chains)
     if within > FINE:
-        many = _rounded(found.n_chains * (within / FINE) ** 2)
-        words = f"{found.n_chains} chains could hide a bias of {within:.3f} of the overlaps"
-        return None, f"cannot tell: {words}; run n_chains >= {many}.", None
+        many = enough(
+            lambda count: _within(error * np.sqrt(n_chains / count), count),
+            max(n_chains + 1, USUAL_CHAINS),
+            FINE * 2 / 3,
+        )  # the error may be larger
+        words = f"{n_chains} chains could hide a bias of {within:.3f} of the overlaps"
+        more = f"run n_chains >= {_rounded(many)}" if many else "run n_chains and n_extra many times as large"
+        return None, f"cannot tell: {words}; {more}.", None
     words = f"after {found.lag} sweeps chains have forgotten where they were"
     both = f"overlap with itself {found.self_overlap.value:.4f}, of two chains {found.cross_overlap.value:.4f}"
     return True, f"mixed: fair within {within:.4f} ({words}: {both}).", within
 
 
-def _sigmas(found: Mixing) -> float:
+def _too_few(info: AnnealingInfo) -> str:
+    """Return why these chains cannot judge themselves, and what chains can."""
+    ran = info.energy.shape[1] - info.n_anneal
+    chains = "1 chain" if info.n_chains == 1 else f"{info.n_chains} chains"
+    draws = "1 draw" if info.n_draws == 1 else f"{info.n_draws} draws"
+    words = f"{chains} of {draws} {'is' if info.n_chains == 1 else 'are'} too few to judge by"
+    if info.n_draws < ENOUGH_DRAWS and ran >= USUAL_EXTRA:
+        return f"{words}; keep more draws: run with thin <= {ran // (2 * ENOUGH_DRAWS)}"
+    return f"{words}; run n_chains >= {max(USUAL_CHAINS, info.n_chains)} with n_extra >= {max(USUAL_EXTRA, ran)}"
+
+
+def _sigmas(n_chains: int) -> float:
     """Return how many errors, known from so many chains, are as unlikely as `SIGMAS` known ones (Student's law)."""
-    return float(stdtrit(found.n_chains - 1, ndtr(SIGMAS)))
+    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
+
+
+def _forgotten(error: float, n_chains: int) -> float:
+    return max(REMEMBERED, _sigmas(n_chains) * error)
+
+
+def _within(error: float, n_chains: int) -> float:
+    """Return the smallest memory that is found beyond `forgotten` with probability `POWER`."""
+    sigmas = _sigmas(n_chains)
+    return _forgotten(error, n_chains) + (visible(n_chains - 1, sigmas) - sigmas) * error
 
 
 def forgotten(found: Mixing) -> float:
     """Return the memory beyond which chains have not mixed."""
-    return max(REMEMBERED, _sigmas(found) * found.memory.error)
+    return _forgotten(found.memory.error, found.n_chains)
 
 
 def highest_rhat(found: Mixing) -> float:
@@ -166,12 +188,14 @@ def _stuck(found: Mixing) -> str:
         signs.append(f"after {found.lag} sweeps a chain's overlap with itself is {pair}")
     worst = max(found.rhat, key=lambda name: found.rhat[name])
     if found.rhat[worst] > highest_rhat(found):
-        signs.append(f"chains differ in {worst} (R-hat {found.rhat[worst]:.2f})")
+        signs.append(f"chains differ in {worst} (R-hat {found.rhat[worst]:.3g})")
     return ", and ".join(signs)
 
 
 def _advice(found: Mixing, info: AnnealingInfo) -> str:
     """Return what to run instead: as many sweeps as memory falls in at its present rate, or exchange."""
+    if found.missed > MISSED:
+        return "run more n_sweeps, or try a lower load"
     ran = info.energy.shape[1] - info.n_anneal
     now, before = found.memory.value, found.earlier
     lag = 2 * found.lag
@@ -179,7 +203,8 @@ def _advice(found: Mixing, info: AnnealingInfo) -> str:
         falls = np.log(before / now) if before > now else 0.0
         # at most so much: where nothing falls, waiting is no advice
         lag = found.lag + (found.lag / 2) * np.log(now / FORGOTTEN) / max(falls, 1e-9)
-    other = "a lower load" if info.ladder is not None else "exchange=True"
+    # exchange goes along a schedule of its own kind
+    other = "exchange=True" if info.ladder is None and info.sampler == "tau" else "a lower load"
     if 2 * lag > _LATE * ran:
         return f"more sweeps will hardly do: try {other}"
     return f"run n_extra >= {_rounded(2 * lag)}, or try {other}"

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import chdtri, ndtr, ndtri
 
 from solspace.system import html
 from solspace.system.plain import Values
 
 SIGMAS = 3.0
-"""Deviations beyond this many standard errors are called a bias; so many errors are the smallest bias that shows."""
+"""Deviations beyond this many standard errors are called a bias."""
+POWER = 0.95
+"""Probability with which a bias of `Report.within` is called one."""
+COARSE = 0.3
+"""Samples that need not show a bias of the overlaps as large as this are not called fair."""
+
+
+def visible(df: float | None, limit: float = SIGMAS) -> float:
+    """Return how many errors a bias must have to be found beyond `limit` errors with probability `POWER`.
+
+    Where the error is estimated, with `df` degrees of freedom, both the one it is stated in and the one it is judged by are.
+
+    >>> round(visible(None), 3), round(visible(7), 1)
+    (4.645, 6.5)
+    """
+    known = float(limit + ndtri(POWER))
+    if df is None or df > 1e4:
+        return known
+    levels = (np.arange(64) + 0.5) / 64
+    errors = np.sqrt(chdtri(df, levels) / df)
+    return float(brentq(lambda c: ndtr(c * errors[:, None] - limit * errors).mean() - POWER, known / 2, 1e5))
+
+
+def enough(within: Callable[[int], float], start: int, limit: float = COARSE) -> int | None:
+    """Return about the smallest number from `start` on for which `within` is at most `limit`; None where none below 10⁵ is.
+
+    >>> enough(lambda k: 1 / k, 2)
+    4
+    """
+    count = start
+    while count < 10**5:
+        if within(count) <= limit:
+            return count
+        count += -(-count // 20)
+    return None
 
 
 @dataclass(frozen=True)
@@ -37,6 +76,13 @@ class Estimate:
     value: float
     error: float
     theory: float | None = None
+    df: float | None = None
+    """Degrees of freedom of the error, None where it is known."""
+
+    @property
+    def visible(self) -> float:
+        """The smallest deviation from theory that is called a bias with probability `POWER`."""
+        return visible(self.df) * self.error
 
     @property
     def sigmas(self) -> float:
@@ -47,6 +93,12 @@ class Estimate:
     def biased(self) -> bool:
         """Whether the deviation from theory is more than chance."""
         return abs(self.sigmas) > SIGMAS
+
+    def beside(self, other: Estimate) -> Estimate:
+        """Return the estimate, its error widened by that of an independent one; degrees of freedom as Welch counts them."""
+        error = float(np.hypot(self.error, other.error))
+        spent = sum(one.error**4 / one.df for one in (self, other) if one.df)
+        return replace(self, error=error, df=error**4 / spent if spent else None)
 
     def __str__(self) -> str:
         return f"{self.value:.4f} ± {self.error:.4f}"
@@ -95,7 +147,7 @@ class Report:
     """What `diagnose` found; prints as a table with a verdict in words.
 
     `fair` is None where nothing can be told. Where it is True, `within` is the smallest bias of the overlaps that would have
-    shown: fairness is not known any better.
+    been called one with a probability of 95% or more: fairness is not known any better.
     """
 
     n_samples: int
@@ -114,7 +166,7 @@ class Report:
     path_deviation: float | None = None
     unconverged: float | None = None
     copies: int = 0
-    """Samples that are the same as another one."""
+    """Samples that are the same as another one, or too similar to it to be independent."""
     instability: Estimate | None = None
     mixing: Mixing | None = None
     agreement: Agreement | None = None
@@ -136,7 +188,7 @@ class Report:
         if self.path_deviation is not None:
             rows.append(("path |m|²/n off q(t) by at most", f"{self.path_deviation:.1%}", ""))
         if self.copies:
-            rows.append(("copies of another sample", str(self.copies), "0"))
+            rows.append(("copies of another sample, or nearly so", str(self.copies), "0"))
         if self.unconverged is not None:
             rows.append(("message passing unconverged", f"{self.unconverged:.1%}", ""))
         rows += [] if self.mixing is None else _mixing_rows(self.mixing)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solspace.diagnostics.report import SIGMAS, Distance, Estimate
+from solspace.diagnostics.report import COARSE, SIGMAS, Distance, Estimate, enough, visible
 from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.pairs import pair_products
@@ -32,6 +32,8 @@ POOLED = 1.88
 """KS of all samples together over its mean that pure noise passes in 1% of cases, were the samples all the same, and"""
 POOLED_W1 = 2.3
 """the same of W1."""
+
+ALONE = "cannot tell: there are no two independent samples to compare; draw at least four."
 
 
 def dithered(stabilities: Array, n: int) -> Array:
@@ -84,7 +86,7 @@ def path_of(info: LocalizationInfo, n: int, prediction: Prediction | None) -> Va
     ran = np.asarray(info.iterations) > 0  # paths of samples that have arrived go on with nothing
     found: Values = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
     if len(start):
-        error = float(np.hypot(start.std() / np.sqrt(len(start)), 0.0 if prediction is None else 0.5 / np.sqrt(n)))
+        error = float(np.hypot(start.std() / np.sqrt(len(start)), 0.0 if prediction is None else instance_error(n)))
         found["overlap_at_start"] = Estimate(float(start.mean()), error, theory)
     instability = np.asarray(info.instability, float)
     if np.isfinite(instability).any():
@@ -117,21 +119,21 @@ def squares_of(means: Array, prediction: Prediction | None) -> Values:
     return {"overlap_square": Estimate(float(values.mean()), float(error), float(expected))}
 
 
-def biases(found: Values) -> list[str]:
-    """Return what deviates from theory by more than chance, in words."""
+def biases(found: Values, cure: str) -> str:
+    """Return what deviates from theory by more than chance, in words, and what to do: `cure`, where the patterns seem right."""
     off = []
     overlap, mean, ks = found.get("overlap"), found.get("mean_stability"), found.get("ks")
     if overlap is not None and overlap.biased:
         way = "too similar to each other" if overlap.sigmas > 0 else "too different from each other"
         off.append(
-            f"samples are {way} (overlap {overlap.value:.3f} ± {overlap.error:.3f}, theory {overlap.theory:.3f}); "
-            "try a smaller step or more sweeps"
+            f"samples are {way} (overlap {overlap.value:.3f} ± {overlap.error:.3f}, theory {overlap.theory:.3f})"
         )
     square = found.get("overlap_square")
     if square is not None and square.sigmas > SIGMAS:
         off.append(
             f"samples gather in few places (overlap² {square.value:.2g} ± {square.error:.1g}, theory {square.theory:.2g})"
         )
+    gathered = len(off)
     if mean is not None and mean.biased:
         off.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")
     pooled = found.get("ks_pooled")
@@ -141,17 +143,45 @@ def biases(found: Values) -> list[str]:
     w1 = found.get("w1")
     if w1 is not None and w1.biased and not off:
         off.append(f"stabilities are shifted (W1 {w1.value:.3f}, noise {w1.noise:.3f})")
-    return off
+    if not off:
+        return ""
+    # other stabilities are the mark of other patterns, on which the best sampler could not agree with theory
+    if len(off) > gathered:
+        cure = "Are the patterns and labels random, as theory takes them to be?"
+    else:
+        cure += "."
+    return f"{'; '.join(off)}. {cure}"
 
 
-def judge(found: Values) -> tuple[bool | None, str, float | None]:
+def judge(found: Values, samples: Samples, cure: str) -> tuple[bool | None, str, float | None]:
     """Return whether what was found agrees with theory, in words, and the smallest bias of the overlaps that would show."""
-    off = biases(found)
+    off = biases(found, cure)
     if off:
-        return False, f"biased: {'; '.join(off)}.", None
+        return False, f"biased: {off}", None
     if "overlap" not in found:
-        return None, "cannot tell: there are no two independent samples to compare.", None
-    within = SIGMAS * found["overlap"].error
-    shift = min(SIGMAS * found["mean_stability"].error, POOLED_W1 * found["w1"].noise)
-    words = f"overlaps agree with theory within {within:.3f} and stabilities within {shift:.3f}"
-    return True, f"fair within {within:.3f}: {words}; less than that these samples cannot show.", within
+        return None, ALONE, None
+    within = found["overlap"].visible
+    if within > COARSE:
+        return None, f"cannot tell: {_coarse(found, samples)}.", None
+    mean = found["mean_stability"]
+    shift = min(mean.visible, POOLED_W1 * found["w1"].noise + (visible(None) - SIGMAS) * mean.error)
+    words = f"biases of overlaps above {within:.3f} would show, and of stabilities above {shift:.3f}"
+    return True, f"fair within {within:.3f}: samples agree with theory; {words}.", within
+
+
+def instance_error(n: int) -> float:
+    """Return how far the overlap of one instance is off that of theory, about."""
+    return 0.5 / np.sqrt(n)
+
+
+def _coarse(found: Values, samples: Samples) -> str:
+    """Return what so few samples could hide, and how many could not."""
+    overlap, k, n = found["overlap"], len(samples), samples.n
+    shared = instance_error(n)
+    own = max(overlap.error**2 - shared**2, 0.0) * k
+    many = enough(lambda count: visible(None) * float(np.hypot(np.sqrt(own / count), shared)), k + 1)
+    words = f"{k} samples of {n} weights could hide a bias of {overlap.visible:.2f} of the overlaps"
+    if many is not None and many <= 100 * k:
+        return f"{words}; take {many} samples"
+    other = ", or compare with annealed chains that have mixed" if samples.target.prior.name == "binary" else ""
+    return f"{words}; take n >= {int(np.ceil(n * (overlap.visible / COARSE) ** 2))}{other}"
