@@ -293,7 +293,7 @@ class Perceptron:
         if abs(lengths.mean() - 1) > slack or not lengths.any():
             return f"their entries have a mean square of {lengths.mean():.3g} instead of 1"
         if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
-            return "their columns have means"
+            return "their columns, times the labels, have means"
         direction = generator(0).standard_normal(self.n)
         for _ in range(12):
             direction /= np.linalg.norm(direction)

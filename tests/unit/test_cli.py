@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shlex
 import subprocess
 import sys
@@ -308,6 +309,27 @@ def test_unknown_option_and_help(tmp_path):
     assert run("sample", "--bogus", cwd=tmp_path).returncode == 2
     assert "solspace sample" in run("--help", cwd=tmp_path).stdout
     assert run("--version", cwd=tmp_path).stdout.strip() == f"solspace {ss.__version__}"
+
+
+HARD = "a hard instance, on which expectation propagation does not converge"
+
+
+@pytest.mark.parametrize(
+    "asked", [[HARD], ["--n", "51", "--samples", "2"], ["--n", "51", "--sampler", "tau", "--extra", "20"]]
+)
+def test_advice_names_options_of_the_command_line(asked, tmp_path):
+    """Not arguments of Python functions, nor options that there are not."""
+    if asked == [HARD]:
+        random = np.random.default_rng(0)
+        patterns = random.normal(size=(26, 40)) + random.normal(size=(26, 3)) @ random.normal(size=(3, 40))
+        np.savez(tmp_path / "hard.npz", X=patterns, y=random.choice([-1, 1], 26))
+        asked = ["--patterns", str(tmp_path / "hard.npz")]
+    done = invoke("sample", *asked, "--out", str(tmp_path / "out"))
+    told = " ".join((done.stdout + done.stderr).split())
+    assert any(word in told for word in ("Try", "take", "run"))
+    assert not re.findall(r"ss\.\w+|n_\w+|denoiser=|method=|damping=|reference=|prediction=|exchange=", told)
+    known = " ".join(invoke("sample", "--help").stdout.split())
+    assert all(option in known for option in re.findall(r"--[a-z]+", told))
 
 
 def test_chains_with_sweeps_at_the_end_judge_themselves(tmp_path, rng):

@@ -252,3 +252,12 @@ def test_solutions_without_weight_are_told_from_none():
     with pytest.raises(ValueError, match="weight zero to all 2 solutions"):
         tied.enumerate()
     assert tied.with_target(ss.Target(potential="uniform")).enumerate().n_solutions == 2
+
+
+def test_centred_columns_are_not_said_to_have_means():
+    """What has a mean is the product with the labels, which go with the columns."""
+    random = np.random.default_rng(0)
+    labels = np.repeat([1, -1], 100)
+    columns = random.normal(size=(200, 60)) + 0.5 * labels[:, None]
+    problem = ss.Perceptron.from_data(columns - columns.mean(axis=0), labels, preprocess="centred")
+    assert "times the labels" in problem.structure()

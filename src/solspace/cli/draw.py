@@ -177,18 +177,30 @@ def _judged(
 
         sample_panels(drawn, figure.subplots(1, len(sample_kinds(drawn))), prediction, chains)
 
-    verdict = _as_options("\n".join([judged.verdict, *judged.notes]))
+    verdict = as_options("\n".join([judged.verdict, *judged.notes]), name)
     columns = ("", "samples", "theory" if chains is None else "chains")
     return Outcome(drawn, report, rows, columns, verdict, picture, (13, 4))
 
 
-def _as_options(words: str) -> str:
-    """Return advice with the arguments that it names as options of the command line.
+_OPTIONS = {
+    "exchange=True": "--exchange", "n_extra": "--extra", "n_sweeps": "--sweeps", "n_chains": "--samples", "n >=": "--n >=",
+    'method="careful"': "--method careful", "damping=0.9": "--damping 0.9", "ss.anneal": "--sampler tau",
+}  # fmt: skip
 
-    >>> _as_options("run n_extra >= 4000, or try exchange=True.")
-    'run --extra >= 4000, or try --exchange.'
+
+def as_options(words: str, sampler: str) -> str:
+    """Return advice with the arguments that it names as options of a command line with that `sampler`.
+
+    >>> as_options("cannot tell: x; run n_extra >= 4000, or try exchange=True.", "tau")
+    'cannot tell: x; run --extra >= 4000, or try --exchange.'
+    >>> as_options("cannot tell: (not mixed: x; run n_extra >= 4000).", "asl")
+    'cannot tell: (not mixed: x; run --sampler tau with --extra >= 4000).'
     """
-    return words.replace("n_extra", "--extra").replace("exchange=True", "--exchange")
+    if "n_extra" not in SAMPLERS[sampler].options:
+        words = words.replace("; run ", "; run --sampler tau with ")
+    for name, option in _OPTIONS.items():
+        words = words.replace(name, option)
+    return words
 
 
 def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:

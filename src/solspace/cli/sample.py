@@ -14,7 +14,7 @@ import typer
 from solspace.cli import inputs
 from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
 from solspace.cli.completion import choices, potentials, priors, samplers
-from solspace.cli.draw import Outcome, Settings, draw
+from solspace.cli.draw import Outcome, Settings, as_options, draw
 from solspace.cli.inputs import Stated, option
 from solspace.cli.rules import TEMPERATURE, Rule
 from solspace.info import AnnealingInfo
@@ -200,7 +200,7 @@ def _finished(problem: Perceptron, sampler: Sampler, settings: Settings, out: Pa
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {as_options(str(message), sampler.name)}")
             outcome = draw(problem, sampler, settings)
             outcome.report.update(about)
             _write(out, outcome)

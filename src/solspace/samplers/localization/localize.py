@@ -27,7 +27,6 @@ from solspace.samplers.localization.integrators import INTEGRATORS
 from solspace.samplers.localization.loop import Loop, Record
 from solspace.samplers.localization.pace import METHODS
 from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place
-from solspace.samplers.marginals.amp import TRY
 from solspace.samplers.options import (
     DAMPING,
     DEVICE,
@@ -43,8 +42,6 @@ from solspace.samplers.options import (
 from solspace.samples import Samples
 from solspace.system.checks import number, one_of, reals, whole
 
-TRY_OTHERS = 'Try denoiser="amp", which may reach solutions, if biased ones, a lower load, or ss.anneal.'
-"""What to do where expectation propagation diverges: it has no damping to set."""
 SHORTEST, LATEST = 1e-6, 1e6
 """Bounds of steps and of the final time, past which a run would not end."""
 
@@ -243,13 +240,17 @@ def _together(problems: Sequence[Perceptron], asked: Asked) -> list[list[int]]:
 
 def _warn(samples: Samples, loop: Loop) -> None:
     lost, missed = int(loop.diverged.sum()), int((~samples.solved & ~loop.diverged).sum())
+    others = "a lower load or ss.anneal" if samples.target.prior.name == "binary" else "a lower load"
     if lost:
-        cure = TRY_OTHERS if isinstance(loop.denoiser, SitePropagation) else TRY
-        warnings.warn(f"message passing diverged in {lost} of {len(samples)} samples. {cure}", stacklevel=3)
+        damped = (
+            "" if isinstance(loop.denoiser, SitePropagation) else "damping=0.9, "
+        )  # expectation propagation has none
+        words = f"message passing diverged in {lost} of {len(samples)} samples. Try {damped}{others}."
+        warnings.warn(words, stacklevel=3)
     if missed and samples.target.potential.hard:
         share = 1 - np.mean(loop.record.converged)
         warnings.warn(
             f"{missed} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of the "
-            'calls. Try method="careful", a smaller step, a lower load, or ss.anneal.',
+            f'calls. Try method="careful", {others}.',
             stacklevel=3,
         )
