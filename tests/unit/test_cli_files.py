@@ -28,6 +28,7 @@ def folder(tmp_path, monkeypatch):
     frame = pandas.DataFrame(X, columns=[f"f{k}" for k in range(11)]).assign(animal=ANIMALS)
     frame.to_csv("table.csv")
     frame.assign(name=list("abcdef")).to_csv("named.tsv", sep="\t", index=False)
+    frame.to_csv("packed.csv.gz")
     frame.to_parquet("table.parquet")
     pandas.DataFrame(X).assign(label=Y > 0).to_csv("truth.csv", index=False)
     pandas.concat([frame, frame.assign(animal="cow")]).to_csv("three.csv", index=False)
@@ -54,6 +55,7 @@ def solved(*words):
         "--data table.csv --label animal",
         "--data table.csv --label -1",
         "--data named.tsv --label animal --index name",
+        "--data packed.csv.gz --label animal",
         "--data table.parquet --label animal",
         "--data truth.csv --label label",
         "--data three.csv --label animal --classes cat,dog",
@@ -121,7 +123,7 @@ def test_pixels_get_a_hint_about_their_scale_in_words_and_in_the_report():
         ("--data one.npy --label 12", "go by number, 0 to 11"),
         ("--data both.npz --index 0", "--index names a column of a table"),
         ("--data both.npz --scale half", "unknown scale 'half'"),
-        ("--patterns table.csv", "could not convert string 'dog'"),
+        ("--patterns table.csv", "text in column 'animal'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(words, told):

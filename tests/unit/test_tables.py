@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 import tracemalloc
@@ -104,15 +105,12 @@ def test_true_and_false_are_features_and_an_index_is_left_out():
         (b"1,2,3\n4,5,6\n", "y", "columns without names go by number, 0 to 2"),
         (b"1,2,3\n4,5,6\n", "3", "columns without names go by number, 0 to 2"),
         (b"a,a,b\n4,5,6\n", "a", "two of its columns are called 'a'"),
-        (b"a,b,y\n1,2,0\n1,0\n", "y", "row 1 has 2 cells instead of 3"),
-        (b"a,b,y\n1,red,0\n1,blue,0\n", "y", "column 'b' holds 'red' instead of a number"),
-        (b"a,b,y\n1,2,0\n1,blue,0\n", "y", "could not convert string 'blue'"),
-        (b"a,b,y\n1,,0\n1,2,0\n", "y", "column 'b' holds '' instead of a number"),
+        (b"a,b,y\n1,2,0\n1,0\n", "y", "row 2 has 2 cells instead of 3"),
         (text(FRAME.assign(y=ANIMALS).iloc[[2, 0, 1]]), "y", "first column has no name and does not count"),
         (b"a,y\n", "y", "holds no rows"),
         (b"y\n1\n-1\n", "y", "no column of numbers beside"),
         (packed(FRAME.assign(y=ANIMALS)), "z", "no column 'z'"),
-        (packed(FRAME.assign(y=ANIMALS, z=ANIMALS)), "y", "column 'z' holds words"),
+        (packed(FRAME.assign(y=ANIMALS, z=ANIMALS)), "y", "text in column 'z'"),
         (packed(FRAME.assign(y=["a", None, "b", "a"])), "y", "lacks values"),
         (packed(FRAME.assign(y=ANIMALS, t=pandas.to_datetime([0, 1, 2, 3]))), "y", "'t' holds timestamp"),
         (packed(FRAME.assign(y=[[1], [2], [3], [4]])), "y", "instead of numbers or words"),
@@ -122,6 +120,95 @@ def test_true_and_false_are_features_and_an_index_is_left_out():
 def test_a_table_that_cannot_be_meant_is_a_sentence(content, label, words):
     with pytest.raises(ValueError, match=f"^the file cannot be read: .*{words}.*\\.$"):
         read_labelled(content, label)
+
+
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        (["1", "", "3"], "missing"),
+        (["1", " NA", "3"], "missing"),
+        (["1", "?", "3"], "missing"),
+        (["1", "nan", "3"], "missing"),
+        (["true", "null", "false"], "missing"),
+        (["", "", ""], "no values"),
+        (["nan", "nan", "nan"], "no values"),
+        (["1", "-inf", "3"], "infinite"),
+        (["1", "1e999", "3"], "infinite"),
+        (["1", "1_000", "3"], "text"),
+        (["1", "Rome", "3"], "text"),
+    ],
+)
+def test_a_cell_that_is_no_finite_number_is_named_by_row_and_column(cells, what):
+    rows = ["id,income,city,y", *(f"{k},{cell},{k},{k % 2}" for k, cell in enumerate(cells))]
+    place = "column 'income'" if what == "no values" else "column 'income'.* row 2 "
+    with pytest.raises(ValueError, match=rf"{what}.* {place}"):
+        read_labelled("\n".join(rows).encode(), "y")
+    with pytest.raises(ValueError, match=rf"{what}.* {place}"):
+        read_arrays("\n".join(rows).encode())
+    if what != "text":
+        with pytest.raises(ValueError, match="column 1, counted from 0"):
+            read_labelled("\n".join(rows[1:]).encode(), "3")
+    patterns, _ = read_labelled("\n".join(rows).encode(), "y", index="income")
+    assert patterns.shape == (3, 2)
+
+
+def test_columns_of_text_are_all_named():
+    content = b"name,age,town,y\nAnn,30,Rome,0\nBob,,Paris,1\nCy,50,,1\n"
+    with pytest.raises(ValueError, match=r"missing values in columns 'age', 'town'.*text in columns 'name', 'town'"):
+        read_labelled(content, "y")
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "nan"])
+@pytest.mark.parametrize("classes", [("cat", "dog"), ("cat",), ("0", "1")])
+def test_a_missing_label_is_no_class(missing, classes):
+    labels = [*classes, missing, *classes]
+    rows = ["a,b,y", *(f"{k},{k},{label}" for k, label in enumerate(labels))]
+    with pytest.raises(ValueError, match=rf"missing values in column 'y'.* row {1 + len(classes)} "):
+        read_labelled("\n".join(rows).encode(), "y")
+    if missing == "NA":
+        with pytest.raises(ValueError, match="missing values"):
+            read_arrays("\n".join(labels).encode())
+
+
+@pytest.mark.parametrize("column", [[1.0, None, 3.0, 4.0], [1.0, np.inf, 3.0, 4.0]])
+def test_parquet_holds_finite_numbers(column):
+    content = packed(FRAME.assign(income=column, y=ANIMALS))
+    with pytest.raises(ValueError, match=r"values in column 'income'.* row 2 "):
+        read_labelled(content, "y")
+    assert read_labelled(content, "y", index="income")[0].shape == (4, 3)
+    if None in column:
+        with pytest.raises(ValueError, match=r"missing values in column 'income'.* row 2 "):
+            read_labelled(content, "income", index="y")
+    with pytest.raises(ValueError, match=r"values in column 'income'.* row 2 "):
+        read_arrays(packed(FRAME.assign(income=column)))
+
+
+def test_a_compressed_table_is_the_table(tmp_path):
+    plain = text(FRAME.assign(y=ANIMALS))
+    FRAME.assign(y=ANIMALS).to_csv(tmp_path / "T.CSV.gz")
+    FRAME.assign(y=ANIMALS).to_csv(tmp_path / "t.tsv.gz", sep="\t")
+    for source in (gzip.compress(plain), tmp_path / "T.CSV.gz", tmp_path / "t.tsv.gz"):
+        patterns, labels = read_labelled(source, "y")
+        np.testing.assert_allclose(patterns, X, rtol=1e-14)
+        np.testing.assert_array_equal(labels, ANIMALS)
+    for damaged in (gzip.compress(plain)[:-9], gzip.compress(plain)[:-8] + bytes(8)):
+        with pytest.raises(ValueError, match=r"^the file cannot be read: "):
+            read_labelled(damaged, "y")
+
+
+def test_a_compressed_table_that_expands_too_far_is_refused_before_memory_is_taken():
+    line = b"0," * 999 + b"0\n"
+    bomb = gzip.compress(line * (FREE // len(line) + 1), 9)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="expand to"):
+            read_arrays(bomb)
+        with pytest.raises(ValueError, match="expand to"):
+            read_arrays(gzip.compress(line * 100), 100_000)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert read_arrays(gzip.compress(line * 100), 1_000_000)[""].shape == (100, 1000)
 
 
 def test_a_table_of_very_many_columns_is_read_in_little_time():

@@ -46,7 +46,7 @@ def read_table(path: Path, label: str | None, index: str | None, labels: Path | 
         f"{path} needs labels: say which column holds them with --label, or which file with --labels; patterns that need "
         "none go to --patterns."
     )
-    if path.suffix.lower() in TABLES:
+    if path.name.lower().endswith(TABLES):
         if label is None and labels is None:
             raise unlabelled
         X, y = read_labelled(path, label, index)

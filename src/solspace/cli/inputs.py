@@ -35,7 +35,7 @@ _YOURS = "Your data"
 Ensemble = Annotated[
     str, option("Random instance", "Entries of the patterns: binary or gaussian.", offer=words(ENSEMBLES))
 ]
-Patterns = Annotated[Path | None, option(_YOURS, "Patterns (m, n): .npy .npz .csv .tsv .parquet")]
+Patterns = Annotated[Path | None, option(_YOURS, "Patterns (m, n): .npy .npz .csv .tsv, also .gz, .parquet")]
 Labels = Annotated[
     Path | None, option(_YOURS, "Labels (m,) of two classes, in a file of their own; y of the .npz unless given.")
 ]
@@ -43,7 +43,7 @@ Data = Annotated[
     str | None,
     option(
         _YOURS,
-        "A file with patterns and labels (.csv .tsv .parquet .npz), or an image set: mnist, fashion, cifar10 or digits.",
+        "A file with patterns and labels (.csv .tsv, also .gz, .parquet .npz), or an image set: mnist, fashion, cifar10, digits.",
         offer=image_sets,
     ),
 ]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -21,7 +21,8 @@ from solspace.system.sources import FREE, SLACK, Damaged, Source, check_size, op
 
 __all__ = ["FREE", "KINDS", "TABLES", "Damaged", "Source", "read_arrays", "read_labelled", "read_npz"]
 
-TABLES = (".csv", ".tsv", ".parquet")
+_TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TABLES = (*_TEXT, ".parquet")
 """Files with columns."""
 KINDS = (".npy", ".npz", *TABLES)
 """What `read_arrays` can read."""
@@ -85,8 +86,7 @@ def _npz(source: Source, limit: int | None) -> dict[str, np.ndarray]:
 _READERS: dict[str, Callable[[Source, int | None], dict[str, np.ndarray]]] = {
     ".npy": _npy,
     ".npz": _npz,
-    ".csv": lambda source, limit: {"": tables.numbers(source, limit)},
-    ".tsv": lambda source, limit: {"": tables.numbers(source, limit)},
+    **dict.fromkeys(_TEXT, lambda source, limit: {"": tables.numbers(source, limit)}),
     ".parquet": lambda source, limit: {"": parquet.numbers(source, limit)},
 }
 _MAGIC = {b"\x93NUM": ".npy", b"PK\x03\x04": ".npz", b"PAR1": ".parquet"}
@@ -96,10 +96,10 @@ def _kind(source: Source) -> str:
     """Return the kind of a file, by its name; that of bytes, which have none, by how they begin."""
     if isinstance(source, bytes):
         return _MAGIC.get(source[:4], ".csv")
-    kind = Path(source).suffix.lower()
-    if kind not in KINDS:
-        raise Damaged(source, f"known kinds are {', '.join(KINDS)}")
-    return kind
+    for kind in KINDS:
+        if os.fspath(source).lower().endswith(kind):
+            return kind
+    raise Damaged(source, f"known kinds are {', '.join(KINDS)}")
 
 
 def _array(source: Source, stream: BinaryIO, size: int, limit: int | None = None) -> np.ndarray:

@@ -1,9 +1,11 @@
-"""Columns of a table: which of them holds the labels, which numbers the rows, and what the cells of one mean."""
+"""Columns of a table: which of them holds the labels, which numbers the rows, what cells mean and which are unusable."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,19 +13,93 @@ from solspace.system.sources import Damaged, Source, check_size
 
 SHOWN = 4
 """Names of columns that a message lists, from both ends."""
+MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"})
+"""Cells without a value, as pandas and other programs write them."""
+TRUTHS = {"true": 1.0, "false": 0.0}
+_EMPTY, _MISSING, _INFINITE, _TEXT = "no values", "missing values", "infinite values", "text"
+_CURES = {
+    _EMPTY: "leave it out",
+    _MISSING: "fill them in (scikit-learn's SimpleImputer) or drop these rows (pandas' dropna)",
+    _INFINITE: "replace them or drop these rows",
+    _TEXT: "encode it as numbers (scikit-learn's OneHotEncoder) or leave it out",
+}
+"""What cells that are no finite numbers are, and what to do about them."""
 
 
 def is_number(word: str) -> bool:
     """Return whether a cell is a number.
 
-    >>> is_number(' "1e3" '), is_number("1x"), is_number("")
-    (True, False, False)
+    >>> is_number(' "1e3" '), is_number("1x"), is_number(""), is_number("1_000")
+    (True, False, False, False)
     """
+    word = word.strip().strip('"')
     try:
-        float(word.strip().strip('"'))
+        float(word)
     except ValueError:
         return False
-    return True
+    return word.isascii() and "_" not in word  # which NumPy's parser takes for text, and Python's does not
+
+
+def is_missing(cell: object) -> bool:
+    """Return whether a cell of a table, as text or as a number, is without a value.
+
+    >>> is_missing("NA"), is_missing(np.float64("nan")), is_missing("0")
+    (True, True, False)
+    """
+    return str(cell).strip().strip('"').lower() in MISSING
+
+
+def unusable(
+    rows: Iterable[Sequence[object]],
+    names: Sequence[str] | None = None,
+    columns: Sequence[int] | None = None,
+    words: bool = False,
+) -> str:
+    """Return which cells of `columns` (all unless given) are no finite numbers, and what to do; "" if there are none.
+
+    With `words`, only cells without a value are unusable.
+
+    >>> unusable([["1", "Paris"], ["NA", "Rome"]], ["age", "city"], columns=[0])
+    "it has missing values in column 'age' (first 'NA', in row 2 of the data): fill them in ..."
+    """
+    first: dict[str, dict[int, str]] = {what: {} for what in _CURES}
+    missing: Counter[int] = Counter()
+    number = 0
+    for number, row in enumerate(rows, 1):
+        for k in range(len(row)) if columns is None else columns:
+            what = _fault(row[k])
+            if what == _MISSING or (what and not words):
+                missing[k] += what == _MISSING
+                first[what].setdefault(k, f" (first {str(row[k])[:40]!r}, in row {number} of the data)")
+    first[_EMPTY] = {k: "" for k, count in missing.items() if count == number}
+    first[_MISSING] = {k: where for k, where in first[_MISSING].items() if k not in first[_EMPTY]}
+    told = [
+        f"{what} in {_named(sorted(found), names)}{next(iter(found.values()))}: {'drop these rows' if words else _CURES[what]}"
+        for what, found in first.items()
+        if found
+    ]
+    return f"it has {'; '.join(told)}" if told else ""
+
+
+def _fault(cell: object) -> str:
+    word = str(cell)
+    if is_missing(word):
+        return _MISSING
+    if word.strip().lower() in TRUTHS:
+        return ""
+    if not is_number(word):
+        return _TEXT
+    return "" if math.isfinite(float(word.strip().strip('"'))) else _INFINITE
+
+
+def _named(columns: Sequence[int], names: Sequence[str] | None) -> str:
+    """Return columns as a message calls them: by name, or by number where they have no names."""
+    told = _listed([repr(names[k]) if names is not None and names[k] else str(k) for k in columns])
+    return f"column{'s'[: len(columns) > 1]} {told}{', counted from 0' if names is None else ''}"
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words if len(words) <= 2 * SHOWN else [*words[:SHOWN], "...", *words[-SHOWN:]])
 
 
 def position(source: Source, column: str, names: Sequence[str] | None, width: int) -> int:
@@ -40,9 +116,8 @@ def position(source: Source, column: str, names: Sequence[str] | None, width: in
         return int(column) % width
     if names is None:
         raise Damaged(source, f"it has no column {column!r}: columns without names go by number, 0 to {width - 1}")
-    quoted = [repr(name) for name in names]
-    listed = quoted if width <= 2 * SHOWN else [*quoted[:SHOWN], "...", *quoted[-SHOWN:]]
-    raise Damaged(source, f"it has no column {column!r}; its {width} columns are {', '.join(listed)}")
+    listed = _listed([repr(name) for name in names])
+    raise Damaged(source, f"it has no column {column!r}; its {width} columns are {listed}")
 
 
 def places(
@@ -90,6 +165,5 @@ def truths(words: Sequence[str]) -> np.ndarray | None:
     >>> truths(["True", "false"])
     array([1., 0.])
     """
-    said = {"true": 1.0, "false": 0.0}
-    found = [said.get(word.strip().lower()) for word in words]
+    found = [TRUTHS.get(word.strip().lower()) for word in words]
     return None if None in found else np.array(found, dtype=float)

@@ -5,21 +5,23 @@ Words stay in the dictionary in which the file packs them until it is known how 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from solspace.system.columns import places, words_array
+from solspace.system.columns import places, unusable, words_array
 from solspace.system.extras import install
 from solspace.system.sources import Damaged, Source, check_size, opened
 
 
 def numbers(source: Source, limit: int | None) -> np.ndarray:
     """Return the columns of a table, all numbers or all words, (rows,) where there is one."""
-    _, columns = _columns(source, limit)
+    names, columns = _columns(source, limit)
     words = [column.dtype.kind == "U" for column in columns]
     if any(words) and not all(words):
         raise Damaged(source, "its columns must all be numbers, or all be words")
+    _check(source, names, columns, range(len(names)), words=all(words))
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
@@ -29,10 +31,19 @@ def labelled(
     """Return patterns (m, n) and labels (m,) of a table; no labels where `label` is None."""
     names, columns = _columns(source, limit)
     at, kept = places(source, label, index, names, len(names))
-    for k in kept:
-        if columns[k].dtype.kind == "U":
-            raise Damaged(source, f"its column {names[k]!r} holds words instead of numbers, and is not the label")
+    _check(source, names, columns, kept)
+    if at is not None:
+        _check(source, names, columns, [at], words=True)
     return np.column_stack([columns[k] for k in kept]), None if at is None else columns[at]
+
+
+def _check(
+    source: Source, names: list[str], columns: list[np.ndarray], chosen: Sequence[int], words: bool = False
+) -> None:
+    """Raise a sentence where one of the columns `chosen` holds anything but finite numbers or, with `words`, words."""
+    suspects = [k for k in chosen if columns[k].dtype.kind == "U" or not np.isfinite(columns[k]).all()]
+    if reason := unusable(zip(*(columns[k] for k in suspects)), [names[k] for k in suspects], words=words):
+        raise Damaged(source, reason)
 
 
 def _columns(source: Source, limit: int | None) -> tuple[list[str], list[np.ndarray]]:

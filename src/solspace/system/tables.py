@@ -1,8 +1,9 @@
 """Tables as text, a row a line: all of their numbers, or patterns from some columns and labels from one.
 
-Cells are separated by commas, tabs or semicolons. The first line holds the names of the columns where it holds no
-number; where its numbers only count the columns from 0, as those that pandas makes up do; or where it holds the name of
-the column that is asked for. A first column without a name that counts the rows is pandas' index, and left out.
+A table may be compressed by gzip. Cells are separated by commas, tabs or semicolons. The first line holds the names of
+the columns where it holds no number; where its numbers only count the columns from 0, as those that pandas makes up do;
+or where it holds the name of the column that is asked for. A first column without a name that counts the rows is
+pandas' index, and left out.
 
 Numbers are read by NumPy's own parser. Columns that need not hold numbers (the labels, true and false) are read apart,
 so that a table of a hundred megabytes never becomes as many Python strings.
@@ -11,17 +12,20 @@ so that a table of a hundred megabytes never becomes as many Python strings.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from solspace.system.columns import counts_rows, is_number, places, truths, values, words_array
-from solspace.system.sources import Damaged, Source, opened, short
+from solspace.system.columns import counts_rows, is_missing, is_number, places, truths, unusable, values, words_array
+from solspace.system.sources import Damaged, Source, check_size, opened, short
+
+_CHUNK = 1 << 20
 
 
 def numbers(source: Source, limit: int | None) -> np.ndarray:
@@ -32,9 +36,9 @@ def numbers(source: Source, limit: int | None) -> np.ndarray:
             table = _parsed(text, head)
         except (UserWarning, ValueError) as error:
             words = _words(text, head)
-            if not words:
-                reason = "it holds no numbers" if isinstance(error, UserWarning) else short(error)
-                raise Damaged(source, f"it is not a table of numbers: {reason}") from None
+            reason = unusable(_rows(text, head), head.names, words=bool(words))
+            if reason or not words:
+                raise Damaged(source, reason or _unparsed(error)) from None
             return words_array(source, words, size, limit)
     if head.names is not None and head.names[0] == "" and table.shape[1] > 1 and counts_rows(table[:, 0]):
         table = table[:, 1:]
@@ -54,7 +58,14 @@ def labelled(
         at, kept = places(source, label, index, names, width)
         spoken = [k for k in kept if k < len(first) and not is_number(first[k])]
         cells = _picked(source, _rows(text, head), width, spoken if at is None else [*spoken, at])
-        patterns = _patterns(source, text, head, kept, {k: cells[k] for k in spoken})
+        if at is not None and any(map(is_missing, cells[at])):
+            raise Damaged(source, unusable(_rows(text, head), names, [at], words=True))
+        try:
+            patterns = _patterns(text, head, kept, {k: cells[k] for k in spoken})
+        except (UserWarning, ValueError) as error:
+            reason = unusable(_rows(text, head), names, kept)
+            hint = "; --index NAME leaves one column out" if index is None else ""
+            raise Damaged(source, f"{reason}{hint}" if reason else _unparsed(error)) from None
         if names is not None and names[0] == "" and kept[0] == 0:
             patterns = _without_index(source, patterns)
         return patterns, None if at is None else values(source, cells[at], size, limit)
@@ -72,6 +83,8 @@ def _without_index(source: Source, patterns: np.ndarray) -> np.ndarray:
 @contextmanager
 def _text(source: Source, limit: int | None) -> Iterator[tuple[io.TextIOWrapper, int]]:
     with opened(source) as (stream, size):
+        if stream.read(2) == b"\x1f\x8b":
+            stream, size = _inflated(source, stream, size, limit)
         if limit is not None and size > limit:
             raise Damaged(source, f"it has {size:,} bytes, more than the {limit:,} allowed")
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline=None)
@@ -81,6 +94,16 @@ def _text(source: Source, limit: int | None) -> Iterator[tuple[io.TextIOWrapper,
             raise Damaged(source, "it is not text in UTF-8") from None
         finally:
             text.detach()
+
+
+def _inflated(source: Source, stream: BinaryIO, size: int, limit: int | None) -> tuple[BinaryIO, int]:
+    """Return what a gzip-compressed stream of `size` bytes holds, as a stream, and its size, which is checked first."""
+    stream.seek(0)
+    inflated, held = cast(BinaryIO, gzip.GzipFile(fileobj=stream)), 0
+    while chunk := inflated.read(_CHUNK):
+        held += len(chunk)
+        check_size(source, held, size, limit, "unpack it")
+    return inflated, held
 
 
 class _Head(NamedTuple):
@@ -133,11 +156,18 @@ def _lines(text: io.TextIOBase, head: _Head) -> Iterator[str]:
 def _parsed(
     text: io.TextIOBase, head: _Head, columns: Sequence[int] | None = None, comments: str | None = "#"
 ) -> np.ndarray:
-    """Return the numbers (rows, columns) of a table; `UserWarning` where it has none."""
+    """Return the finite numbers (rows, columns) of a table; `UserWarning` where it has none."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # NumPy warns of a table without rows
         lines = _lines(text, head)
-        return np.loadtxt(lines, delimiter=head.separator, comments=comments, quotechar='"', ndmin=2, usecols=columns)
+        table = np.loadtxt(lines, delimiter=head.separator, comments=comments, quotechar='"', ndmin=2, usecols=columns)
+    if not np.isfinite(table).all():
+        raise ValueError("NaN or inf")
+    return table
+
+
+def _unparsed(error: Exception) -> str:
+    return f"it is not a table of numbers: {'it holds no numbers' if isinstance(error, UserWarning) else short(error)}"
 
 
 def _words(text: io.TextIOBase, head: _Head) -> list[str]:
@@ -154,7 +184,7 @@ def _words(text: io.TextIOBase, head: _Head) -> list[str]:
 def _picked(source: Source, rows: Iterator[list[str]], width: int, columns: Sequence[int]) -> dict[int, list[str]]:
     """Return the cells of some columns; every row of the table must be `width` cells long."""
     found: dict[int, list[str]] = {k: [] for k in columns}
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows, 1):
         if len(row) != width:
             raise Damaged(source, f"its row {number} has {len(row)} cells instead of {width}")
         for k in columns:
@@ -162,26 +192,13 @@ def _picked(source: Source, rows: Iterator[list[str]], width: int, columns: Sequ
     return found
 
 
-def _patterns(
-    source: Source,
-    text: io.TextIOBase,
-    head: _Head,
-    kept: Sequence[int],
-    spoken: dict[int, list[str]],
-) -> np.ndarray:
+def _patterns(text: io.TextIOBase, head: _Head, kept: Sequence[int], spoken: Mapping[int, Sequence[str]]) -> np.ndarray:
     """Return the columns `kept`, of which those in `spoken` must say true and false."""
-    told = {}
-    for k, cells in spoken.items():
-        found = truths(cells)
-        if found is None:
-            what = repr(head.names[k]) if head.names is not None and head.names[k] else k
-            raise Damaged(source, f"its column {what} holds {cells[0]!r} instead of a number, and is not the label")
-        told[k] = found
+    told = {k: truths(cells) for k, cells in spoken.items()}
+    if any(column is None for column in told.values()):
+        raise ValueError("text")
     plain = [k for k in kept if k not in told]
-    try:
-        table = _parsed(text, head, plain, comments=None) if plain else np.empty((0, 0))
-    except (UserWarning, ValueError) as error:
-        raise Damaged(source, f"it is not a table of numbers: {short(error)}") from None
+    table = _parsed(text, head, plain, comments=None) if plain else np.empty((0, 0))
     if not told:
         return table
     both = {**told, **dict(zip(plain, table.T))}
