@@ -236,7 +236,7 @@ class Perceptron:
             self._settle(result, np.linalg.norm(columns, axis=0)[:, None])
         return result[0] if weights.ndim == 1 else result
 
-    def rounding(self, norms: Array | float) -> Array:
+    def _rounding(self, norms: Array | float) -> Array:
         """Return the rounding error (m,) or (k, m) of the stabilities of weights of these `norms`, a number or (k, 1)."""
         share = np.sqrt(self.n) * np.finfo(np.float64).eps
         if self.patterns.dtype == np.float32:
@@ -245,7 +245,7 @@ class Perceptron:
 
     def _settle(self, stabilities: Array, norms: Array | float) -> None:
         """Set `stabilities` (k, m) within rounding error of the margin or an edge to exactly that, in place."""
-        rounding = self.rounding(norms)
+        rounding = self._rounding(norms)
         for edge in _edges(self.target):
             stabilities[np.abs(stabilities - edge) <= rounding] = edge
 

@@ -201,7 +201,7 @@ def inseparable(problem: Perceptron, seconds: float) -> str:
         lattice = _lattice(problem.n)
         least = lattice[~problem.target.violated(lattice)].min(initial=np.inf)
     most = np.abs(_mixture(problem, 1.0, least, seconds)).sum()
-    if most < least - (2 + problem.m / problem.n) * problem.rounding(np.sqrt(problem.n)).max():
+    if most < least - (2 + problem.m / problem.n) * problem._rounding(np.sqrt(problem.n)).max():
         return "no ±1 weights meet every constraint (a linear program says so)."
     return ""
 
@@ -278,5 +278,5 @@ def _nowhere_on_the_sphere(problem: Perceptron) -> str:
         return ""
     size = np.sqrt(problem.n)
     most = np.linalg.norm(_mixture(problem, size, margin, 1.0))
-    rounding = (2 + problem.m / problem.n) * problem.rounding(size).max()
+    rounding = (2 + problem.m / problem.n) * problem._rounding(size).max()
     return "a linear program says that they cannot be met together" if most <= margin + rounding else ""
