@@ -17,7 +17,7 @@ import numpy as np
 
 from solspace.diagnostics import agreement, chains, theory
 from solspace.diagnostics.overlaps import chain_means, chains_of, copies, cross_overlap
-from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report
+from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report, widened
 from solspace.info import AnnealingInfo, DrawsInfo, LocalizationInfo, SolvingInfo
 from solspace.numerics.arrays import Array
 from solspace.samples import Samples
@@ -114,7 +114,7 @@ def _overlaps(weights: Array, chain: Array, prediction: Prediction | None) -> Va
     if estimate is None:
         return {}
     if prediction is not None:
-        estimate = estimate.beside(Estimate(0.0, theory.instance_error(weights.shape[1])))
+        estimate = widened(estimate, Estimate(0.0, theory.instance_error(weights.shape[1])))
         estimate = replace(estimate, theory=prediction.overlap)
     return {"overlap": estimate}
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from solspace.diagnostics.overlaps import chain_means, chains_of, cross_overlap, jackknife
-from solspace.diagnostics.report import COARSE, SIGMAS, Agreement, Estimate
+from solspace.diagnostics.report import COARSE, SIGMAS, Agreement, Estimate, widened
 from solspace.numerics.arrays import Array
 from solspace.samples import Samples
 
@@ -25,7 +25,7 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
     (own, without), (other, others_without) = (cross_overlap(one) for one in means)
     assert own is not None
     assert other is not None
-    overlap = replace(own.beside(other), value=own.value - other.value, theory=0.0)
+    overlap = replace(widened(own, other), value=own.value - other.value, theory=0.0)
     return Agreement(overlap, _square(means, own.value, other.value, without, others_without), _energy(energies))
 
 

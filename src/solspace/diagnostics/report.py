@@ -94,14 +94,15 @@ class Estimate:
         """Whether the deviation from theory is more than chance."""
         return abs(self.sigmas) > SIGMAS
 
-    def beside(self, other: Estimate) -> Estimate:
-        """Return the estimate, its error widened by that of an independent one; degrees of freedom as Welch counts them."""
-        error = float(np.hypot(self.error, other.error))
-        spent = sum(one.error**4 / one.df for one in (self, other) if one.df)
-        return replace(self, error=error, df=error**4 / spent if spent else None)
-
     def __str__(self) -> str:
         return f"{self.value:.4f} ± {self.error:.4f}"
+
+
+def widened(estimate: Estimate, other: Estimate) -> Estimate:
+    """Return `estimate`, its error widened by that of an independent one; degrees of freedom as Welch counts them."""
+    error = float(np.hypot(estimate.error, other.error))
+    spent = sum(one.error**4 / one.df for one in (estimate, other) if one.df)
+    return replace(estimate, error=error, df=error**4 / spent if spent else None)
 
 
 @dataclass(frozen=True)
