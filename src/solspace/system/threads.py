@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 PIECE = 1 << 16
 
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, str, int], ThreadPoolExecutor] = {}
 
 
 def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
@@ -42,7 +42,7 @@ def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
         for start in starts[worker::workers]:
             task(start, min(start + piece, size))
 
-    others = [_pool(workers - 1).submit(run, worker) for worker in range(1, workers)]
+    others = [pool(workers - 1).submit(run, worker) for worker in range(1, workers)]
     run(0)
     for other in others:
         other.result()
@@ -67,7 +67,7 @@ def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
         task(0, size)
         return
     bounds = [min(size, grain * (pieces * worker // workers)) for worker in range(workers + 1)]
-    others = [_pool(workers - 1).submit(task, bounds[i], bounds[i + 1]) for i in range(1, workers)]
+    others = [pool(workers - 1).submit(task, bounds[i], bounds[i + 1]) for i in range(1, workers)]
     task(bounds[0], bounds[1])
     for other in others:
         other.result()
@@ -97,8 +97,9 @@ def _allowed() -> int:
     return numba.get_num_threads()
 
 
-def _pool(workers: int) -> ThreadPoolExecutor:
-    key = (os.getpid(), workers)  # a forked child has no threads left in its parent's pool
+def pool(workers: int, name: str = "solspace") -> ThreadPoolExecutor:
+    """Return threads that are kept for the life of this process; a pool inherited by a forked child has none left."""
+    key = (os.getpid(), name, workers)
     if key not in _pools:
-        _pools[key] = ThreadPoolExecutor(workers, thread_name_prefix="solspace")
+        _pools[key] = ThreadPoolExecutor(workers, name)
     return _pools[key]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.system import threads
 
 BEAT = 0.25
 """Seconds of a launch."""
@@ -74,10 +74,9 @@ class Keeps(Protocol):
         """Keep the state that is made, if it is time to."""
 
 
-@lru_cache(maxsize=1)
 def pool() -> ThreadPoolExecutor:
     """Return the threads that prepare sweeps, and take over what was recorded of some, while others run."""
-    return ThreadPoolExecutor(8, "sweeps")
+    return threads.pool(8, "sweeps")
 
 
 class Run:

@@ -1,0 +1,53 @@
+"""New processes: forked from one that has sampled."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def python(code, folder, *options, **environment):
+    """Run `code` in a new process, which fails after some minutes rather than hang."""
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], cwd=folder,
+        capture_output=True, text=True, timeout=400, check=False, env=os.environ | environment,
+    )  # fmt: skip
+
+
+FORKED = """
+import multiprocessing, os, sys
+import solspace as ss
+
+problem = ss.Perceptron.random(n=101, alpha=0.3, rng=0)
+real = ss.Perceptron.random(n=101, alpha=0.3, patterns="gaussian", rng=0)
+spec = ss.Spec(n=31, alpha=0.3, sampler={"name": "tau", "n_sweeps": 20}, n_samples=2)
+calls = {
+    "localize": lambda: ss.localize(problem, 4, rng=1).weights.sum(),
+    "anneal": lambda: ss.anneal(problem, 4, 51, rng=1).weights.sum(),
+    "anneal, real patterns": lambda: ss.anneal(real, 4, 51, rng=1).weights.sum(),
+    "exchange": lambda: ss.anneal(problem, 2, 51, n_extra=20, exchange=True, rng=1).weights.sum(),
+    "tau": lambda: ss.solve(problem, method="tau").weights.sum(),
+    "reinforce": lambda: ss.solve(problem, method="reinforce").weights.sum(),
+    "ep": lambda: ss.ep(problem).mean.sum(),
+    "sweep": lambda: len(ss.sweep(spec, f"{os.getpid()}.db", "serial")),
+    "sweep, processes": lambda: len(ss.sweep(spec, f"{os.getpid()}p.db", "processes", n_workers=1)),
+}
+fork = multiprocessing.get_context("fork")
+parents = {name: call() for name, call in calls.items()}
+for name, call in calls.items():
+    child = fork.Process(target=lambda: sys.exit(int(call() != parents[name])))
+    child.start()
+    child.join(60)
+    child.kill()
+    print(name, child.exitcode)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_samples_as_its_parent_did(tmp_path):
+    result = python(FORKED, tmp_path, "-W", "ignore")
+    assert result.returncode == 0, result.stderr
+    ended = dict(line.rsplit(" ", 1) for line in result.stdout.splitlines())
+    assert len(ended) == 9
+    assert set(ended.values()) == {"0"}, ended
