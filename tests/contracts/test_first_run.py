@@ -1,4 +1,4 @@
-"""New processes: forked from one that has sampled."""
+"""New processes: forked from one that has sampled, or with nothing compiled yet."""
 
 import os
 import subprocess
@@ -51,3 +51,46 @@ def test_a_forked_child_samples_as_its_parent_did(tmp_path):
     ended = dict(line.rsplit(" ", 1) for line in result.stdout.splitlines())
     assert len(ended) == 9
     assert set(ended.values()) == {"0"}, ended
+
+
+COMPILING = """
+import multiprocessing, threading, time
+from solspace.system.compiled import njit, watchers
+
+begun = threading.Event()
+
+def wait(compiling):
+    begun.set()
+    time.sleep(0.5)
+
+watchers.append(wait)
+thread = threading.Thread(target=lambda: njit()(lambda x: 2 * x)(1))
+thread.start()
+begun.wait()
+child = multiprocessing.get_context("fork").Process(target=lambda: njit()(lambda x: 3 * x)(1))
+child.start()
+child.join(60)
+child.kill()
+print(child.exitcode)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_compiles_that_was_forked_while_a_thread_did(tmp_path):
+    result = python(COMPILING, tmp_path, "-W", "ignore")
+    assert result.stdout == "0\n", result.stderr
+
+
+@pytest.mark.slow
+def test_compilation_is_announced_and_does_not_count_against_a_time_limit(tmp_path):
+    code = """
+import solspace as ss
+problem = ss.Perceptron.random(n=301, alpha=0.4, rng=0)
+found = ss.solve(problem, method="tau", time_limit=1, progress=True)
+assert found.solved.all(), found.info
+assert found.info.seconds < found.info.wall_time - 1
+"""
+    fresh = {"NUMBA_CACHE_DIR": str(tmp_path), "TTY_COMPATIBLE": "1", "COLUMNS": "120"}
+    first = python(code, tmp_path, "-W", "error", **fresh)
+    assert first.returncode == 0, first.stderr
+    assert "compiling" in first.stderr

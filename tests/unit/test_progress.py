@@ -10,7 +10,7 @@ import types
 import pytest
 
 import solspace as ss
-from solspace.system import notebook, progress
+from solspace.system import compiled, notebook, progress
 
 
 class Publisher:
@@ -83,6 +83,17 @@ def test_short_work_and_work_that_was_told_to_be_silent_show_nothing(monkeypatch
         for _ in range(1000):
             bar.advance()
     assert page.messages == []
+
+
+def test_a_bar_says_at_once_that_something_compiles(monkeypatch, clock):
+    page = ipython(monkeypatch, kernel=object())
+    with progress.progress(1000, "sampling"):
+        assert page.messages == []
+        assert compiled.import_numba().njit(lambda x: x + 1)(1) == 2
+        assert "compiling" in page.messages[0][0]
+        page.messages.clear()
+    assert compiled.import_numba().njit(lambda x: x + 2)(1) == 3
+    assert not any("compiling" in text for text, _ in page.messages)
 
 
 def test_a_terminal_of_ipython_is_a_terminal(monkeypatch, clock):

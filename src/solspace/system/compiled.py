@@ -3,16 +3,93 @@
 Modules with compiled code are imported at first use, never by ``import solspace``, and Numba with them. Compiled code
 is kept next to the source where that can be written, in the user's cache folder where it cannot (a read-only install),
 and not at all where neither can or where the disk is full. A damaged file of the cache counts as none.
+
+The first run on a machine compiles for half a minute. Time limits do not count these seconds (`seconds`), and progress bars
+say what takes so long (`watchers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 """How loops over arrays are compiled: products and sums may be fused, and nothing else that changes a result."""
+
+
+watchers: list[Callable[[bool], None]] = []
+"""Called with True when a kernel starts to compile, and with False when it is compiled."""
+_spent, _begun, _depth = 0.0, 0.0, 0
+
+
+@cache
+def import_numba() -> ModuleType:
+    """Import Numba, time what it compiles, and let forks wait until no thread compiles.
+
+    In a child that is forked while another thread compiles, Numba's lock would never be released.
+    """
+    import numba
+    from numba.core import event
+    from numba.core.compiler_lock import global_compiler_lock as lock
+
+    class Timing(event.Listener):
+        def on_start(self, event: object) -> None:
+            _start()
+            _tell(True)
+
+        def on_end(self, event: object) -> None:
+            _tell(False)
+            _stop()
+
+    event.register("numba:compile", Timing())
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+        os.register_at_fork(after_in_child=watchers.clear)  # bars are the parent's
+    return numba
+
+
+def seconds() -> float:
+    """Return the seconds that this process has spent on compiling, and on reading and writing the cache.
+
+    >>> seconds() >= 0.0
+    True
+    """
+    return _spent + (time.monotonic() - _begun if _depth else 0.0)
+
+
+# Numba holds its lock around all of these: one thread at a time, though calls nest
+def _start() -> None:
+    global _begun, _depth
+    if not _depth:
+        _begun = time.monotonic()
+    _depth += 1
+
+
+def _stop() -> None:
+    global _spent, _depth
+    _depth -= 1
+    if not _depth:
+        _spent += time.monotonic() - _begun
+
+
+def _tell(compiling: bool) -> None:
+    if _depth == 1:
+        for watcher in tuple(watchers):
+            watcher(compiling)
+
+
+@contextmanager
+def _timed() -> Iterator[None]:
+    _start()
+    try:
+        yield
+    finally:
+        _stop()
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -26,13 +103,13 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     >>> double(3)
     6
     """
-    import numba
+    compile = import_numba().njit
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            dispatcher = numba.njit(cache=True, **options)(function)
+            dispatcher = compile(cache=True, **options)(function)
         except (RuntimeError, OSError):  # no folder to keep a cache in: Numba says so when it decorates
-            return numba.njit(**options)(function)
+            return compile(**options)(function)
         _forgive(dispatcher)
         return dispatcher
 
@@ -43,10 +120,10 @@ def _forgive(dispatcher: object) -> None:
     """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
     its files may be empty, cut short or damaged, or hold what another process put there at the same moment.
     """
-    cache: Any = getattr(dispatcher, "_cache", None)
-    if hasattr(cache, "save_overload") and hasattr(cache, "load_overload"):
-        cache.save_overload = _forgiving(cache.save_overload, cache.flush)
-        cache.load_overload = _forgiving(_as_asked(cache.load_overload), cache.flush)
+    kept: Any = getattr(dispatcher, "_cache", None)
+    if hasattr(kept, "save_overload") and hasattr(kept, "load_overload"):
+        kept.save_overload = _timed()(_forgiving(kept.save_overload, kept.flush))
+        kept.load_overload = _timed()(_forgiving(_as_asked(kept.load_overload), kept.flush))
 
 
 def _as_asked(load: Callable[..., Any]) -> Callable[..., object]:

@@ -1,20 +1,22 @@
 """A progress bar with the time left, for anything that lasts over two seconds; silent otherwise and where nobody looks.
 
-Rich is imported only when a bar is to be drawn. The bar is drawn on standard error, so that `--json` output stays
-clean; in a notebook it is a line of text that changes (`notebook`).
+While kernels compile, the bar is there at once and says so. Rich is imported only when a bar is to be drawn. The bar is
+drawn on standard error, so that `--json` output stays clean; in a notebook it is a line of text that changes (`notebook`).
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
-from solspace.system import notebook
+from solspace.system import compiled, notebook
 
 _PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
+COMPILING = "compiling (once per machine)"
 
 
 class progress:
@@ -41,10 +43,13 @@ class progress:
         self.done = 0.0
         self.note = ""
         self._bar: Any = None
+        self._opening = Lock()
         self._start = time.monotonic()
 
     def __enter__(self) -> Self:
         self._start = time.monotonic()
+        if self.enabled:
+            compiled.watchers.append(self._compiles)
         return self
 
     def advance(self, steps: float = 1, note: str = "") -> None:
@@ -53,20 +58,28 @@ class progress:
         self.note = note
         if not self.enabled:
             return
-        if self._bar is None and time.monotonic() - self._start > _PATIENCE:
+        if time.monotonic() - self._start > _PATIENCE:
             self._open()
         if self._bar is not None:
             self._bar.update(self.done, note)
 
+    def _compiles(self, compiling: bool) -> None:
+        """Say that a kernel compiles, from the thread that does it."""
+        self._open()
+        self._bar.update(self.done, COMPILING if compiling else self.note)
+
     def _open(self) -> None:
-        if self._shell is not None:
-            self._bar = notebook.Line(self._shell, self.label, self.total, self._start)
-        else:
-            self._bar = _Terminal(self.label, self.total, self.done, self.note)
+        with self._opening:
+            if self._bar is None and self._shell is not None:
+                self._bar = notebook.Line(self._shell, self.label, self.total, self._start)
+            elif self._bar is None:
+                self._bar = _Terminal(self.label, self.total, self.done, self.note)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._compiles in compiled.watchers:
+            compiled.watchers.remove(self._compiles)
         if self._bar is not None:
             self._bar.stop(self.done)
 

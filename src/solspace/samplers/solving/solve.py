@@ -68,7 +68,8 @@ def solve(
     method
         "reinforce", "tau", "ep", "exact" (n <= 20), or "auto"; see the module.
     time_limit
-        Seconds. Without one the search ends when the slowest pass has been made once; with one that is repeated.
+        Seconds, compilation aside. Without one the search ends when the slowest pass has been made once; with one that
+        is repeated.
     device
         "cpu", "gpu" or "auto".
     progress
