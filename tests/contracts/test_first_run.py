@@ -1,6 +1,7 @@
-"""New processes: forked from one that has sampled, or with nothing compiled yet."""
+"""New processes: forked from one that has sampled, with nothing compiled yet, or with compilation switched off."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -94,3 +95,30 @@ assert found.info.seconds < found.info.wall_time - 1
     first = python(code, tmp_path, "-W", "error", **fresh)
     assert first.returncode == 0, first.stderr
     assert "compiling" in first.stderr
+
+
+UNCOMPILED = """
+import solspace as ss
+problem = ss.Perceptron.random(n=31, alpha=0.3, rng=0)
+for call in (lambda: ss.localize(problem, 2), lambda: ss.anneal(problem, 2, 11), lambda: ss.solve(problem)):
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+assert 0 < ss.predict(ss.Target(potential="uniform"), 0.3).overlap < 1
+"""
+
+
+def test_samplers_say_that_they_need_compilation_and_theory_does_without(tmp_path):
+    result = python(UNCOMPILED, tmp_path, NUMBA_DISABLE_JIT="1")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("NUMBA_DISABLE_JIT") == len(result.stdout.splitlines()) == 3
+
+
+def test_the_command_line_says_it_in_one_line(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-m", "solspace", "solve", "--n", "51", "--out", str(tmp_path)],
+        capture_output=True, text=True, timeout=400, check=False, env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert re.fullmatch(r"solspace: .*NUMBA_DISABLE_JIT.*\n", result.stderr)

@@ -21,12 +21,13 @@ import typer
 from solspace._version import __version__
 from solspace.cli.rules import Rule, check
 from solspace.samplers.device import NoDevice
+from solspace.system.compiled import JitDisabled
 from solspace.system.plain import plain
 
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
 INPUT = (
-    ValueError, ImportError, NoDevice, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError,
-    PermissionError,
+    ValueError, ImportError, NoDevice, JitDisabled, FileNotFoundError, FileExistsError, IsADirectoryError,
+    NotADirectoryError, PermissionError,
 )  # fmt: skip
 """What a user can mend by writing another command."""
 

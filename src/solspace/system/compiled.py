@@ -27,6 +27,10 @@ watchers: list[Callable[[bool], None]] = []
 _spent, _begun, _depth = 0.0, 0.0, 0
 
 
+class JitDisabled(RuntimeError):
+    """NUMBA_DISABLE_JIT is set, but kernels are needed that run only when compiled."""
+
+
 @cache
 def import_numba() -> ModuleType:
     """Import Numba, time what it compiles, and let forks wait until no thread compiles.
@@ -51,6 +55,14 @@ def import_numba() -> ModuleType:
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
         os.register_at_fork(after_in_child=watchers.clear)  # bars are the parent's
     return numba
+
+
+def require_jit() -> None:
+    """Raise JitDisabled where Numba is kept from compiling."""
+    if import_numba().config.DISABLE_JIT:
+        raise JitDisabled(
+            "samplers need compiled kernels, but NUMBA_DISABLE_JIT keeps Numba from compiling: unset it, or set it to 0."
+        )
 
 
 def seconds() -> float:

@@ -28,6 +28,9 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, register_model
 
+from solspace.system.compiled import require_jit
+
+require_jit()
 intrinsic: Any = _intrinsic  # Numba's own annotations do not allow how it is called
 Emitter = tuple[Signature, Callable[..., Value]]
 """What an intrinsic returns: its signature, and what emits its code."""
