@@ -94,6 +94,14 @@ def test_what_was_planted_in_the_folder_is_neither_waited_for_nor_written_throug
         shutil.rmtree(folder)
 
 
+def test_a_folder_in_the_way_is_named_itself(tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        write(tmp_path / "folder.png")
+    assert caught.value.filename == str(tmp_path / "folder.png")
+    assert os.listdir(tmp_path) == ["folder.png"]
+
+
 def test_many_writers_at_once_take_nothing_from_each_other(tmp_path):
     path = tmp_path / "file"
     errors = []

@@ -8,6 +8,7 @@ operating system lets go when the writer dies.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import secrets
@@ -27,6 +28,8 @@ _TRIES = 3
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that becomes `path` when the block ends without an error."""
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_stale(path)
     handle, name = _temporary(path)
