@@ -83,6 +83,20 @@ def test_the_instability_is_that_of_the_iteration_on_columns_of_any_size(prior, 
     assert 0.01 < found.instability < 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_spherical_weights_take_scalar_variances_where_entries_are_alike(seed):
+    rng, target = np.random.default_rng(seed), ss.Target("spherical")
+    even = rng.standard_normal((60, 80))
+    uneven = (
+        even * rng.uniform(0.5, 1.5, 80),
+        even * rng.uniform(0.5, 1.5, 60)[:, None],
+        rng.standard_t(2, even.shape),
+    )
+
+    chosen = [ss.amp(ss.Perceptron(x, target=target), np.zeros(80), 50.0).variances for x in (even, *uneven)]
+    assert chosen == ["scalar", "full", "full", "full"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

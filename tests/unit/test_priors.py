@@ -36,6 +36,14 @@ def test_spherical_marginals_meet_the_norm(rng, uneven):
     np.testing.assert_allclose(mean, field / total, rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e8])
+def test_the_multiplier_of_uneven_precisions_is_the_root(rng, size):
+    precision, field = size * rng.lognormal(0, 3, size=(60, 50)), size * rng.normal(size=(60, 50))
+    total = precision + ss.priors.Spherical().norm_multiplier(precision, field)
+    assert (total > 0).all()
+    np.testing.assert_allclose((field**2 / total**2 + 1 / total).mean(axis=0), 1, rtol=1e-12)
+
+
 def test_the_closed_multiplier_is_the_root(rng):
     field = rng.normal(size=(500, 2)) * 3
     even = ss.priors.Spherical().norm_multiplier(np.array([2.0, 3.0]), field)

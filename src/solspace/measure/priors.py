@@ -88,7 +88,7 @@ class Spherical(Prior):
         """Return γ, one for each column of `field` (weights along the first axis).
 
         With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²), in closed form; with one for
-        each weight, the root of mean(B²/Λ² + 1/Λ) = 1 by Newton from its left side, where it is monotone.
+        each weight, the root of mean(B²/Λ² + 1/Λ) = 1 by Newton.
         """
         field = _floating(field)
         precision = np.asarray(precision, dtype=field.dtype)
@@ -110,16 +110,19 @@ class Spherical(Prior):
 
 
 def _uneven_multiplier(precision: Reals, field: Reals) -> Reals:
-    # f(γ) = mean(B²/Λ² + 1/Λ) - 1 is convex and falls from +inf at γ = -min A: Newton from any point with f > 0 climbs
-    # to the root without overshooting. Each weight alone contributes 1/(n Λ) + ..., so γ = 1/n - min A is such a point.
-    lowest = precision.min(axis=0)
-    gamma = 1 / len(field) - lowest
-    for _ in range(200):
-        total = precision + gamma
-        value = np.mean(field**2 / total**2 + 1 / total, axis=0) - 1
-        slope = np.mean(-2 * field**2 / total**3 - 1 / total**2, axis=0)
-        step = value / slope
-        gamma = gamma - step
+    # F(γ) = mean(B²/Λ² + 1/Λ) = 1: F^(-1/2), a power mean of Λ = A + γ, is concave and rises, and almost straight; so
+    # Newton climbs to its root without overshooting from any point with F > 1. Each weight alone contributes 1/(n Λ)
+    # + ..., so γ = 1/n - min A is such a point, and so is the root that the largest A would have for all weights.
+    lowest, square = precision.min(axis=0), field**2
+    even = (1 + np.sqrt(1 + 4 * square.mean(axis=0))) / 2
+    gamma = np.maximum(1 / len(field) - lowest, even - precision.max(axis=0))
+    for _ in range(100):
+        width = 1 / (precision + gamma)
+        bent = square * width
+        value = np.einsum("i...,i...->...", bent + 1, width) / len(field)
+        slope = np.einsum("i...,i...,i...->...", 2 * bent + 1, width, width) / len(field)
+        step = 2 * value * (np.sqrt(value) - 1) / slope
+        gamma = gamma + step
         if np.all(np.abs(step) <= 1e-14 * (np.abs(gamma) + np.abs(lowest) + 1)):
             break
     return gamma

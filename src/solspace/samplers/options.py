@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from solspace.measure.priors import Spherical
 from solspace.problem import Perceptron
 from solspace.samplers.device import DEVICES
 from solspace.system.checks import Check, damping, number, one_of, optional, shown, whole
@@ -63,9 +66,27 @@ def count(default: int | None, help: str, least: int = 1) -> Option:
 def choose_variances(problem: Perceptron, variances: str) -> str:
     """Return "scalar" or "full": what is asked for, or for "auto" what the patterns need.
 
-    Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. For others full variances are
-    taken: late in a run few weights are undecided, and what a constraint feels of them is a sum over just these few.
+    Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. On the sphere the same holds to order
+    1/√n where the x² of all rows and columns differ by chance alone. For others full variances are taken, and for ±1
+    weights: late in a run few are undecided, and what a constraint feels of them is a sum over just these few.
     """
     if variances != "auto":
         return variances
-    return "scalar" if problem.has_binary_patterns else "full"
+    even = problem.has_binary_patterns or (isinstance(problem.target.prior, Spherical) and _even_entries(problem))
+    return "scalar" if even else "full"
+
+
+def _even_entries(problem: Perceptron) -> bool:
+    """Return whether sums of x² over rows and columns vary no more than those of independent entries of one law."""
+    if problem.ensemble is not None:
+        return True
+    rows, columns, fourth = np.empty(problem.m), np.zeros(problem.n), 0.0
+    for part, block in problem.blocks():
+        square = block * block
+        rows[part] = square.mean(axis=1)
+        columns += square.sum(axis=0) / problem.m
+        fourth += float(np.square(square).sum()) / (problem.m * problem.n)
+    excess = fourth - rows.mean() ** 2  # the variance of x²
+    chance = 2.0 * excess + 1e-9 * rows.mean() ** 2  # twice what is expected of independent entries, and rounding
+    heavy = excess > 3.0 * rows.mean() ** 2
+    return bool(not heavy and rows.var() * problem.n <= chance and columns.var() * problem.m <= chance)
