@@ -115,9 +115,9 @@ def single() -> None:
 def sample(k: int = 64) -> None:
     problem = ss.Perceptron.random(5000, 0.3, rng=0)
     for method in ("auto", "careful"):
-        ss.localize(problem, 4, rng=0, method=method, progress=False)
+        ss.localize(problem, 4, rng=0, accuracy=method, progress=False)
         start = time.process_time()
-        samples = ss.localize(problem, k, rng=1, method=method, progress=False)
+        samples = ss.localize(problem, k, rng=1, accuracy=method, progress=False)
         spent = time.process_time() - start
         iterations = samples.info["iterations"].sum() / k
         row(f"{method}: solved", f"{samples.solved.sum()}/{k}")

@@ -66,7 +66,7 @@ class Found(NamedTuple):
 def measure(case: Case, prediction: Any, i: int) -> Found:
     """Return what one instance gives."""
     problem = ss.Perceptron.random(case.n, case.alpha, case.target, rng=generator(23, i))
-    samples = ss.localize(problem, case.samples, rng=i, progress=False, method=case.method)
+    samples = ss.localize(problem, case.samples, rng=i, progress=False, accuracy=case.method)
     stabilities = np.sort(dithered(samples.stabilities, case.n), axis=1)
     distance = np.mean([ks(row, prediction) for row in stabilities])
     t, q = samples.info["t"], samples.info["overlap"]

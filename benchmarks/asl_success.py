@@ -74,7 +74,7 @@ def main() -> None:
             if options.instances is not None:
                 case = case._replace(instances=options.instances)
             finish = 0 if options.no_finish else "auto"
-            report(case, patterns, options.seed, method=options.method, step=options.step, finish=finish)
+            report(case, patterns, options.seed, accuracy=options.method, step=options.step, finish=finish)
 
 
 def report(case: Case, patterns: str, seed: int, **settings: Any) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 import solspace as ss
 from solspace.samplers.annealing import lots
-from solspace.samplers.annealing.anneal import planner
+from solspace.samplers.annealing.anneal import first_solutions, planner
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
@@ -166,7 +166,7 @@ def side_by_side(number=100, n_sweeps=2000):
     lots_of = [[PackedPerceptron(n, round(a * n), TARGET, rng=k) for k in range(number)] for n in SIZES for a in LOADS]
     work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in lots_of), lots.FILLED
     for schedule in ("tau", "temperature"):
-        plan = planner(schedule=schedule, n_sweeps=n_sweeps)
+        plan = planner(schedule, {"n_sweeps": n_sweeps})
         for share in (usual, 0.4, 0.6, 1.0, 3.0):
             lots.FILLED = share
             for _ in range(2):
@@ -189,7 +189,7 @@ def large():
     problem = ss.Perceptron.random(n=100_001, alpha=0.5, target=TARGET, rng=0)
     print(f"N = 100,001, α = 0.5 drawn in {time.perf_counter() - begun:.1f} s", flush=True)
     begun = time.perf_counter()
-    samples = ss.anneal(problem, 132, 400, rng=1, mode="solve", device="gpu")
+    samples = first_solutions(problem, 132, 400, rng=1, device="gpu")
     taken = np.sort(samples.info["solved_at"][samples.solved])
     print(
         f"solved by {int(samples.solved.sum())} of 132 chains, first after {taken[:1] + 1} sweeps, median "

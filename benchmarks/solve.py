@@ -32,6 +32,7 @@ if __name__ == "__main__":  # before NumPy reads them
 import numpy as np
 
 import solspace as ss
+from solspace.samplers.annealing.anneal import first_solutions
 
 Point = dict[str, Any]
 """What an instance is drawn from: n, alpha, margin, width, patterns or data, and the solver."""
@@ -143,7 +144,7 @@ def _peer(problem: ss.Perceptron, name: str, seed: int, limit: float) -> Any:
         return every[met.argmax()] if met.any() else None
     if name == "tau, N sweeps":
         half = problem.with_target(ss.Target(margin=problem.target.margin))
-        return ss.anneal(half, 1, problem.n, mode="solve", rng=seed, n_threads=1, progress=False).weights[0]
+        return first_solutions(half, 1, problem.n, rng=seed, n_threads=1, progress=False).weights[0]
     if isinstance(problem.target.potential, ss.potentials.Band):  # as two half-spaces, s >= -K and -s >= -K
         both = np.vstack([problem.patterns, -problem.patterns])
         problem = ss.Perceptron(both, target=ss.Target(potential="uniform", margin=-problem.target.potential.width))

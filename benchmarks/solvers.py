@@ -22,6 +22,7 @@ import numpy as np
 import solspace as ss
 from benchmarks.anneal import plain_anneal
 from benchmarks.timing import Spread, Table, seconds, timed
+from solspace.samplers.annealing.anneal import first_solutions
 
 Solver = Callable[[ss.Perceptron, int, float], Any]
 """(problem, seed, limit in seconds) -> weights (n,), or None."""
@@ -29,7 +30,7 @@ Solver = Callable[[ss.Perceptron, int, float], Any]
 
 def tau(sweeps: int | None) -> Solver:
     """Return τ-annealing that stops at the first solution."""
-    return lambda p, seed, limit: ss.anneal(p, 1, sweeps or p.n, mode="solve", rng=seed, n_threads=1).weights[0]
+    return lambda p, seed, limit: first_solutions(p, 1, sweeps or p.n, rng=seed, n_threads=1).weights[0]
 
 
 def asl(problem: ss.Perceptron, seed: int, limit: float) -> Any:
@@ -210,7 +211,7 @@ def is_empty(problem: ss.Perceptron) -> bool:
 
 
 FRESH = {
-    "solspace, τ-annealing": "ss.anneal(p, 1, 100, mode='solve', rng=0).weights[0]",
+    "solspace, τ-annealing": "ss.solve(p, method='tau', rng=0).weights[0]",
     "solspace, ASL": "ss.localize(p, 1, rng=0).weights[0]",
     "HiGHS (SciPy milp)": "solvers.highs(p, 0, 60)",
     "OR-tools CP-SAT": "solvers.cp_sat(p, 0, 60)",

@@ -65,7 +65,7 @@ def fair():
     problem = ss.Perceptron.random(1001, 0.3, LOG, rng=0)
     prediction = ss.predict(LOG, 0.3)
     samples = ss.localize(problem, n_samples=32, rng=1)
-    found = ss.anneal(problem, 32, 4000, "temperature", rng=1, mode="solve")
+    found = ss.anneal(problem, 32, 4000, "temperature", rng=1)
     solver = ss.Samples.of(problem, found.weights[found.solved])
     figure, axes = style.panels(2, width=4.4, height=3.4, rows=2, sharex="col")
     for row, found, name in zip(axes, (solver, samples), ("a solver: simulated annealing", "fair: ASL")):

@@ -74,6 +74,8 @@ class Info(Mapping[str, Any]):
         if kind is None:
             kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
             values = {_RENAMED.get(name, name): value for name, value in values.items()}
+        if kind == LocalizationInfo.kind and "method" in values:  # the name in 0.2
+            values = {"accuracy" if name == "method" else name: value for name, value in values.items()}
         kinds = (LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)
         found = next((own for own in kinds if own.kind == kind), Info)
         known = {f.name for f in fields(found) if f.name != "extra"}
@@ -121,7 +123,7 @@ class LocalizationInfo(Info):
     """Sweeps of the heat bath with which samples leave; 0: the signs of their means are taken."""
     left: Array | None = None
     """(k,) time at which each sample left by heat bath, NaN where it did not."""
-    method: str
+    accuracy: str
     integrator: str
     variances: str
     precision: str

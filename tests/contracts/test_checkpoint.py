@@ -17,27 +17,24 @@ def entries():
     return {"state": Entry(int, (3,), within(0, 9))}
 
 
-def test_round_trip_and_removal(tmp_path):
+def test_round_trip(tmp_path):
     path = tmp_path / "run.ckpt"
     Checkpoint(path, {"seed": 1}).save(STATE)
-    assert Checkpoint(path, {"seed": 1}).load(entries) is None  # not asked to resume
-    again = Checkpoint(path, {"seed": 1}, resume=True)
+    again = Checkpoint(path, {"seed": 1})
     np.testing.assert_array_equal(again.load(entries)["state"], np.arange(3))
-    again.finish(lambda: {"state": np.arange(3, 6)}, keep=True)
+    again.finish(lambda: {"state": np.arange(3, 6)})
     np.testing.assert_array_equal(again.load(entries)["state"], np.arange(3, 6))
-    again.finish(lambda: pytest.fail("must not be asked"), keep=False)
-    assert again.load(entries) is None
-    again.finish(lambda: pytest.fail("must not be asked"), keep=True)  # a short run has nothing to keep
+    assert Checkpoint(tmp_path / "new.ckpt", {"seed": 1}).load(entries) is None
 
 
 def test_another_run_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     Checkpoint(path, {"seed": 1}).save(STATE)
     with pytest.raises(ValueError, match="belongs to another run"):
-        Checkpoint(path, {"seed": 2}, resume=True).load(entries)
+        Checkpoint(path, {"seed": 2}).load(entries)
     path.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="not an intact solspace checkpoint"):
-        Checkpoint(path, {"seed": 1}, resume=True).load(entries)
+        Checkpoint(path, {"seed": 1}).load(entries)
 
 
 def rewritten(path, **changes):
@@ -48,7 +45,7 @@ def rewritten(path, **changes):
 
 def test_a_changed_value_is_noticed_though_the_file_is_whole(tmp_path):
     path = tmp_path / "run.ckpt"
-    store = Checkpoint(path, {"seed": 1}, resume=True)
+    store = Checkpoint(path, {"seed": 1})
     store.save(STATE)
     rewritten(path, state=np.array([0, 1, 3]))
     with pytest.raises(ValueError, match="its content is damaged"):
@@ -66,14 +63,14 @@ def test_a_changed_value_is_noticed_though_the_file_is_whole(tmp_path):
     ],
 )
 def test_a_made_up_state_is_refused(tmp_path, state):
-    store = Checkpoint(tmp_path / "run.ckpt", {"seed": 1}, resume=True)
+    store = Checkpoint(tmp_path / "run.ckpt", {"seed": 1})
     store.save(state)
     with pytest.raises(ValueError, match="its arrays are not those of this run"):
         store.load(entries)
 
 
 def test_a_state_that_contradicts_itself_is_refused(tmp_path):
-    store = Checkpoint(tmp_path / "run.ckpt", {"seed": 1}, resume=True)
+    store = Checkpoint(tmp_path / "run.ckpt", {"seed": 1})
     store.save(STATE)
     with pytest.raises(ValueError, match="contradict each other"):
         store.load(entries, lambda state: state["state"].sum() > 10)
@@ -81,9 +78,9 @@ def test_a_state_that_contradicts_itself_is_refused(tmp_path):
 
 def test_other_versions_are_told_what_to_do(tmp_path):
     path = tmp_path / "run.npz"
-    store = Checkpoint(path, {"seed": 1}, resume=True)
+    store = Checkpoint(path, {"seed": 1})
     np.savez(path, key=np.array(store.key), **STATE)  # what 0.1 wrote
-    with pytest.raises(ValueError, match=r"written by solspace 0.1.*finish the run with 0.1, or start it anew"):
+    with pytest.raises(ValueError, match=r"written by solspace 0.1"):
         store.load(entries)
     store.save(STATE)
     rewritten(path, format=np.array("3"))
@@ -101,10 +98,10 @@ def test_a_checkpoint_that_cannot_be_written_warns_once_and_stops_nothing(tmp_pa
 
 
 def test_without_a_path_nothing_happens():
-    quiet = Checkpoint(None, {}, resume=True)
+    quiet = Checkpoint(None, {})
     quiet.save({"a": np.ones(1)})
     quiet.maybe_save(lambda: pytest.fail("must not be asked"))
-    quiet.finish(lambda: pytest.fail("must not be asked"), keep=True)
+    quiet.finish(lambda: pytest.fail("must not be asked"))
     assert quiet.load(entries) is None
 
 
@@ -151,21 +148,19 @@ def test_no_run_goes_on_from_an_absurd_state(tmp_path, monkeypatch, run, name, v
 
     monkeypatch.setattr(Checkpoint, "maybe_save", lambda self, make: self.save(make()))
     monkeypatch.setattr(Checkpoint, "save", absurd)
-    run(problem, checkpoint=path, keep_checkpoint=True)
+    run(problem, checkpoint=path)
     with pytest.raises(ValueError, match="not an intact solspace checkpoint"):
-        run(problem, checkpoint=path, resume=True)
+        run(problem, checkpoint=path)
 
 
 @pytest.mark.parametrize("run", [localize, anneal])
-def test_a_kept_checkpoint_gives_the_finished_run_again(tmp_path, run, monkeypatch):
+def test_the_checkpoint_of_a_finished_run_gives_its_samples_again(tmp_path, run):
     problem = ss.Perceptron.random(31, 0.3, rng=0)
     path = tmp_path / "run.npz"
-    monkeypatch.setattr(Checkpoint, "maybe_save", lambda self, make: self.save(make()))
-    done = run(problem, checkpoint=path, keep_checkpoint=True)
+    done = run(problem, checkpoint=path)
     assert path.exists()
-    again = run(problem, checkpoint=path, resume=True)
+    again = run(problem, checkpoint=path)
     np.testing.assert_array_equal(done.weights, again.weights)
-    assert not path.exists()
 
 
 def test_the_fingerprint_tells_problems_apart():

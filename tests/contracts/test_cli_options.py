@@ -21,7 +21,7 @@ SERIAL = ["--executor", "serial"]
 CLUSTER = ["--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"]
 
 ANYWHERE = {
-    "sample": "--sampler --samples --seed --solve --alpha --ensemble --patterns --prior --margin --out --json",
+    "sample": "--sampler --samples --seed --alpha --ensemble --patterns --prior --margin --out --json",
     "solve": "--seed --alpha --patterns --count --potential --margin --out --json",
     "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json",
     "phase": "--prior --potential --margins --out --json",
@@ -35,12 +35,11 @@ ANYWHERE = {
 """Options that apply beside any other, or whose refusals are in `REFUSED` below."""
 
 REFUSED = {
-    ("sample", "--method fast"): [TAU, SA, EXACT],
+    ("sample", "--accuracy fast"): [TAU, SA, EXACT],
     ("sample", "--damping 0.3"): [TAU, SA, EXACT],
     ("sample", "--precision float64"): [TAU, SA, EXACT],
     ("sample", "--sweeps 10"): [[], EXACT],
-    ("sample", "--solve"): [[], EXACT],
-    ("sample", "--extra 10"): [[], EXACT, [*TAU, "--solve"]],
+    ("sample", "--extra 10"): [[], EXACT],
     ("sample", "--exchange"): [[], SA, EXACT, TAU],
     ("sample", "--resume"): [EXACT],
     ("sample", "--device gpu"): [EXACT],
@@ -157,5 +156,5 @@ def test_an_option_that_cannot_apply_is_one_sentence(folder, verb, option, setti
 def test_defaults_break_no_rule_and_written_defaults_do(folder):
     fine = invoke("sample", *EXACT, "--n", "11", "--samples", "2", "--device", "auto")
     assert fine.exit_code == 0, fine.stderr
-    same = invoke("sample", *EXACT, "--n", "5", "--method", "auto")
+    same = invoke("sample", *EXACT, "--n", "5", "--accuracy", "auto")
     assert same.exit_code == 2

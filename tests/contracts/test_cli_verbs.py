@@ -148,7 +148,7 @@ def test_phase(tmp_path):
         (["predict", "--times", "a,b"], "--times must be numbers"),
         (["phase", "--alphas", "1"], "FIRST:LAST:COUNT"),
         (["sample", "--damping", "much"], "damping must be"),
-        (["sample", "--method", "fsat"], "did you mean 'fast'"),
+        (["sample", "--accuracy", "fsat"], "did you mean 'fast'"),
         (["sample", "--data", "mnsit"], "did you mean 'mnist'"),
     ],
 )

@@ -44,12 +44,11 @@ def test_resumed_equals_uninterrupted(prior, patterns, alpha, options, tmp_path,
 
     for step in (2, steps // 2, steps - 1):
         with pytest.raises(Stop):
-            ss.localize(problem, 5, rng=3, checkpoint=path, resume=True, callback=stop_at(step), **options)
-    resumed = ss.localize(problem, 5, rng=3, checkpoint=path, resume=True, **options)
+            ss.localize(problem, 5, rng=3, checkpoint=path, callback=stop_at(step), **options)
+    resumed = ss.localize(problem, 5, rng=3, checkpoint=path, **options)
     assert np.array_equal(resumed.weights, whole.weights)
     for name in ("t", "overlap", "iterations", "converged", "instability", "damping", "careful"):
         np.testing.assert_array_equal(resumed.info[name], whole.info[name])
-    assert not path.exists()
 
 
 def test_another_run_is_refused(tmp_path, monkeypatch):
@@ -64,7 +63,7 @@ def test_another_run_is_refused(tmp_path, monkeypatch):
         ss.localize(problem, 2, rng=0, checkpoint=path, callback=stop)
     for change in ({"rng": 1}, {"rng": 0, "step": 0.07}, {"rng": 0, "n_samples": 3}):
         with pytest.raises(ValueError, match="belongs to another run"):
-            ss.localize(problem, **{"n_samples": 2, **change}, checkpoint=path, resume=True)
+            ss.localize(problem, **{"n_samples": 2, **change}, checkpoint=path)
 
 
 SCRIPT = """
@@ -76,7 +75,7 @@ def slow(record):
     if "slow" in sys.argv:
         print(len(record), flush=True)
         import time; time.sleep(0.2)
-samples = ss.localize(problem, 4, rng=7, checkpoint="run.npz", resume=True, callback=slow)
+samples = ss.localize(problem, 4, rng=7, checkpoint="run.npz", callback=slow)
 np.save("weights.npy", samples.weights)
 """
 

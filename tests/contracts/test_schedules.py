@@ -90,7 +90,6 @@ def test_tau_needs_the_log_potential(problem):
 
 OPTIONS = [
     {"n_extra": 20, "thin": 4},
-    {"mode": "solve"},
     {"schedule": "temperature"},
 ]
 
@@ -112,10 +111,9 @@ def test_resume_is_seamless(options, problem, tmp_path, monkeypatch):
 
     for sweep in (1, 9):
         with pytest.raises(KeyboardInterrupt):
-            ss.anneal(problem, **call, checkpoint=path, resume=True, callback=interrupt_at(sweep))
+            ss.anneal(problem, **call, checkpoint=path, callback=interrupt_at(sweep))
         assert path.exists()
-    resumed = ss.anneal(problem, **call, checkpoint=path, resume=True)
-    assert not path.exists()
+    resumed = ss.anneal(problem, **call, checkpoint=path)
     assert (resumed.weights == whole.weights).all()
     for name in ("energy", "acceptance", "solved_at"):
         np.testing.assert_array_equal(resumed.info[name], whole.info[name])
@@ -133,7 +131,7 @@ def test_ctrl_c_in_the_middle_of_a_sweep(tmp_path):
         ss.anneal(problem, **call, checkpoint=path, callback=lambda chains: timer.is_alive() or timer.start())
     assert time.monotonic() - begun < 30
     assert path.exists()
-    resumed = ss.anneal(problem, **call, checkpoint=path, resume=True)
+    resumed = ss.anneal(problem, **call, checkpoint=path)
     whole = ss.anneal(problem, **call)
     assert (resumed.weights == whole.weights).all()
     np.testing.assert_array_equal(resumed.info["acceptance"], whole.info["acceptance"])
@@ -147,7 +145,7 @@ def test_a_checkpoint_of_another_run_is_refused(problem, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         ss.anneal(problem, n_chains=2, n_sweeps=30, rng=3, checkpoint=path, callback=stop)
     with pytest.raises(ValueError, match="another run"):
-        ss.anneal(problem, n_chains=2, n_sweeps=30, rng=4, checkpoint=path, resume=True)
+        ss.anneal(problem, n_chains=2, n_sweeps=30, rng=4, checkpoint=path)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

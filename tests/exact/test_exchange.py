@@ -166,14 +166,14 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     kept = tmp_path / "run.npz"
     with pytest.raises(Interrupted):
         ss.anneal(problem, callback=stop, checkpoint=kept, **OPTIONS)
-    whole, resumed = ss.anneal(problem, **OPTIONS), ss.anneal(problem, checkpoint=kept, resume=True, **OPTIONS)
+    whole, resumed = ss.anneal(problem, **OPTIONS), ss.anneal(problem, checkpoint=kept, **OPTIONS)
     np.testing.assert_array_equal(resumed.weights, whole.weights)
     for name in ("energy", "acceptance", "ladder", "swap_acceptance", "round_trips", "solved_at"):
         np.testing.assert_array_equal(resumed.info[name], whole.info[name])
     with pytest.raises(Interrupted):
         ss.anneal(problem, callback=stop, checkpoint=kept, **OPTIONS)
     with pytest.raises(ValueError, match="another run"):
-        ss.anneal(problem, checkpoint=kept, resume=True, **{**OPTIONS, "exchange": False})
+        ss.anneal(problem, checkpoint=kept, **{**OPTIONS, "exchange": False})
 
 
 def test_ladders_that_a_device_left_go_on_anywhere(
@@ -193,7 +193,9 @@ def test_ladders_that_a_device_left_go_on_anywhere(
         ss.anneal(problem, callback=stop, checkpoint=kept, device="gpu", **options)
     whole = ss.anneal(problem, **options)
     for device in ("gpu", "cpu"):
-        resumed = ss.anneal(problem, checkpoint=kept, resume=True, keep_checkpoint=True, device=device, **options)
+        own = tmp_path / f"{device}.npz"
+        own.write_bytes(kept.read_bytes())
+        resumed = ss.anneal(problem, checkpoint=own, device=device, **options)
         np.testing.assert_array_equal(resumed.weights, whole.weights)
         for name in ("energy", "acceptance", "swap_acceptance", "round_trips", "solved_at"):
             np.testing.assert_array_equal(resumed.info[name], whole.info[name])

@@ -67,7 +67,9 @@ def case(request):
     n = 30 if request.param.startswith("even") else 31
     problem = ss.Perceptron.random(n=n, alpha=0.4, patterns=patterns, target=target, rng=3)
     plan = Plan.of(stages_of(schedule, target, sweeps)[1], extra, 2, solve=mode == "solve")
-    options = {"n_sweeps": sweeps, "schedule": schedule, "rng": SEED, "mode": mode, "n_extra": extra, "thin": 2}
+    options = {"n_sweeps": sweeps, "schedule": schedule, "rng": SEED}
+    if mode == "sample":
+        options |= {"n_extra": extra, "thin": 2}
     return problem, plan, options
 
 
@@ -193,7 +195,7 @@ def test_a_lot_that_is_long_in_coming_does_not_hold_up_others(emulated):
         assert others.wait(30)
         return [problems[0]]
 
-    plan = planner(schedule="tau", n_sweeps=3)
+    plan = planner("tau", {"n_sweeps": 3})
     asked = [
         lots.Lot(late, [1], 1, plan, tag="late"),
         lots.Lot(lambda: [problems[1]], [2], 1, plan, finish=lambda samples: others.set() or samples, tag="soon"),
@@ -203,7 +205,7 @@ def test_a_lot_that_is_long_in_coming_does_not_hold_up_others(emulated):
 
 def test_lots_that_were_done_are_handed_over_before_an_interrupt(emulated):
     problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=0)
-    plan = planner(schedule="tau", n_sweeps=3)
+    plan = planner("tau", {"n_sweeps": 3})
     flow = lots.flow([lots.Lot(lambda: [problem], [seed], 1, plan, tag=seed) for seed in range(3)])
     taken = [next(flow)[0].tag]
     for thread in threading.enumerate():
@@ -307,7 +309,7 @@ def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, t
     whole = anneal(problem, **{**options, "checkpoint": None})
     for device_name in ("gpu", "cpu"):
         (tmp_path / "kept.npz").write_bytes((tmp_path / "run.npz").read_bytes())
-        resumed = anneal(problem, device=device_name, resume=True, **{**options, "checkpoint": tmp_path / "kept.npz"})
+        resumed = anneal(problem, device=device_name, **{**options, "checkpoint": tmp_path / "kept.npz"})
         np.testing.assert_array_equal(resumed.weights, whole.weights)
         np.testing.assert_array_equal(resumed.info["energy"], whole.info["energy"])
 
@@ -372,7 +374,7 @@ def test_a_device_lost_in_a_run_leaves_its_checkpoint(emulated, monkeypatch, tmp
     options = {"n_chains": 2, "n_sweeps": 6, "rng": 1, "progress": False}
     with emulated_cupy.failing(10), pytest.raises(device.LostDevice, match=r"illegal memory access.*What was computed"):
         anneal(problem, device="gpu", checkpoint=tmp_path / "run.npz", **options)
-    resumed = anneal(problem, resume=True, checkpoint=tmp_path / "run.npz", **options)
+    resumed = anneal(problem, checkpoint=tmp_path / "run.npz", **options)
     np.testing.assert_array_equal(resumed.weights, anneal(problem, **options).weights)
 
 

@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "variances": "auto", "precision": "float32", "device": "cpu", "progress": False,
     }),
     "anneal": (ss.anneal, {
-        "problem": PROBLEM, "n_chains": 2, "n_sweeps": 3, "schedule": "tau", "rng": 0, "mode": "sample", "n_extra": 0,
+        "problem": PROBLEM, "n_chains": 2, "n_sweeps": 3, "schedule": "tau", "rng": 0, "n_extra": 0,
         "thin": 1, "device": "cpu", "n_threads": 1, "progress": False,
     }),
     "amp": (ss.amp, {

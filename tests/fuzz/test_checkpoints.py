@@ -53,7 +53,7 @@ def outcome(run: Callable[..., ss.Samples], number: int) -> Any:
     """Return the samples of the resumed run, None where it refused."""
     try:
         with bounded():
-            return run(checkpoint=PATH, resume=True)
+            return run(checkpoint=PATH)
     except ValueError as error:
         check_sentence(error, number)
         return None

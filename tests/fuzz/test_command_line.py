@@ -65,7 +65,7 @@ DRAWERS: dict[str, list[str]] = {
     "--sampler": ["asl", "tau", "sa", "exact"],
     "--samples": ["1", "2", "3"],
     "--seed": ["0", "7", "9" * 30],
-    "--method": ["auto", "fast", "careful"],
+    "--accuracy": ["auto", "fast", "careful"],
     "--damping": ["auto", "0.3", "1"],
     "--precision": ["float32", "float64", "float16"],
     "--sweeps": ["1", "5", "20"],

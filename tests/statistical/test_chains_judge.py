@@ -10,6 +10,7 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import generator
+from solspace.samplers.annealing.anneal import first_solutions
 
 INSTANCES = range(4)
 TARGET = ss.Target("binary", "log", 0.5)
@@ -87,7 +88,7 @@ def test_too_few_cannot_tell(mixed: list[ss.Samples]) -> None:
         n_chains = int(re.search(r"run n_chains >= (\d+)", hidden.verdict)[1])
     assert hidden.fair
     assert n_chains < 200
-    solved = ss.anneal(ss.Perceptron.random(51, 0.2, rng=1), 4, 40, mode="solve", rng=1, progress=False)
+    solved = first_solutions(ss.Perceptron.random(51, 0.2, rng=1), 4, 40, rng=1, progress=False)
     assert ss.diagnose(solved).verdict.startswith("solutions, not samples")
 
 

@@ -49,11 +49,11 @@ def test_a_wrong_temperature_fails():
 @pytest.mark.filterwarnings("ignore:.*Try")
 def test_a_wrong_sign_of_the_margin_fails():
     wrong = BINARY[0].replace(margin=0.3)
-    assert misfit(wrong, *BINARY, instances=3, method="fast", max_iterations=20, damping=0.0) > 1
+    assert misfit(wrong, *BINARY, instances=3, accuracy="fast", max_iterations=20, damping=0.0) > 1
 
 
 @pytest.mark.filterwarnings("ignore:.*Try")
 def test_without_the_onsager_reaction_it_fails(monkeypatch):
     respond = cpu.respond
     monkeypatch.setattr(cpu, "respond", lambda product, g, *rest: respond(product, np.zeros_like(g), *rest))
-    assert misfit(BINARY[0], *BINARY, instances=4, method="fast", max_iterations=20) > 1
+    assert misfit(BINARY[0], *BINARY, instances=4, accuracy="fast", max_iterations=20) > 1

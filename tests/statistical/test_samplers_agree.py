@@ -17,7 +17,7 @@ N, ALPHA, K = 2001, 0.3, 16
 @pytest.fixture(scope="module")
 def runs():
     problem = ss.Perceptron.random(N, ALPHA, rng=11)
-    asl = ss.localize(problem, n_samples=K, rng=1, method="careful")
+    asl = ss.localize(problem, n_samples=K, rng=1, accuracy="careful")
     tau = ss.anneal(problem, n_chains=K, n_sweeps=600, schedule="tau", rng=2)
     return asl, tau
 

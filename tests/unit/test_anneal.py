@@ -8,6 +8,7 @@ import pytest
 import solspace as ss
 from solspace.measure import Target
 from solspace.measure.potentials import Tau
+from solspace.samplers.annealing.anneal import first_solutions
 from solspace.samplers.annealing.integer_levels import Lattice, landscapes
 from solspace.samplers.annealing.schedules import Stage, TauAnnealing
 
@@ -32,8 +33,8 @@ def test_sample_mode_draws(problem):
     np.testing.assert_allclose(samples.info["energy"][:, -1], -np.log(last).sum(axis=1), atol=0.2)
 
 
-def test_solve_mode_stops_at_the_first_solution(problem):
-    solved = ss.anneal(problem, n_chains=4, n_sweeps=100, mode="solve", rng=0)
+def test_a_search_stops_at_the_first_solution(problem):
+    solved = first_solutions(problem, n_chains=4, n_sweeps=100, rng=0)
     sampled = ss.anneal(problem, n_chains=4, n_sweeps=100, rng=0)
     assert solved.solved.all()
     first = solved.info["solved_at"]
@@ -48,7 +49,7 @@ def test_solve_mode_stops_at_the_first_solution(problem):
 
 def test_a_start_that_solves_is_returned_as_it_is():
     problem = ss.Perceptron(np.ones((1, 9)), target=ss.Target(margin=-2.9))
-    samples = ss.anneal(problem, n_chains=8, n_sweeps=5, mode="solve", rng=0)
+    samples = first_solutions(problem, n_chains=8, n_sweeps=5, rng=0)
     assert samples.solved.all()
     assert (samples.info["solved_at"] == 0).all()
 
@@ -113,14 +114,12 @@ def test_band_through_own_schedule():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"mode": "both"}, "mode"),
         ({"n_chains": 0}, "n_chains must be an integer of at least 1"),
         ({"n_sweeps": 2.5}, "n_sweeps must be"),
         ({"n_sweeps": True}, "n_sweeps must be"),
         ({"n_chains": True}, "n_chains must be"),
         ({"thin": 0}, "thin must be"),
         ({"n_extra": 5, "thin": 10}, "give no draw"),
-        ({"n_extra": 5, "mode": "solve"}, "Leave n_extra out"),
         ({"device": "tpu"}, "device"),
         ({"rng": -1}, "rng"),
     ],

@@ -40,7 +40,7 @@ def asked(line):
     [
         ("solspace sample --sampler ", [one.name for one in SAMPLERS.values() if one.fair]),
         ("solspace sample --sampler t", ["tau", "temperature"]),
-        ("solspace sample --method ca", ["careful"]),
+        ("solspace sample --accuracy ca", ["careful"]),
         ("solspace sample --prior s", ["spherical"]),
         ("solspace solve --method re", ["reinforce"]),
         ("solspace sample --scale n", ["none", "norm"]),

@@ -135,7 +135,7 @@ def test_a_user_potential():
 
 def test_careful_runs_where_instability_is_near():
     problem = ss.Perceptron.random(501, 0.6, rng=4)
-    auto, fast = (ss.localize(problem, 4, rng=0, method=method, finish=0) for method in ("auto", "fast"))
+    auto, fast = (ss.localize(problem, 4, rng=0, accuracy=method, finish=0) for method in ("auto", "fast"))
     slowed = auto.info["careful"]
     assert slowed.any()
     assert not fast.info["careful"].any()
@@ -148,7 +148,7 @@ def test_careful_runs_where_instability_is_near():
 def test_beyond_the_threshold_the_failure_is_said():
     problem = ss.Perceptron.random(301, 1.2, rng=0)
     with pytest.warns(UserWarning, match="samples miss constraints.*Try|diverged.*Try"):
-        samples = ss.localize(problem, 2, rng=0, method="fast")
+        samples = ss.localize(problem, 2, rng=0, accuracy="fast")
     assert not samples.solved.any()
     assert all("missed" in word or "diverged" in word for word in samples.info["status"])
 
@@ -188,7 +188,7 @@ def test_divergence_on_the_sphere_still_gives_points_of_it():
     features = random.standard_normal((400, 6)) @ random.standard_normal((6, 201)) + 3
     problem = ss.Perceptron(features, target=ss.Target("spherical", "uniform"))
     with pytest.warns(UserWarning, match="Try"):
-        failed = ss.localize(problem, 2, rng=0, damping=0.0, method="fast")
+        failed = ss.localize(problem, 2, rng=0, damping=0.0, accuracy="fast")
     np.testing.assert_allclose(np.linalg.norm(failed.weights, axis=1), np.sqrt(201), rtol=1e-6)
 
 
@@ -203,7 +203,7 @@ def test_divergence_on_the_sphere_still_gives_points_of_it():
         ({"step": [0, 1, 2], "final_time": 3}, "the grid in step ends at 2"),
         ({"final_time": 0}, "final_time must be a positive number"),
         ({"longest_step": "long"}, "longest_step must be a positive number"),
-        ({"rng": None, "resume": True}, "resume needs the seed"),
+        ({"rng": None, "checkpoint": "run.npz"}, "checkpoint needs a seed"),
     ],
 )
 def test_nonsense_gets_a_sentence(problem, options, words):

@@ -53,6 +53,6 @@ def test_a_hard_run_goes_on_as_it_would_have(tmp_path, monkeypatch):
     whole = ss.localize(problem, 3, rng=2, denoiser="ep")
     with pytest.raises(KeyboardInterrupt):
         ss.localize(problem, 3, rng=2, denoiser="ep", checkpoint=path, callback=stop)
-    resumed = ss.localize(problem, 3, rng=2, denoiser="ep", checkpoint=path, resume=True)
+    resumed = ss.localize(problem, 3, rng=2, denoiser="ep", checkpoint=path)
     assert np.array_equal(resumed.weights, whole.weights)
     assert np.array_equal(resumed.info.iterations, whole.info.iterations)

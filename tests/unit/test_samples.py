@@ -13,6 +13,7 @@ import pytest
 
 import solspace as ss
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
+from solspace.samplers.annealing.anneal import first_solutions
 
 
 @pytest.fixture
@@ -170,6 +171,6 @@ def test_arviz_takes_independent_samples_as_chains_of_one_draw():
     assert dict(stats.sizes)["chain"] == 4
     assert stats["overlap"].values.mean() == pytest.approx(samples.overlaps().mean())
     np.testing.assert_allclose(stats["energy"].values[:, 0], -np.log(samples.stabilities).sum(axis=1))
-    solved = ss.anneal(problem, n_chains=3, n_sweeps=40, mode="solve", rng=0)
+    solved = first_solutions(problem, n_chains=3, n_sweeps=40, rng=0)
     energy = solved.to_arviz()["sample_stats"]["energy"].values[:, 0]
     assert np.isfinite(energy).all()

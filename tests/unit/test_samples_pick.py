@@ -9,6 +9,7 @@ import pytest
 
 import solspace as ss
 from solspace.info import AnnealingInfo, DrawsInfo, Info, LocalizationInfo
+from solspace.samplers.annealing.anneal import first_solutions
 
 PROBLEM = ss.Perceptron.random(51, 0.3, rng=1)
 CHAINS = {"n_chains": 6, "n_sweeps": 20, "n_extra": 80, "thin": 5, "rng": 3}  # 16 draws of each chain
@@ -110,7 +111,7 @@ def test_single_draws_know_their_chain_and_nothing_of_mixing(annealed):
 
 
 def test_solutions_stay_solutions():
-    found = ss.anneal(PROBLEM, 4, 100, mode="solve", rng=0)
+    found = first_solutions(PROBLEM, 4, 100, rng=0)
     for some in (found[1:3], found[[0, 0, 1]], found[:2] + ss.solve(PROBLEM, 2, rng=0)[1]):
         assert ss.diagnose(some).verdict.startswith("solutions, not samples")
     two = ss.solve(PROBLEM, 3, rng=0)[1:]

@@ -52,8 +52,8 @@ def choices(sampler: str, option: str) -> Callable[[], Offer]:
     def offer() -> Offer:
         from solspace.samplers.registry import SAMPLERS
 
-        asked = SAMPLERS[sampler].options[option]
-        return [(name, asked.help) for name in asked.choices]
+        about = SAMPLERS[sampler].options[option].metadata
+        return [(name, about["help"]) for name in about["choices"]]
 
     return offer
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.cli.app import say
-from solspace.info import AnnealingInfo, Info, LocalizationInfo
+from solspace.info import Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.registry import SAMPLERS, Sampler
@@ -96,6 +96,8 @@ def _exact(problem: Perceptron, settings: Settings) -> Outcome:
 
 def _sampled(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outcome:
     localized = issubclass(sampler.info, LocalizationInfo)
+    if not settings.resume:
+        settings.checkpoint.unlink(missing_ok=True)
     before = _expectation(problem, settings, announced=True) if localized else None
     drawn = sampler.draw(
         problem,
@@ -103,13 +105,10 @@ def _sampled(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outco
         rng=child(seed_sequence(settings.seed), 1),
         progress=settings.progress,
         checkpoint=settings.checkpoint,
-        resume=settings.resume,
-        keep_checkpoint=True,
         **{name: value for name, value in settings.options.items() if name in sampler.options},
     )
     final = problem.with_target(drawn.target)
-    solving = isinstance(drawn.info, AnnealingInfo) and drawn.info.mode == "solve"
-    prediction = before if localized else None if solving else _expectation(final, settings, announced=False)
+    prediction = before if localized else _expectation(final, settings, announced=False)
     chains = _chains(final, settings) if localized and prediction is None else None
     return _judged(final, drawn, sampler.name, prediction, chains)
 
@@ -184,7 +183,7 @@ def _judged(
 
 _OPTIONS = {
     "exchange=True": "--exchange", "n_extra": "--extra", "n_sweeps": "--sweeps", "n_chains": "--samples", "n >=": "--n >=",
-    'method="careful"': "--method careful", "damping=0.9": "--damping 0.9", "ss.anneal": "--sampler tau",
+    'accuracy="careful"': "--method careful", "damping=0.9": "--damping 0.9", "ss.anneal": "--sampler tau",
 }  # fmt: skip
 
 

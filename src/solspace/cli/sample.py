@@ -34,14 +34,13 @@ DRAWS = 100
 """Draws of a chain from its sweeps at the end."""
 FILES = ("samples.npz", "report.json", "samples.png")
 RULES = (
-    Rule("method damping precision", lambda o: "method" in _named(o.sampler).options, "belongs to --sampler asl"),
+    Rule("accuracy damping precision", lambda o: "accuracy" in _named(o.sampler).options, "belongs to --sampler asl"),
     Rule(
-        "sweeps solve",
+        "sweeps",
         lambda o: "n_sweeps" in _named(o.sampler).options,
         "belongs to --sampler tau and --sampler temperature",
     ),
     Rule("extra", lambda o: "n_extra" in _named(o.sampler).options, "belongs to --sampler tau and --sampler temperature"),
-    Rule("extra", lambda o: not o.solve, "cannot stand beside --solve, which stops before the sweeps that it asks for"),
     Rule("exchange", lambda o: _named(o.sampler).name == "tau", "belongs to --sampler tau"),
     Rule("exchange", lambda o: o.extra > 0, "needs --extra, the sweeps in which replicas are exchanged"),
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
@@ -86,20 +85,17 @@ def sample(
     ] = "asl",
     samples: Annotated[int, option("Sampler", "How many samples (chains for tau and temperature).")] = 16,
     seed: Annotated[int, option("Sampler", "Same seed, same result; asl on real-valued patterns up to rounding.")] = 0,
-    method: Annotated[
+    accuracy: Annotated[
         str,
-        option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.", offer=choices("asl", "method")),
+        option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.", offer=choices("asl", "accuracy")),
     ] = "auto",
     damping: Annotated[str, option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
     precision: Annotated[
         str, option("Sampler", "asl: float32 or float64.", offer=choices("asl", "precision"))
     ] = "float32",
     sweeps: Annotated[
-        int | None, option("Sampler", "tau, temperature: sweeps of the schedule; n unless given.")
+        int | None, option("Sampler", "tau, temperature: sweeps of the schedule; 1001 by default.")
     ] = None,
-    solve: Annotated[
-        bool, option("Sampler", "tau, temperature: stop at the first solution: not fair.", "--solve")
-    ] = False,
     extra: Annotated[
         int, option("Sampler", "tau, temperature: sweeps at the end, from which chains tell whether they are fair.")
     ] = 0,
@@ -152,8 +148,8 @@ def sample(
     posed = stated.posed(target, rng)
     problem, told = posed.problem, posed.tell(quiet=as_json)
     options: Values = {
-        "method": method, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
-        "n_sweeps": problem.n if sweeps is None else sweeps, "mode": "solve" if solve else "sample", "device": device,
+        "accuracy": accuracy, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
+        "n_sweeps": sweeps, "device": device,
         "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
     }  # fmt: skip
     settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)

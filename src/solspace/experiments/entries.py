@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import Field
 from typing import Any
 
 from solspace.measure import Target, potentials
-from solspace.samplers.options import Option
 from solspace.samplers.registry import find
 from solspace.system.checks import Check, number, sized, whole
 from solspace.system.names import unknown
@@ -101,9 +101,9 @@ def choices(given: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
         yield name, tuple(zip(options, values))
 
 
-def _checked(option: Option, key: str, value: object) -> Any:
+def _checked(option: Field[Any], key: str, value: object) -> Any:
     """Return an option's value; `"n"`, `"2n"`, ... stand for multiples of the number of weights where it is a number."""
     if isinstance(value, str) and sized(value, 1) != value:
-        option.check(key, sized(value, 1))
+        option.metadata["check"](key, sized(value, 1))
         return value.lower()
-    return option.check(key, value)
+    return option.metadata["check"](key, value)

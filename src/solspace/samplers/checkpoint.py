@@ -1,8 +1,8 @@
 """Checkpoints: what a long run needs to go on, written whole or not at all.
 
-A checkpoint belongs to one run: it carries the run's identity (problem, options, seed) as a hash, and a run whose
-identity differs refuses it in words rather than going on with somebody else's state. It also carries a digest of its
-own content, and a sampler says what each array must be: a damaged or made-up state is refused, never walked on from.
+A checkpoint belongs to one run: it carries a hash of the run's identity (problem, options, seed), and loading it from
+another run raises ValueError. It also carries a digest of its content, and a sampler states what each array must be, so
+that a damaged file is never continued from.
 """
 
 from __future__ import annotations
@@ -78,18 +78,14 @@ class Checkpoint:
         The file, or None: nothing is ever written.
     key
         The run's identity: anything JSON can say. Two runs with equal keys must make equal results.
-    resume
-        Whether `load` may return what is there.
     every
         Least time in seconds between two writes of `maybe_save`.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None, key: Mapping[str, object], resume: bool = False, every: float = EVERY
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, key: Mapping[str, object], every: float = EVERY) -> None:
         self.path = None if path is None else Path(path)
         self.key = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-        self.resume, self.every = resume, every
+        self.every = every
         self._last = time.monotonic()
         self._warned = False
 
@@ -102,7 +98,7 @@ class Checkpoint:
 
         They must be those of `entries()`, and together a state that is `sound`.
         """
-        if self.path is None or not self.resume or not self.path.exists():
+        if self.path is None or not self.path.exists():
             return None
         try:
             state = read_npz(self.path)
@@ -111,17 +107,17 @@ class Checkpoint:
         if "key" in state and "format" not in state:
             raise ValueError(
                 f"{self.path} was written by solspace 0.1, whose checkpoints this version cannot go on from: finish "
-                "the run with 0.1, or start it anew without resume."
+                "the run with 0.1, or delete the file to start anew."
             )
         about = {name: str(state.pop(name, "")) for name in ("format", "digest", "key")}
         if about["format"].isdecimal() and int(about["format"]) > FORMAT:
-            raise ValueError(f"{self.path} was written by a newer solspace; upgrade, or start without resume.")
+            raise ValueError(f"{self.path} was written by a newer solspace; upgrade, or delete the file to start anew.")
         if about["format"] != str(FORMAT) or about["digest"] != digest(about["key"], state):
             raise self._refused("its content is damaged")
         if about["key"] != self.key:
             raise ValueError(
                 f"{self.path} belongs to another run (other problem, options or seed); "
-                "give the same options to go on, or start without resume."
+                "give the same options to go on, or another file to start anew."
             )
         wanted = entries()
         if set(state) != set(wanted) or not all(entry.fits(state[name]) for name, entry in wanted.items()):
@@ -131,7 +127,7 @@ class Checkpoint:
         return state
 
     def _refused(self, reason: str) -> ValueError:
-        return ValueError(f"{self.path} is not an intact solspace checkpoint ({reason}): start without resume.")
+        return ValueError(f"{self.path} is not an intact solspace checkpoint ({reason}): delete it to start anew.")
 
     def save(self, state: Mapping[str, Array]) -> None:
         """Write the arrays of `state` in place of what was there; where that fails, warn once and let the run go on."""
@@ -157,13 +153,9 @@ class Checkpoint:
         if self.path is not None and time.monotonic() - self._last >= self.every:
             self.save(make_state())
 
-    def finish(self, make_state: Callable[[], Mapping[str, Array]], keep: bool) -> None:
-        """End the run: delete the file, or where it is to be kept write the last state over one that is there."""
-        if self.path is None:
-            return
-        if not keep:
-            self.path.unlink(missing_ok=True)
-        elif self.path.exists():
+    def finish(self, make_state: Callable[[], Mapping[str, Array]]) -> None:
+        """Write the final state."""
+        if self.path is not None:
             self.save(make_state())
 
 

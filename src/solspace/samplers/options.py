@@ -1,9 +1,9 @@
-"""What a user may ask of a sampler: one table for each, read by the sampler itself and by all who offer it to users."""
+"""Options of samplers: one frozen dataclass for each sampler, whose fields carry their check and their line of help."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,63 +12,82 @@ from solspace.measure.priors import Spherical
 from solspace.problem import Perceptron
 from solspace.samplers.device import DEVICES
 from solspace.system.checks import Check, damping, number, one_of, optional, shown, whole
-from solspace.system.plain import Values
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option: its default, its check, what it is for, and the names it takes where it takes names."""
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Options of a sampler; each field is checked when the object is built."""
 
-    default: object
-    check: Check
-    help: str
-    choices: tuple[str, ...] = ()
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = option.metadata["check"](option.name, getattr(self, option.name))
+            object.__setattr__(self, option.name, value)
 
-
-Options = Mapping[str, Option]
-
-
-def named(default: str, choices: tuple[str, ...], help: str) -> Option:
-    """Return an option that takes one of some names."""
-    return Option(default, one_of(choices), help, choices)
+    @classmethod
+    def options(cls) -> dict[str, Field[Any]]:
+        """Return the fields by name; `metadata` holds `check`, `help` and `choices`."""
+        return {option.name: option for option in fields(cls)}
 
 
-def checked(options: Options, given: Mapping[str, object]) -> Values:
-    """Return the values of `options` among the arguments `given`, each checked."""
-    return {name: option.check(name, given.get(name, option.default)) for name, option in options.items()}
+def option(default: object, check: Check, help: str, choices: tuple[str, ...] = ()) -> Any:
+    """Return a field of a `Config`."""
+    return field(default=default, metadata={"check": check, "help": help, "choices": choices})
+
+
+def choice(default: str, choices: tuple[str, ...], help: str) -> Any:
+    """Return a field that takes one of some names."""
+    return option(default, one_of(choices), help, choices)
+
+
+def positive_or_none(help: str, least: float | None = None, most: float | None = None) -> Any:
+    """Return a field that takes a positive number within bounds, None by default."""
+    return option(None, optional(number(positive=True, least=least, most=most)), help)
+
+
+def count(default: int | None, help: str, least: int = 1) -> Any:
+    """Return a field that takes an integer of at least `least`; None too where that is the default."""
+    return option(default, optional(whole(least)) if default is None else whole(least), help)
 
 
 PRECISIONS = ("float32", "float64")
 VARIANCES = ("auto", "scalar", "full")
-DAMPING = Option("auto", damping, "share of the old state kept at every iteration, or auto: more where it is needed")
-VARIANCE = named("auto", VARIANCES, "scalar, full (one for every constraint and weight), or auto: by the data")
-DEVICE = named("cpu", DEVICES, "cpu, gpu, or auto: a device where there is one")
 
 
-def positive_or_none(help: str, least: float | None = None, most: float | None = None) -> Option:
-    """Return an option that takes a positive number, within bounds if these are given, None by default."""
-    return Option(None, optional(number(positive=True, least=least, most=most)), help)
+def damping_option() -> Any:
+    """Return the field for the damping of message passing."""
+    return option("auto", damping, "share of the old state kept at every iteration, or auto: more where it is needed")
 
 
-def problems_in(given: Any) -> list[Perceptron]:
-    """Return a list of problems, or say that this is none."""
-    found = list(given) if isinstance(given, Iterable) else [given]
+def variances_option() -> Any:
+    """Return the field for the variances of message passing."""
+    return choice("auto", VARIANCES, "scalar, full (one for every constraint and weight), or auto: by the data")
+
+
+def device_option() -> Any:
+    """Return the field for the device."""
+    return choice("cpu", DEVICES, "cpu, gpu, or auto: a GPU if there is one")
+
+
+def problem_list(problem: Any) -> list[Perceptron]:
+    """Return a list of problems.
+
+    Raises
+    ------
+    ValueError
+        If `problem` is neither a `Perceptron` nor an iterable of them.
+    """
+    found = list(problem) if isinstance(problem, Iterable) else [problem]
     if not all(isinstance(one, Perceptron) for one in found):
-        raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(given)}.")
+        raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(problem)}.")
     return found
 
 
-def count(default: int | None, help: str, least: int = 1) -> Option:
-    """Return an option that takes an integer of at least `least`; None too where that is the default."""
-    return Option(default, optional(whole(least)) if default is None else whole(least), help)
-
-
 def choose_variances(problem: Perceptron, variances: str) -> str:
-    """Return "scalar" or "full": what is asked for, or for "auto" what the patterns need.
+    """Return "scalar" or "full": `variances`, or for "auto" what the patterns need.
 
     Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. On the sphere the same holds to order
-    1/√n where the x² of all rows and columns differ by chance alone. For others full variances are taken, and for ±1
-    weights: late in a run few are undecided, and what a constraint feels of them is a sum over just these few.
+    1/√n where the x² of all rows and columns differ by chance alone. Otherwise, and for ±1 weights, full variances are
+    taken: late in a run few weights are undecided, and a constraint depends on a sum over these few alone.
     """
     if variances != "auto":
         return variances

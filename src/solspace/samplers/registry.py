@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, lots, real_forms, schedules
 from solspace.samplers.device import own_stream
 from solspace.samplers.localization import localize
-from solspace.samplers.options import Options
+from solspace.samplers.localization.config import LocalizeConfig
+from solspace.samplers.options import Config
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
 from solspace.system.names import unknown
@@ -90,7 +91,8 @@ class Sampler:
     """What it tells about a run."""
     work: Callable[[int, int, int, Mapping[str, Any]], float]
     """(n, m, n_samples, options) -> number of elementary operations, up to a constant: the shape of the cost."""
-    options: Options
+    config: type[Config]
+    """Its options."""
     lacks: Callable[[int, Target], str]
     """(n, target) -> what keeps the sampler from working there, as a sentence; empty if nothing does."""
     any_patterns: bool = True
@@ -110,6 +112,11 @@ class Sampler:
     anywhere: bool = False
     """Whether samples are the same on every device: then a result made on one stands for all."""
 
+    @property
+    def options(self) -> dict[str, Field[Any]]:
+        """The fields of `config` by name."""
+        return self.config.options()
+
     def draw(self, problem: Perceptron, n_samples: int, rng: RNG = None, **options: object) -> Samples:
         """Return samples of one problem."""
         return self.function(problem, n_samples, rng=rng, **options)
@@ -123,6 +130,8 @@ class Sampler:
 
 _LOCALIZING, _SOLVING, _EXCHANGING = 3, 8, 16
 """Parcels that are localized at a time, problems that are solved, and those with replicas that are exchanged."""
+FIRST = "tau-first"
+"""Name of τ-annealing that stops at its first solution."""
 _LARGE = 10**7
 """Entries of the patterns of a problem that takes the place of two where they are solved: those fill a device by fours."""
 Report = Callable[[object], None]
@@ -134,8 +143,8 @@ Draw = Callable[[Sequence[Perceptron], Sequence[RNG], Parcel, Report], list[Samp
 def find(name: str) -> Sampler:
     """Return the sampler called `name`.
 
-    >>> find("tau").options["mode"].choices
-    ('sample', 'solve')
+    >>> find("tau").options["n_extra"].default
+    0
     """
     if name not in SAMPLERS:
         raise unknown("sampler", name, SAMPLERS)
@@ -161,10 +170,10 @@ def _lacks_annealing(n: int, target: Target) -> str:
     return f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights."
 
 
-def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> bool:
-    asked = {name: options.get(name, option.default) for name, option in localize.OPTIONS.items()}
-    name, _ = localize.choose_denoiser(problem, asked)
-    return localize.place(problem, asked | {"device": "auto"}, name) == "gpu"
+def _localizes_on_device(problem: Perceptron, options: Mapping[str, Any]) -> bool:
+    config = LocalizeConfig(**{**options, "device": "auto"})
+    name, _ = localize.choose_denoiser(problem, config)
+    return localize.place(problem, config, name) == "gpu"
 
 
 def localize_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> Made:
@@ -183,14 +192,14 @@ def anneal_parcels(parcels: Iterable[Parcel], samples: int, shapes: Shapes) -> M
     """Anneal chains, lots of any shapes side by side."""
     lots.warm(
         lots.ChainShape(
-            shape.n, shape.m, shape.signs, samples, solve=shape.options.get("mode") == "solve",
+            shape.n, shape.m, shape.signs, samples, solve=shape.sampler == FIRST,
             linear=shape.sampler == "temperature", own=shape.each == 1,
         )
         for shape in shapes
     )  # fmt: skip
 
     def lot(parcel: Parcel) -> lots.Lot:
-        plan = anneal.planner(schedule=parcel.sampler, **parcel.options)
+        plan = anneal.planner(_schedule(parcel.sampler), parcel.options, stop=parcel.sampler == FIRST)
         asked = parcel.problems, parcel.seeds, parcel.n_samples, plan, parcel.ready, parcel.finish
         return lots.Lot(*asked, named=False, tag=parcel)  # a parcel's samples become numbers
 
@@ -254,7 +263,7 @@ def _side_by_side(
 
 def _solved(problems: Sequence[Perceptron], seeds: Sequence[RNG], parcel: Parcel, report: Report) -> list[Samples]:
     return [
-        solve.searched(problem, parcel.n_samples, seed, report=report, **parcel.options)[0]
+        solve.searched(problem, parcel.n_samples, seed, solve.SolveConfig(**parcel.options), report)[0]
         for problem, seed in zip(problems, seeds)
     ]
 
@@ -285,12 +294,16 @@ def _fixed(problem: Perceptron, options: Mapping[str, Any], schedule: str) -> An
     """Return the patterns in fixed point where they are not ±1."""
     if problem.has_binary_patterns:
         return None
-    return real_forms.fixed_point(problem, _reach(problem.target, (("schedule", schedule), *options.items())))
+    return real_forms.fixed_point(problem, _reach(problem.target, schedule, tuple(sorted(options.items()))))
 
 
 @lru_cache(maxsize=64)
-def _reach(target: Target, options: tuple[tuple[str, Any], ...]) -> float:
-    return real_forms.reach_of(anneal.planned(target, tuple(sorted(options)))[1].stages)
+def _reach(target: Target, schedule: str, options: tuple[tuple[str, Any], ...]) -> float:
+    return real_forms.reach_of(anneal.planned(target, schedule, options)[1].stages)
+
+
+def _schedule(sampler: str) -> str:
+    return "tau" if sampler == FIRST else sampler
 
 
 def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
@@ -299,7 +312,7 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
 
 def _annealer(name: str, title: str, about: str) -> Sampler:
     return Sampler(
-        name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
+        name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.AnnealConfig,
         _lacks_annealing, ready=partial(_fixed, schedule=name), anywhere=True,
         feed=lambda options: _exchange_parcels if options.get("exchange") else anneal_parcels,
     )  # fmt: skip
@@ -310,12 +323,17 @@ SAMPLERS: dict[str, Sampler] = {
     for sampler in (
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
-            localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, localize.OPTIONS,
+            localize.localize, LocalizationInfo, lambda n, m, k, options: float(n) * m * k, LocalizeConfig,
             lambda n, target: "", version=5, feed=lambda options: localize_parcels, on_device=_localizes_on_device,
         ),
         _annealer(
             "tau", "τ-annealing",
             "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights",
+        ),
+        Sampler(
+            FIRST, "τ-annealing to a solution", "τ-annealing that stops at its first solution; follows no law", 1001,
+            anneal.first_solutions, AnnealingInfo, _sweeps, anneal.AnnealConfig, _lacks_annealing,
+            ready=partial(_fixed, schedule="tau"), fair=False, anywhere=True, feed=lambda options: anneal_parcels,
         ),
         _annealer(
             "temperature", "temperature annealing",
@@ -323,11 +341,11 @@ SAMPLERS: dict[str, Sampler] = {
         ),
         Sampler(
             "exact", "enumeration", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
-            lambda n, m, k, options: 2.0**n * m, {}, _lacks_exact, any_patterns=False,
+            lambda n, m, k, options: 2.0**n * m, Config, _lacks_exact, any_patterns=False,
         ),
         Sampler(
             "solve", "solve", "any solution, by reinforced message passing and what else helps; follows no law", 1001,
-            solve.solve, SolvingInfo, lambda n, m, k, options: float(n) * m * k, solve.OPTIONS,
+            solve.solve, SolvingInfo, lambda n, m, k, options: float(n) * m * k, solve.SolveConfig,
             lambda n, target: solve.lacks(n, target), fair=False, feed=lambda options: _solve_parcels, lot=4,
             on_device=lambda problem, options: solve.on_device(
                 problem.target, problem.looks_random(), options.get("method", "auto")

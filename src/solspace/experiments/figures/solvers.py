@@ -43,9 +43,9 @@ def figure(temperature: float = 0.5, margin: float = 0.0) -> Figure:
     def specs(size: str) -> Sequence[Spec]:
         instances, sweeps = {"quick": (8, 200), "paper": (20, 1000)}[size]
         solve = {"name": "solve", "time_limit": LIMITS[size]}
-        chains = {"n_sweeps": sweeps, "mode": "solve"}
+        chains = {"n_sweeps": sweeps}
         common: Values = {"name": "solvers", "n": list(SIZES[size]), "instances": instances}
-        samplers = ["asl", {"name": "tau", **chains}, {"name": "temperature", **chains}, solve]
+        samplers = ["asl", {"name": "tau-first", **chains}, {"name": "temperature", **chains}, solve]
         return [
             Spec(alpha=list(rescaled(LOADS[size], half, PAPER)), target=half, sampler=samplers, **common),
             Spec(alpha=BANDS[size], target=BAND, sampler=solve, **common),

@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, overload
 
@@ -34,25 +35,26 @@ from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import answering, resolve
-from solspace.samplers.options import DEVICE, Option, checked, count, named, problems_in
+from solspace.samplers.options import Config, count, device_option, option, problem_list
 from solspace.samples import Samples
 from solspace.system import progress as bars
 from solspace.system.checks import flag, optional, whole
 from solspace.system.plain import Values
 
-MODES = ("sample", "solve")
-OPTIONS = {
-    "n_sweeps": count(None, "sweeps of the schedule"),
-    "mode": named("sample", MODES, "sample, or solve: stop at the first solution, which is then no sample"),
-    "n_extra": count(0, "further sweeps at the last stage", least=0),
-    "thin": count(10, "sweeps of these between two draws"),
-    "exchange": Option(False, flag, "exchange replicas with earlier stages in the further sweeps"),
-    "n_rungs": count(None, "stages among which replicas are exchanged", least=2),
-    "device": DEVICE,
-}
 State = Callable[[], Mapping[str, Array]]
-"""What makes the arrays from which a run can go on."""
-_CALL = {"n_chains": count(16, "chains"), "n_threads": Option(None, optional(whole(1)), "threads"), **OPTIONS}
+"""Returns the arrays from which a run can be continued."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealConfig(Config):
+    """Options of `anneal`, where they are documented."""
+
+    n_sweeps: int | None = count(None, "sweeps of the schedule, 1001 by default")
+    n_extra: int = count(0, "further sweeps at the last stage", least=0)
+    thin: int = count(10, "sweeps of these between two draws")
+    exchange: bool = option(False, flag, "exchange replicas with earlier stages in the further sweeps")
+    n_rungs: int | None = count(None, "stages among which replicas are exchanged", least=2)
+    device: str = device_option()
 
 
 @overload
@@ -72,7 +74,6 @@ def anneal(  # type: ignore[misc]
     schedule: object = "tau",
     rng: RNG | Sequence[RNG] = None,
     *,
-    mode: str = "sample",
     n_extra: int = 0,
     thin: int = 10,
     exchange: bool = False,
@@ -82,8 +83,6 @@ def anneal(  # type: ignore[misc]
     progress: bool | None = None,
     callback: Callable[[Chains], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    keep_checkpoint: bool = False,
 ) -> Samples | list[Samples]:
     """Return samples (k, n) of ±1 weights by annealed Metropolis, or a list of such where `problem` is a list.
 
@@ -101,12 +100,9 @@ def anneal(  # type: ignore[misc]
         solutions, all alike. Or a sequence of targets, one a sweep, or an object with `stages(target, n_sweeps)`.
     rng
         Seed of the whole call, or for a list of problems a list of seeds.
-    mode
-        `"sample"`: the whole schedule, then `n_extra` sweeps at its last stage with a draw after every `thin` of them
-        (one draw at the end of the schedule if there are none). `"solve"`: stop each chain at its first solution,
-        which is then no sample of the measure.
     n_extra, thin
-        Further sweeps, by the heat bath. They make the chains an equilibrium sampler, and `ss.diagnose(samples)` tells
+        Further sweeps at the last stage, by the heat bath, with a draw after every `thin` of them; without them the only
+        draw is at the end of the schedule. They make the chains an equilibrium sampler, and `ss.diagnose(samples)` tells
         from them whether they were enough.
     exchange, n_rungs
         Whether each chain becomes a ladder of replicas in the further sweeps, at stages of the schedule between which they
@@ -121,9 +117,9 @@ def anneal(  # type: ignore[misc]
         True, False, or None: a bar with the time left where somebody looks.
     callback
         Called with the `Chains` about twice a second.
-    checkpoint, resume, keep_checkpoint
-        File to keep the state in, every few seconds and on Ctrl-C; go on from it. It is removed when the run is done,
-        or left for whoever first writes the samples to the disk.
+    checkpoint
+        A file for the state of the run, written every few seconds and on Ctrl-C. If it exists the run continues from it, with
+        the same result as without the stop; ValueError if it belongs to another run (other problem, options or seed).
 
     Returns
     -------
@@ -136,33 +132,57 @@ def anneal(  # type: ignore[misc]
     >>> anneal(problem, n_chains=4, n_sweeps=100, rng=1)
     Samples(k=4, n=101, m=30, solved 4/4, tau)
     """
-    asked = checked(_CALL, locals()) | {"schedule": schedule}
-    where = resolve(device)
+    whole(1)("n_chains", n_chains)
+    optional(whole(1))("n_threads", n_threads)
+    config = AnnealConfig(
+        n_sweeps=n_sweeps, n_extra=n_extra, thin=thin, exchange=exchange, n_rungs=n_rungs, device=device
+    )
+    where = resolve(config.device)
     if isinstance(problem, Perceptron):
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
+        if checkpoint is not None and rng is None:
+            raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
         key = lots.key_of(rng)
-        name, plan = _plan(problem.target, asked)
-        store = Checkpoint(checkpoint, _identity(problem, plan, key, asked) if checkpoint else {}, resume)
+        name, plan = make_plan(problem.target, schedule, config)
+        store = Checkpoint(checkpoint, _identity(problem, plan, key, n_chains, config) if checkpoint else {})
         with answering() if where == "gpu" else nullcontext():
-            samples, state = _one(problem, name, plan, key, asked, where, store, progress, callback)
-        store.finish(state, keep_checkpoint)
+            samples, state = _one(
+                problem, name, plan, key, n_chains, config, where, store, progress, callback, n_threads
+            )
+        store.finish(state)
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
-    problems = problems_in(problem)
+    problems = problem_list(problem)
     seeds = seeds_for(rng, len(problems))
     if where == "gpu" and not exchange:
         with answering():
-            return _many(problems, seeds, asked, progress)
+            return _many(problems, seeds, n_chains, schedule, config, progress)
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
         for own, seed in zip(problems, seeds):
-            name, plan = _plan(own.target, asked)
-            key = lots.key_of(seed)
-            results.append(_one(own, name, plan, key, asked, where, Checkpoint(None, {}), False, None)[0])
+            name, plan = make_plan(own.target, schedule, config)
+            key, store = lots.key_of(seed), Checkpoint(None, {})
+            results.append(_one(own, name, plan, key, n_chains, config, where, store, False, None, n_threads)[0])
             bar.advance(1)
     return results
+
+
+def first_solutions(
+    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau", rng: RNG = None, *,
+    device: str = "cpu", n_threads: int | None = None, progress: bool | None = None,
+    callback: Callable[[Chains], object] | None = None,
+) -> Samples:  # fmt: skip
+    """Return the weights at which chains first solve `problem`, or end; they are no samples of a measure."""
+    config = AnnealConfig(n_sweeps=n_sweeps, device=device)
+    name, plan = make_plan(problem.target, schedule, config, stop=True)
+    where = resolve(device)
+    with answering() if where == "gpu" else nullcontext():
+        return _one(
+            problem, name, plan, lots.key_of(rng), n_chains, config, where, Checkpoint(None, {}), progress, callback,
+            n_threads,
+        )[0]  # fmt: skip
 
 
 def exchanged(
@@ -170,56 +190,62 @@ def exchanged(
     options: Mapping[str, Any],
 ) -> Samples:  # fmt: skip
     """Return the samples of ladders on a device that carries `company` chains in all, from options of `anneal`."""
-    asked = checked(OPTIONS, options) | {"n_chains": n_chains, "schedule": schedule}
-    name, plan = _plan(problem.target, asked)
-    given = asked, "gpu", Checkpoint(None, {}), False, callback
-    return _one(problem, name, plan, lots.key_of(rng), *given, company=company)[0]
+    config = AnnealConfig(**options)
+    name, plan = make_plan(problem.target, schedule, config)
+    store = Checkpoint(None, {})
+    return _one(
+        problem, name, plan, lots.key_of(rng), n_chains, config, "gpu", store, False, callback, company=company
+    )[0]
 
 
-def planner(**options: Any) -> Callable[[Perceptron], tuple[str, Plan]]:
-    """Return the function that makes the schedule's name and the plan of a problem, from options of `anneal`.
-
-    Plans of one target are the same object for whoever asks for the same; its stages are thousands of small ones.
-    """
-    return lambda problem: planned(problem.target, tuple(sorted(options.items())))
+def planner(schedule: str, options: Mapping[str, Any], stop: bool = False) -> Callable[[Perceptron], tuple[str, Plan]]:
+    """Return the function that makes the schedule's name and the plan of a problem."""
+    items = tuple(sorted(options.items()))
+    return lambda problem: planned(problem.target, schedule, items, stop)
 
 
 @lru_cache(maxsize=64)
-def planned(target: Target, options: tuple[tuple[str, Any], ...]) -> tuple[str, Plan]:
-    """Return the schedule's name and the plan for a target, from options of `anneal` in their order by name."""
-    given = dict(options)
-    return _plan(target, checked(OPTIONS, given) | {"schedule": given["schedule"]})
+def planned(
+    target: Target, schedule: str, options: tuple[tuple[str, Any], ...], stop: bool = False
+) -> tuple[str, Plan]:
+    """Return the schedule's name and the plan for a target; calls with equal arguments share one object."""
+    return make_plan(target, schedule, AnnealConfig(**dict(options)), stop)
 
 
-def _plan(target: Target, asked: Values) -> tuple[str, Plan]:
-    """Return the schedule's name and the sweeps that a call asks for; raise a sentence for what cannot be."""
-    mode, n_extra, thin = asked["mode"], asked["n_extra"], asked["thin"]
+def make_plan(target: Target, schedule: object, config: AnnealConfig, stop: bool = False) -> tuple[str, Plan]:
+    """Return the schedule's name and the sweeps of a run; with `stop` chains end at their first solution.
+
+    Raises
+    ------
+    ValueError
+        If the prior is not binary or options exclude each other.
+    """
+    n_extra, thin = config.n_extra, config.thin
     if target.prior.name != "binary":
         raise ValueError(f"anneal flips ±1 weights, but the target's prior is {target.prior}; use localize for it.")
-    if mode == "solve" and n_extra:
-        raise ValueError("n_extra sweeps sample the last stage; mode 'solve' stops before it. Leave n_extra out.")
-    if asked["exchange"] and not n_extra:
+    if config.exchange and not n_extra:
         raise ValueError("exchange=True exchanges replicas in the sweeps after the schedule: give n_extra of them.")
-    if asked["n_rungs"] is not None and not asked["exchange"]:
+    if config.n_rungs is not None and not config.exchange:
         raise ValueError("n_rungs are those of replica exchange: give exchange=True with it.")
     if 0 < n_extra < thin:
         raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
-    name, stages = stages_of(asked["schedule"], target, asked["n_sweeps"])
-    return name, Plan.of(stages, n_extra, thin, solve=mode == "solve")
+    name, stages = stages_of(schedule, target, config.n_sweeps)
+    return name, Plan.of(stages, n_extra, thin, solve=stop)
 
 
 def _one(
-    problem: Perceptron, name: str, plan: Plan, key: int, asked: Values, where: str, store: Checkpoint,
-    progress: bool | None, callback: Callable[[Chains], object] | None, company: int = 0,
+    problem: Perceptron, name: str, plan: Plan, key: int, n_chains: int, config: AnnealConfig, where: str,
+    store: Checkpoint, progress: bool | None, callback: Callable[[Chains], object] | None, n_threads: int | None = None,
+    company: int = 0,
 ) -> tuple[Samples, State]:  # fmt: skip
     """Return the samples of one problem, and what makes the state that could be stored."""
     if plan.stages[-1].potential.hard and not plan.solve:
         check_measure(problem.with_target(plan.target))
 
-    def make(own: Plan, n_chains: int) -> Flips:
+    def make(own: Plan, count: int) -> Flips:
         if where == "gpu":
-            return lots.gpu_flips([problem], own, [key], n_chains, company)
-        return cpu.flips_for(problem)(problem, own, key, n_chains, asked["n_threads"])
+            return lots.gpu_flips([problem], own, [key], count, company)
+        return cpu.flips_for(problem)(problem, own, key, count, n_threads)
 
     begun = time.perf_counter()
     with bars.progress(len(plan), f"annealing ({name})", progress) as bar:
@@ -229,40 +255,41 @@ def _one(
             if callback is not None:
                 callback(chains)
 
-        told: Values = {"sampler": name, "device": where, "key": key}
-        if asked["exchange"]:
-            course = Course(make, plan, key, asked["n_chains"], asked["n_rungs"], problem.n)
+        record: Values = {"sampler": name, "device": where, "key": key}
+        if config.exchange:
+            course = Course(make, plan, key, n_chains, config.n_rungs, problem.n)
             course.restore(store.load(course.entries, course.sound))
             bar.advance(course.sweep)
             course.run(store, report)
-            told["wall_time"] = time.perf_counter() - begun
-            return course.samples(problem, **told), course.state
-        flips = make(plan, asked["n_chains"])
+            record["wall_time"] = time.perf_counter() - begun
+            return course.samples(problem, **record), course.state
+        flips = make(plan, n_chains)
         chains = Chains.start(flips.first_weights(), plan)
         stored = store.load(lambda: chains.entries(plan), lambda state: chains.sound(state, plan))
         if stored is not None:
             chains.restore(stored)
         bar.advance(chains.sweep)
         carry(flips, chains, plan, store, lambda sweeps: report(chains, sweeps))
-    told |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
-    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **told)
+    record |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
+    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **record)
     return samples, lambda: {**chains.records(), **chains.snapshot()}
 
 
 def _many(
     problems: Sequence[Perceptron],
     seeds: Sequence[np.random.SeedSequence],
-    asked: Values,
+    n_chains: int,
+    schedule: object,
+    config: AnnealConfig,
     progress: bool | None,
 ) -> list[Samples]:
     """Return the samples of each problem, all at once on a device."""
     groups: dict[Hashable, list[int]] = {}
     for number, problem in enumerate(problems):
         groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
-    n_chains = asked["n_chains"]
 
     def plan(problem: Perceptron) -> tuple[str, Plan]:
-        return _plan(problem.target, asked)
+        return make_plan(problem.target, schedule, config)
 
     parcels = [
         lots.Lot(partial(list, [problems[i] for i in own]), [seeds[i] for i in own], n_chains, plan, tag=own)
@@ -278,13 +305,13 @@ def _many(
     return [results[i] for i in range(len(problems))]
 
 
-def _identity(problem: Perceptron, plan: Plan, key: int, asked: Values) -> Values:
+def _identity(problem: Perceptron, plan: Plan, key: int, n_chains: int, config: AnnealConfig) -> Values:
     """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
     probe = np.linspace(-4, 4, 33)
     values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
     digest = hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest()
-    ladder = {"n_rungs": asked["n_rungs"]} if asked["exchange"] else {}
+    ladder = {"n_rungs": config.n_rungs} if config.exchange else {}
     return {
         "sampler": "anneal", "problem": fingerprint(problem), "plan": digest, "solve": plan.solve,
-        "n_anneal": plan.n_anneal, "n_chains": asked["n_chains"], "key": key, **ladder,
+        "n_anneal": plan.n_anneal, "n_chains": n_chains, "key": key, **ladder,
     }  # fmt: skip

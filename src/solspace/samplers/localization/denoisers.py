@@ -20,6 +20,9 @@ from solspace.samplers.marginals.propagation import Propagation
 from solspace.samplers.marginals.relaxation import Effort, Relaxation
 from solspace.system.checks import shown
 
+DenoiserFunction = Callable[[Array, Array], Array]
+"""(field (k, n), time (k,)) -> mean (k, n)."""
+
 
 class Denoiser:
     """What the loop and its integrators ask for. Arrays of columns may lie on a device."""

@@ -18,74 +18,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.localization.denoisers import SitePropagation
-from solspace.samplers.localization.integrators import INTEGRATORS
+from solspace.samplers.localization.config import LocalizeConfig
+from solspace.samplers.localization.denoisers import DenoiserFunction, SitePropagation
 from solspace.samplers.localization.loop import Loop, Record
-from solspace.samplers.localization.pace import METHODS
-from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place
-from solspace.samplers.options import (
-    DAMPING,
-    DEVICE,
-    PRECISIONS,
-    VARIANCE,
-    Option,
-    checked,
-    count,
-    named,
-    positive_or_none,
-    problems_in,
-)  # fmt: skip
+from solspace.samplers.localization.run import Run, choose_denoiser, place
+from solspace.samplers.options import problem_list
 from solspace.samples import Samples
-from solspace.system.checks import number, one_of, reals, whole
-
-SHORTEST, LATEST = 1e-6, 1e6
-"""Bounds of steps and of the final time, past which a run would not end."""
-
-
-def _step(name: str, value: ArrayLike | None) -> float | Array | None:
-    """Return a relative step or a grid of times."""
-    if value is None or isinstance(value, str) or np.ndim(value) == 0:
-        return None if value is None else number(positive=True, least=SHORTEST)(name, value)
-    times = reals(name, value)
-    if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
-        raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
-    return times
-
-
-DENOISERS = ("auto", "amp", "ep")
-
-
-def _denoiser(name: str, value: object) -> object:
-    """Return a denoiser's name, or a function."""
-    return value if callable(value) else one_of(DENOISERS)(name, value)
-
-
-def _finish(name: str, value: object) -> object:
-    """Return a number of sweeps, or "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return value
-    return whole(0)(name, value)
-
-
-OPTIONS = {
-    "method": named("auto", METHODS, "fast, careful, or auto: careful where it gets hard"),
-    "integrator": named("auto", ("auto", *INTEGRATORS), "how the field is moved"),
-    "step": Option(None, _step, "relative length of the steps"),
-    "longest_step": positive_or_none("longest step", least=SHORTEST),
-    "final_time": positive_or_none("where to stop and decode", most=LATEST),
-    "tolerance": positive_or_none("of message passing"),
-    "max_iterations": count(None, "of message passing in one call"),
-    "damping": DAMPING,
-    "variances": VARIANCE,
-    "precision": named("float32", PRECISIONS, "float32 or float64"),
-    "device": DEVICE,
-    "denoiser": Option("auto", _denoiser, "amp, ep, or auto: amp where the patterns look random", DENOISERS),
-    "finish": Option("auto", _finish, "sweeps in the field at the end, or auto"),
-}
+from solspace.system.checks import whole
 
 
 @overload
@@ -99,7 +41,7 @@ def localize(  # type: ignore[misc]
     n_samples: int = 16,
     rng: RNG | Sequence[RNG] = None,
     *,
-    method: str = "auto",
+    accuracy: str = "auto",
     integrator: str = "auto",
     step: ArrayLike | None = None,
     longest_step: float | None = None,
@@ -110,13 +52,11 @@ def localize(  # type: ignore[misc]
     variances: str = "auto",
     precision: str = "float32",
     device: str = "cpu",
-    denoiser: str | Callable[[Array, Array], Array] = "auto",
+    denoiser: str | DenoiserFunction = "auto",
     finish: int | str = "auto",
     callback: Callable[[Record], object] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    keep_checkpoint: bool = False,
 ) -> Samples | list[Samples]:
     """Return `n_samples` samples of `problem`'s target, or a list of such where `problem` is a list.
 
@@ -127,7 +67,7 @@ def localize(  # type: ignore[misc]
         weights agree up to rounding, which depends on how many samples run side by side and, on real-valued patterns,
         on the number of BLAS's threads. For a
         list of problems `rng` may be a list of seeds; those of one shape and target run together on a device.
-    method
+    accuracy
         "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`); see Notes.
     integrator
         "matched", "heun", "posterior", "mixed", "euler" (`integrators`), or "auto": matched for ±1 weights, mixed on the
@@ -153,9 +93,9 @@ def localize(  # type: ignore[misc]
         Called after every step with the `Record` so far.
     progress
         Whether to show a bar; None: where somebody looks.
-    checkpoint, resume, keep_checkpoint
-        A file that keeps the state of a long run, and whether to go on from it. A resumed run ends with the same bits.
-        The file is removed when the run is done, or left for whoever first writes the samples to the disk.
+    checkpoint
+        A file for the state of the run. If it exists the run continues from it, with the same result as without the stop;
+        ValueError if it belongs to another run (other problem, options or seed).
 
     Returns
     -------
@@ -190,21 +130,26 @@ def localize(  # type: ignore[misc]
     >>> localize(problem, n_samples=4, rng=1)
     Samples(k=4, n=501, m=150, solved 4/4, asl)
     """
-    asked = checked({"n_samples": count(16, "")} | OPTIONS, locals())
+    whole(1)("n_samples", n_samples)
+    config = LocalizeConfig(
+        accuracy=accuracy, integrator=integrator, step=step, longest_step=longest_step, final_time=final_time,
+        tolerance=tolerance, max_iterations=max_iterations, damping=damping, variances=variances, precision=precision,
+        device=device, denoiser=denoiser, finish=finish,
+    )  # fmt: skip
     if isinstance(problem, Perceptron):
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
-        run = Run.of([problem], [seed_sequence(rng)], asked)
-        if resume and rng is None:
-            raise ValueError("resume needs the seed of the run it goes on with: give rng.")
-        store = Checkpoint(checkpoint, run.key() if checkpoint else {}, resume)
+        if checkpoint is not None and rng is None:
+            raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
+        run = Run.of([problem], [seed_sequence(rng)], n_samples, config)
+        store = Checkpoint(checkpoint, run.key() if checkpoint else {})
         (samples,) = run.go(store, callback, progress)
         _warn(samples, run.loop)
-        store.finish(run.loop.state, keep_checkpoint)
+        store.finish(run.loop.state)
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
-    return _many(problems_in(problem), rng, asked, None, progress)
+    return _many(problem_list(problem), n_samples, rng, config, None, progress)
 
 
 def localized(
@@ -212,28 +157,27 @@ def localized(
     options: Mapping[str, Any],
 ) -> list[Samples]:  # fmt: skip
     """Return the samples of each problem, from options of `localize`, without a word; `callback` hears of every step."""
-    asked = checked(OPTIONS, options) | {"n_samples": n_samples}
-    return _many(problems, list(seeds), asked, callback, False)
+    return _many(problems, n_samples, list(seeds), LocalizeConfig(**options), callback, False)
 
 
 def _many(
-    problems: Sequence[Perceptron], rng: RNG | Sequence[RNG], asked: Asked, callback: Callable[[Record], object] | None,
-    progress: bool | None,
+    problems: Sequence[Perceptron], n_samples: int, rng: RNG | Sequence[RNG], config: LocalizeConfig,
+    callback: Callable[[Record], object] | None, progress: bool | None,
 ) -> list[Samples]:  # fmt: skip
     seeds = seeds_for(rng, len(problems))
     results: dict[int, Samples] = {}
-    for rows in _together(problems, asked):
-        run = Run.of([problems[i] for i in rows], [seeds[i] for i in rows], asked)
+    for rows in _together(problems, config):
+        run = Run.of([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
         results |= zip(rows, run.go(Checkpoint(None, {}), callback, progress))
     return [results[i] for i in range(len(problems))]
 
 
-def _together(problems: Sequence[Perceptron], asked: Asked) -> list[list[int]]:
+def _together(problems: Sequence[Perceptron], config: LocalizeConfig) -> list[list[int]]:
     """Return which problems run together: on a device, by AMP, those of one shape, kind of patterns and target."""
     groups: dict[Hashable, list[int]] = {}
     for i, p in enumerate(problems):
-        name, _ = choose_denoiser(p, asked)
-        alone = name != "amp" or place(p, asked, name) == "cpu"
+        name, _ = choose_denoiser(p, config)
+        alone = name != "amp" or place(p, config, name) == "cpu"
         groups.setdefault(i if alone else (p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
     return list(groups.values())
 
@@ -251,6 +195,6 @@ def _warn(samples: Samples, loop: Loop) -> None:
         share = 1 - np.mean(loop.record.converged)
         warnings.warn(
             f"{missed} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of the "
-            f'calls. Try method="careful", {others}.',
+            f'calls. Try accuracy="careful", {others}.',
             stacklevel=3,
         )

@@ -19,9 +19,8 @@ import numpy as np
 
 from solspace.measure.priors import Prior, Spherical
 from solspace.numerics.arrays import Array
-from solspace.system.names import unknown
 
-METHODS = ("auto", "fast", "careful")
+ACCURACIES = ("auto", "fast", "careful")
 NEAR = 0.7
 """Instability at which `auto` slows a sample down."""
 FAR = 0.5
@@ -134,15 +133,13 @@ class Clock:
             setattr(self, name, state[name])
 
 
-def paces(prior: Prior, method: str, **given: Any) -> tuple[Pace, Pace | None]:
+def paces(prior: Prior, accuracy: str, **given: Any) -> tuple[Pace, Pace | None]:
     """Return the pace to start at and the one to slow down to; what is `given` (not None) holds for both.
 
     >>> from solspace.measure.priors import Binary
     >>> paces(Binary(), "fast", step=0.1)
     (Pace(step=0.1, longest=1.0, tolerance=0.001, limit=50, damping=0.0, critical=False), None)
     """
-    if method not in METHODS:
-        raise unknown("method", method, METHODS)
     changes = {name: value for name, value in given.items() if value is not None}
     fast, careful = replace(FAST[kind(prior)], **changes), replace(CAREFUL[kind(prior)], **changes)
-    return (careful, None) if method == "careful" else (fast, careful if method == "auto" else None)
+    return (careful, None) if accuracy == "careful" else (fast, careful if accuracy == "auto" else None)

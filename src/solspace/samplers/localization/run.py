@@ -17,6 +17,7 @@ from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import answering, resolve
 from solspace.samplers.localization import finish
+from solspace.samplers.localization.config import LocalizeConfig
 from solspace.samplers.localization.denoisers import Denoiser, Function, MessagePassing, SitePropagation
 from solspace.samplers.localization.gpu_finish import GpuBath
 from solspace.samplers.localization.integrators import INTEGRATORS
@@ -31,9 +32,6 @@ from solspace.samplers.options import choose_variances
 from solspace.samples import Samples
 from solspace.system.plain import Values
 
-Asked = Values
-"""Checked options of `localize`, and its `n_samples`."""
-
 
 class Fate(Enum):
     """How a sample came about; the value says it in words."""
@@ -47,14 +45,14 @@ class Fate(Enum):
         return self.value
 
 
-def choose_denoiser(problem: Perceptron, asked: Asked) -> tuple[str, str]:
+def choose_denoiser(problem: Perceptron, config: LocalizeConfig) -> tuple[str, str]:
     """Return "amp", "ep" or "function", and why, in words."""
-    given = asked["denoiser"]
-    if callable(given):
+    given = config.denoiser
+    if not isinstance(given, str):
         return "function", "a function was given"
     if given != "auto":
         return given, "it was asked for"
-    if asked["damping"] != "auto":
+    if config.damping != "auto":
         return "amp", "damping was given, which is AMP's"
     if problem.target.prior.name != "binary":
         return "amp", "it is the one for spherical weights"
@@ -62,14 +60,14 @@ def choose_denoiser(problem: Perceptron, asked: Asked) -> tuple[str, str]:
     return ("ep", f"the patterns do not look random: {found}") if found else ("amp", "the patterns look random")
 
 
-def place(problem: Perceptron, asked: Asked, denoiser: str) -> str:
+def place(problem: Perceptron, config: LocalizeConfig, denoiser: str) -> str:
     """Return "cpu" or "gpu"; "auto" takes the device only where it can do what is asked for."""
-    where = resolve(asked["device"])
+    where = resolve(config.device)
     if where == "gpu" and denoiser != "ep":
-        full = choose_variances(problem, asked["variances"]) == "full"
+        full = choose_variances(problem, config.variances) == "full"
         own = denoiser == "function"
-        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, asked["precision"])
-        if lacking and asked["device"] == "gpu":
+        lacking = "A denoiser of your own runs on the CPU." if own else supported(problem, full, config.precision)
+        if lacking and config.device == "gpu":
             raise ValueError(lacking)
         where = "cpu" if lacking else "gpu"
     return where
@@ -82,41 +80,43 @@ class Run:
     problems: list[Perceptron]
     seeds: list[np.random.SeedSequence]
     chosen: Values
-    """What was chosen, as `LocalizationInfo` tells it."""
+    """The settings recorded in `LocalizationInfo`."""
     paces: tuple[Pace, Pace | None]
     times: Array | None
     loop: Loop
 
     @classmethod
-    def of(cls, problems: list[Perceptron], seeds: list[np.random.SeedSequence], asked: Asked) -> Run:
-        """Turn what was `asked` into numbers and lay the run out."""
+    def of(
+        cls, problems: list[Perceptron], seeds: list[np.random.SeedSequence], n_samples: int, config: LocalizeConfig
+    ) -> Run:
+        """Choose what `config` leaves open and lay the run out."""
         for one in problems:
             check_measure(one)
-        problem, k = problems[0], asked["n_samples"]
-        name, reason = choose_denoiser(problem, asked)
-        if name == "ep" and asked["damping"] != "auto":
+        problem, k = problems[0], n_samples
+        name, reason = choose_denoiser(problem, config)
+        if name == "ep" and config.damping != "auto":
             raise ValueError("damping belongs to AMP; expectation propagation finds its own steps. Leave damping out.")
-        row, where = kind(problem.target.prior), place(problem, asked, name)
-        sweeps, ends, times = _ends(row, asked)
-        usual = SHORT if sweeps and asked["method"] != "careful" else None
+        row, where = kind(problem.target.prior), place(problem, config, name)
+        (sweeps, ends), times = _ends(row, config), config.times
+        usual = SHORT if sweeps and config.accuracy != "careful" else None
         pace, slower = paces(
             problem.target.prior,
-            asked["method"],
-            step=usual if asked["step"] is None or times is not None else asked["step"],
-            longest=asked["longest_step"],
-            tolerance=asked["tolerance"] or (EVEN if row == "binary" and problem.target.even else None),
-            limit=asked["max_iterations"],
-            damping=None if asked["damping"] == "auto" else asked["damping"],
+            config.accuracy,
+            step=usual if config.step is None or times is not None else config.step,
+            longest=config.longest_step,
+            tolerance=config.tolerance or (EVEN if row == "binary" and problem.target.even else None),
+            limit=config.max_iterations,
+            damping=None if config.damping == "auto" else config.damping,
         )
-        drift = _denoiser(problems, asked, name, where, pace)
-        chosen = {
+        drift = _denoiser(problems, k, config, name, where, pace)
+        chosen: Values = {
             "device": where,
             "denoiser": name,
             "reason": reason,
-            "method": asked["method"],
-            "integrator": INTEGRATOR[row] if asked["integrator"] == "auto" else asked["integrator"],
-            "variances": _variances(problem, asked, drift),
-            "precision": "float64" if name == "ep" else asked["precision"],
+            "accuracy": config.accuracy,
+            "integrator": INTEGRATOR[row] if config.integrator == "auto" else config.integrator,
+            "variances": _variances(problem, config, drift),
+            "precision": "float64" if name == "ep" else config.precision,
             "final_time": ends[-1],
             "step": pace.step if times is None else "grid",
             "finish": sweeps,
@@ -180,10 +180,9 @@ class Run:
         )
 
 
-def _ends(row: str, asked: Asked) -> tuple[int, list[float], Array | None]:
-    """Return the sweeps of the heat bath at the end, the times at which samples may leave, and a grid of times if given."""
-    step, final, sweeps = asked["step"], asked["final_time"], asked["finish"]
-    times = None if step is None or np.ndim(step) == 0 else step
+def _ends(row: str, config: LocalizeConfig) -> tuple[int, list[float]]:
+    """Return the sweeps of the heat bath at the end and the times at which samples may leave."""
+    times, final, sweeps = config.times, config.final_time, config.finish
     if times is not None and final not in (None, times[-1]):
         raise ValueError(f"final_time is {final!r}, but the grid in step ends at {times[-1]:g}.")
     if row != "binary":
@@ -192,24 +191,26 @@ def _ends(row: str, asked: Asked) -> tuple[int, list[float], Array | None]:
         sweeps = 0
     if times is not None:
         final = float(times[-1])
-    if sweeps == "auto":
+    if isinstance(sweeps, str):
         last = FINAL_TIME[row] if final is None else final
         early = [] if times is not None else [time for time in finish.TIMES if time < last]
-        return finish.SWEEPS, [*early, last], times
+        return finish.SWEEPS, [*early, last]
     usual = finish.TIMES[0] if sweeps else FINAL_TIME[row]
-    return sweeps, [usual if final is None else final], times
+    return sweeps, [usual if final is None else final]
 
 
-def _denoiser(problems: list[Perceptron], asked: Asked, name: str, where: str, pace: Pace) -> Denoiser:
-    problem, k, automatic = problems[0], asked["n_samples"], asked["damping"] == "auto"
-    if name == "function":
-        return Function(problem, k, asked["precision"], asked["denoiser"])
+def _denoiser(
+    problems: list[Perceptron], k: int, config: LocalizeConfig, name: str, where: str, pace: Pace
+) -> Denoiser:
+    problem, automatic = problems[0], config.damping == "auto"
+    if callable(config.denoiser):
+        return Function(problem, k, config.precision, config.denoiser)
     if name == "ep":
-        return SitePropagation(propagation(problem, k, asked["variances"], where), pace)
+        return SitePropagation(propagation(problem, k, config.variances, where), pace)
     if where == "gpu":
         return MessagePassing(gpu.GpuMessages(problems, k), automatic, pace)
-    full = choose_variances(problem, asked["variances"]) == "full"
-    return MessagePassing(cpu.Messages(problem, k, asked["precision"], full=full), automatic, pace)
+    full = choose_variances(problem, config.variances) == "full"
+    return MessagePassing(cpu.Messages(problem, k, config.precision, full=full), automatic, pace)
 
 
 def _bath(
@@ -224,10 +225,10 @@ def _bath(
     return GpuBath(problems, seeds, k, sweeps, bits)
 
 
-def _variances(problem: Perceptron, asked: Asked, drift: Denoiser) -> str:
+def _variances(problem: Perceptron, config: LocalizeConfig, drift: Denoiser) -> str:
     if isinstance(drift, SitePropagation):
         return "scalar" if drift.made.scalar else "full"
-    return choose_variances(problem, asked["variances"])
+    return choose_variances(problem, config.variances)
 
 
 def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Fate]:

@@ -7,6 +7,7 @@ exp(⟨h, w⟩ - t |w|²/2). The equations are in `cpu`, damping and convergence
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +18,16 @@ from solspace.samplers.constraints import check_measure
 from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
 from solspace.samplers.marginals.relaxation import Relaxation
-from solspace.samplers.options import DAMPING, PRECISIONS, VARIANCE, Option, checked, choose_variances, count, named
+from solspace.samplers.options import (
+    PRECISIONS,
+    Config,
+    choice,
+    choose_variances,
+    count,
+    damping_option,
+    option,
+    variances_option,
+)
 from solspace.system.checks import instance, number, reals, shown
 
 TRY = (
@@ -26,13 +36,15 @@ TRY = (
 )
 
 
-OPTIONS = {
-    "tolerance": Option(1e-12, number(positive=True), "mean squared change at which to stop"),
-    "max_iterations": count(1000, "limit of undamped iterations"),
-    "damping": DAMPING,
-    "variances": VARIANCE,
-    "precision": named("float64", PRECISIONS, "float64 or float32"),
-}
+@dataclass(frozen=True, kw_only=True)
+class AmpConfig(Config):
+    """Options of `amp`, where they are documented."""
+
+    tolerance: float = option(1e-12, number(positive=True), "mean squared change at which to stop")
+    max_iterations: int = count(1000, "limit of undamped iterations")
+    damping: float | str = damping_option()
+    variances: str = variances_option()
+    precision: str = choice("float64", PRECISIONS, "float64 or float32")
 
 
 def amp(
@@ -72,16 +84,18 @@ def amp(
     >>> marginals.mean.shape, str(marginals.status)
     ((501,), 'converged')
     """
-    asked = checked(OPTIONS, locals())
+    config = AmpConfig(
+        tolerance=tolerance, max_iterations=max_iterations, damping=damping, variances=variances, precision=precision
+    )
     check_measure(instance(Perceptron)("problem", problem))
     rows, single = rows_of(problem, field)
-    k, automatic = len(rows), asked["damping"] == "auto"
-    chosen = choose_variances(problem, asked["variances"])
-    messages = Messages(problem, k, asked["precision"], full=chosen == "full", spreads=True)
+    k, automatic = len(rows), config.damping == "auto"
+    chosen = choose_variances(problem, config.variances)
+    messages = Messages(problem, k, config.precision, full=chosen == "full", spreads=True)
     messages.field[:, :k], messages.time[...] = rows.T, _times(time, k)
-    relaxation = Relaxation(messages, 0.0 if automatic else asked["damping"], automatic)
+    relaxation = Relaxation(messages, 0.0 if isinstance(config.damping, str) else config.damping, automatic)
     with np.errstate(all="ignore"):
-        effort = relaxation.run(np.full(k, asked["tolerance"]), np.full(k, asked["max_iterations"]), np.arange(k))
+        effort = relaxation.run(np.full(k, config.tolerance), np.full(k, config.max_iterations), np.arange(k))
     status = [ending(*flags) for flags in zip(effort.converged, effort.blown)]
     missed = [word for word in status if word is not Status.CONVERGED]
     if missed:

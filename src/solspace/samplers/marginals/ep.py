@@ -6,6 +6,7 @@ The updates are in `propagation`, the Gaussian with sites that they need in `gau
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,19 +18,23 @@ from solspace.samplers.marginals.gaussian import Gaussian
 from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
 from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
 from solspace.samplers.marginals.propagation import Propagation, ScalarGaussian
-from solspace.samplers.options import DEVICE, VARIANCES, Option, checked, count, named
+from solspace.samplers.options import VARIANCES, Config, choice, count, device_option, option
 from solspace.system.checks import instance, number
 
 LARGE = 2e10
 """Operations of an iteration, m² n or n² m, above which one variance a site costs too much."""
-OPTIONS = {
-    "tolerance": Option(1e-10, number(positive=True), "mean squared difference of the two means at which to stop"),
-    "max_iterations": count(300, "limit of iterations in one attempt"),
-    "variances": named(
+
+
+@dataclass(frozen=True, kw_only=True)
+class EPConfig(Config):
+    """Options of `ep`, where they are documented."""
+
+    tolerance: float = option(1e-10, number(positive=True), "mean squared difference of the two means at which to stop")
+    max_iterations: int = count(300, "limit of iterations in one attempt")
+    variances: str = choice(
         "auto", VARIANCES, "full (one a site), scalar (one for all), or auto: full where it is affordable"
-    ),
-    "device": DEVICE,
-}
+    )
+    device: str = device_option()
 
 
 def ep(
@@ -71,13 +76,13 @@ def ep(
     (True, True)
     """
     check_measure(instance(Perceptron)("problem", problem))
-    asked = checked(OPTIONS, locals())
+    config = EPConfig(tolerance=tolerance, max_iterations=max_iterations, variances=variances, device=device)
     rows, single = rows_of(problem, field)
-    made = propagation(problem, len(rows), asked["variances"], resolve(device))
+    made = propagation(problem, len(rows), config.variances, resolve(device))
     made.field[...] = rows
     every = np.arange(len(rows))
     with np.errstate(all="ignore"):
-        effort = made.run(np.full(len(rows), asked["tolerance"]), np.full(len(rows), asked["max_iterations"]), every)
+        effort = made.run(np.full(len(rows), config.tolerance), np.full(len(rows), config.max_iterations), every)
     status = [ending(*flags) for flags in zip(effort.converged, effort.blown)]
     missed = [word for word in status if word is not Status.CONVERGED]
     if missed:

@@ -15,7 +15,7 @@ from solspace.measure import Target
 from solspace.measure.potential import Potential
 from solspace.measure.potentials import Band, Log, LogBand, Uniform
 from solspace.numerics.streams import child
-from solspace.samplers.annealing.anneal import anneal
+from solspace.samplers.annealing.anneal import first_solutions
 from solspace.samplers.annealing.chains import Chains
 from solspace.samplers.annealing.schedules import Stage, TauAnnealing
 from solspace.samplers.constraints import Unmet, flat
@@ -81,9 +81,9 @@ def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:
         search.go_on(made)
 
     try:
-        found = anneal(
+        found = first_solutions(
             search.problem.with_target(target), n_chains, sweeps, schedule, rng=child(search.seeds, 2, number),
-            mode="solve", device=search.where, progress=False, callback=look,
+            device=search.where, progress=False, callback=look,
         )  # fmt: skip
     except (OutOfTime, KeyboardInterrupt):
         if last is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from solspace.enumeration import LARGEST, fewest_missed
 from solspace.measure import Target
@@ -25,21 +26,27 @@ from solspace.samplers.constraints import contradiction, flat, inseparable, tie
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.ep import LARGE
 from solspace.samplers.marginals.gpu_channel import form
-from solspace.samplers.options import DEVICE, checked, count, named, positive_or_none
+from solspace.samplers.options import Config, choice, device_option, positive_or_none
 from solspace.samplers.solving.chains import fewest, tau
 from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
 from solspace.samplers.solving.search import OutOfTime, Search
 from solspace.samplers.solving.sites import ep
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.checks import instance, shown
+from solspace.system.checks import instance, shown, whole
 
 METHODS = ("auto", "reinforce", "tau", "ep", "exact")
-OPTIONS = {
-    "method": named("auto", METHODS, "reinforce, tau, ep, exact, or auto: by data, load and size"),
-    "time_limit": positive_or_none("seconds after which the best so far is returned"),
-    "device": DEVICE,
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolveConfig(Config):
+    """Options of `solve`, where they are documented."""
+
+    method: str = choice("auto", METHODS, "reinforce, tau, ep, exact, or auto: by data, load and size")
+    time_limit: float | None = positive_or_none("seconds after which the best so far is returned")
+    device: str = device_option()
+
+
 PROOF_SECONDS = 5.0
 """What a proof that patterns cannot be separated may take."""
 OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has been"
@@ -48,7 +55,7 @@ OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has bee
 def solve(
     problem: Perceptron,
     n_solutions: int = 1,
-    rng: RNG = 0,
+    rng: RNG = None,
     method: str = "auto",
     time_limit: float | None = None,
     device: str = "cpu",
@@ -88,11 +95,11 @@ def solve(
     Samples(k=2, n=301, m=181, solved 2/2, solve)
     """
     instance(Perceptron)("problem", problem)
-    asked = checked({"n_solutions": count(1, "")} | OPTIONS, locals())
-    method, time_limit = asked["method"], asked["time_limit"]
+    whole(1)("n_solutions", n_solutions)
+    config = SolveConfig(method=method, time_limit=time_limit, device=device)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the search, or None; got {shown(callback)}.")
-    refusal = lacks(problem.n, problem.target, method) or _lacks_device(problem.target, method, asked["device"])
+    refusal = lacks(problem.n, problem.target, method) or _lacks_device(problem.target, method, device)
     if refusal:
         raise ValueError(refusal)
     with bars.progress(time_limit or 1.0, "solving", progress) as bar:
@@ -103,23 +110,23 @@ def solve(
             if callback is not None:
                 callback(search)
 
-        samples, told = searched(problem, asked["n_solutions"], rng, method, time_limit, device, report)
-    if told:
-        warnings.warn(told, stacklevel=2)
+        samples, shortfall = searched(problem, n_solutions, rng, config, report)
+    if shortfall:
+        warnings.warn(shortfall, stacklevel=2)
     return samples
 
 
 def searched(
-    problem: Perceptron, n_solutions: int, rng: RNG, method: str = "auto", time_limit: float | None = None,
-    device: str = "cpu", report: Callable[[Search], object] = lambda search: None,
+    problem: Perceptron, n_solutions: int, rng: RNG, config: SolveConfig,
+    report: Callable[[Search], object] = lambda search: None,
 ) -> tuple[Samples, str]:  # fmt: skip
-    """Return the samples of `solve`, and what is to be said where they are not all solutions."""
-    where = "cpu" if method in ("exact", "ep") else resolve(device)
-    search = Search(problem, n_solutions, seed_sequence(rng), time_limit, where, report)
+    """Return the samples of `solve`, and a sentence about those that are no solutions."""
+    where = "cpu" if config.method in ("exact", "ep") else resolve(config.device)
+    search = Search(problem, n_solutions, seed_sequence(rng), config.time_limit, where, report)
     report(search)
-    ended = _run(search, method)
+    ended = _run(search, config.method)
     samples = search.samples(ended)
-    return samples, _told(search, ended) if search.lacking else ""
+    return samples, _shortfall(search, ended) if search.lacking else ""
 
 
 def on_device(target: Target, random: bool, method: str = "auto") -> bool:
@@ -144,7 +151,7 @@ def _lacks_device(target: Target, method: str, device: str) -> str:
     return f"{what} runs on the processor: give solve device='cpu' or 'auto' for it."
 
 
-def _told(search: Search, ended: str) -> str:
+def _shortfall(search: Search, ended: str) -> str:
     found = search.n_solutions - search.lacking
     missed = (
         f"the best of the others miss {int(search.unmet[search.unmet > 0].min())} of {search.problem.m} constraints"
