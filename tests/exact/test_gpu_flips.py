@@ -24,7 +24,7 @@ from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.annealing import lots
 from solspace.samplers.annealing import run as running
-from solspace.samplers.annealing.anneal import anneal, planner
+from solspace.samplers.annealing.anneal import anneal, first_solutions, planner
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
@@ -103,7 +103,7 @@ def layouts(problem, plan, warps):
 
 def test_numba_makes_the_chains_of_the_twin(case):
     problem, plan, options = case
-    info = anneal(problem, CHAINS, progress=False, **options)
+    info = (first_solutions if plan.solve else anneal)(problem, CHAINS, progress=False, **options)
     weights = info.weights if plan.solve else info.weights.reshape(CHAINS, -1, problem.n)[:, -1]
     done = np.isfinite(info.info["energy"])
     accepted = np.where(done, np.rint(np.nan_to_num(info.info["acceptance"]) * problem.n), 0)
