@@ -26,7 +26,20 @@ _PROBE = np.concatenate([-np.logspace(-3, 3, 60), [0.0], np.logspace(-3, 3, 60)]
 
 
 class Potential:
-    """What every potential can do; a subclass needs `log_weight` and, where it is not smooth, `breakpoints`."""
+    """Base class of potentials U(s).
+
+    A subclass defines `log_weight` and, where that is not smooth, `breakpoints`. The output channel then follows by
+    quadrature; `channel` can be overridden by a closed form.
+
+    Attributes
+    ----------
+    name : str
+        Name under which the potential is registered.
+    breakpoints : tuple of float
+        Stabilities, measured from the margin, at which the weight is not smooth.
+    hard : bool
+        Whether the weight vanishes on the wrong side of the margin.
+    """
 
     name: ClassVar[str] = ""
     breakpoints: tuple[float, ...] = (0.0,)
@@ -35,31 +48,83 @@ class Potential:
 
     @property
     def centre(self) -> float | None:
-        """The stability about which the weight of a band is even; None where it is not, or no band."""
+        """Stability about which the weight of a band is even, else None."""
         return None
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return -U(s) for stabilities `s` measured from the margin."""
+        """Return the log weight -U(s).
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities, measured from the margin.
+
+        Returns
+        -------
+        ndarray
+            -U(s), -inf where s is forbidden.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a method log_weight(s).")
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return True where a constraint with stability `s` is not met."""
+        """Return where a constraint is not met.
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities, measured from the margin.
+
+        Returns
+        -------
+        ndarray of bool
+            True where the constraint is violated.
+        """
         return np.asarray(s) < 0
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return (log Z, g, dg) of a Gaussian field of mean `omega` (from the margin) under the weight exp(-beta U)."""
+        """Return log Z, g and dg of a Gaussian field under the weight exp(-beta U).
+
+        Parameters
+        ----------
+        omega : array_like
+            Means of the field, measured from the margin.
+        variance : array_like
+            Variances, > 0.
+        beta : float
+            Inverse temperature, >= 0.
+
+        Returns
+        -------
+        Channel
+            Named tuple (log_z, g, dg), see `Target.channel`.
+        """
         return channels.quadrature_channel(
             lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
         )
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        """Return (g, dg) alone: what message passing asks for at every iteration."""
+        """Return g and dg of `channel`.
+
+        Parameters
+        ----------
+        omega : ndarray
+            Means of the field, measured from the margin.
+        variance : array_like
+            Variances, > 0.
+        beta : float
+            Inverse temperature, >= 0.
+
+        Returns
+        -------
+        tuple of ndarray
+            (g, dg).
+        """
         _, g, dg = self.channel(omega, variance, beta)
         return g, dg
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The potential's parameters by name."""
+        """Parameters of the potential by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
 
     def __str__(self) -> str:

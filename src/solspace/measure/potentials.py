@@ -52,15 +52,12 @@ class Uniform(Potential):
     name = "uniform"
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return 0 on solutions, -inf elsewhere."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form (theory notes 1.1, beta = 0)."""
         return channels.power_channel(omega, variance, 0.0)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, 0.0)
 
 
@@ -76,19 +73,27 @@ class Log(Potential):
     tau = 0.0
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return log s for s > 0, -inf elsewhere."""
         return positive_log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form by parabolic cylinder functions (theory notes 1.1)."""
         return channels.power_channel(omega, variance, beta)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        """Return (g, dg) by the fast kernel."""
         return channels.power_derivatives(omega, variance, beta)
 
     def softened(self, tau: float) -> Potential:
-        """Return the member τ of the family that annealing follows to this potential."""
+        """Return the member of the family U_τ that τ-annealing follows to this potential.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ; this potential at τ = 0.
+        """
         return Tau(tau)
 
 
@@ -104,11 +109,9 @@ class Hinge(Potential):
     hard = False
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return s on the wrong side, 0 on the right one."""
         return np.minimum(np.asarray(s), 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form: a Gaussian tail and a tilted one."""
         return channels.hinge_channel(omega, variance, beta)
 
 
@@ -124,11 +127,9 @@ class Errors(Potential):
     hard = False
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return -1 on the wrong side, 0 on the right one."""
         return np.where(self.violated(s), -1.0, 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form: two weighted Gaussian tails."""
         return channels.errors_channel(omega, variance, beta)
 
 
@@ -136,6 +137,13 @@ class Errors(Potential):
 class Tau(Potential):
     """U = (1 - s^tau)/tau on s > 0, (1 - s)/tau on s <= 0: soft for tau > 0, the log potential at tau = 0.
 
+    Parameters
+    ----------
+    tau : float, default 1.0
+        τ in [0, 1].
+
+    Examples
+    --------
     >>> Tau(1.0).log_weight([-1.0, 0.5])
     array([-2. , -0.5])
     """
@@ -149,7 +157,6 @@ class Tau(Potential):
         object.__setattr__(self, "hard", self.tau == 0)
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return (s^tau - 1)/tau on s > 0 without cancellation at small tau, (s - 1)/tau elsewhere."""
         s = np.asarray(s)
         if self.tau == 0:
             return positive_log(s)
@@ -157,20 +164,39 @@ class Tau(Potential):
         return np.where(s > 0, right, (s - 1) / self.tau)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the log potential's closed form at tau = 0, quadrature otherwise."""
         if self.tau == 0:
             return channels.power_channel(omega, variance, beta)
         return super().channel(omega, variance, beta)
 
     def softened(self, tau: float) -> Potential:
-        """Return another member of the family; the log potential at τ = 0."""
+        """Return another member of the family.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ; the log potential at τ = 0.
+        """
         return Tau(tau) if tau > 0 else Log()
 
 
 @dataclass(frozen=True)
 class LogQuadratic(Potential):
-    """U = -log s - linear s + quadratic s^2: the family whose best member ASL likes most (theory notes 10).
+    """U = -log s - linear s + quadratic s² (theory notes 10).
 
+    Parameters
+    ----------
+    linear : float, default 0.0
+        Coefficient of s.
+    quadratic : float, default 0.0
+        Coefficient of s², >= 0.
+
+    Examples
+    --------
     >>> LogQuadratic(linear=1.0, quadratic=0.5).log_weight([-1.0, 1.0])
     array([-inf,  0.5])
     """
@@ -187,12 +213,10 @@ class LogQuadratic(Potential):
             )
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return log s + linear s - quadratic s^2 for s > 0, -inf elsewhere."""
         s = np.asarray(s)
         return positive_log(s) + self.linear * s - self.quadratic * s**2
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form: the log potential's with shifted field and variance."""
         return channels.log_quadratic_channel(omega, variance, beta, self.linear, self.quadratic)
 
 
@@ -202,34 +226,60 @@ REGISTRY: dict[str, Callable[..., Potential]] = {
 
 
 def register(cls: type) -> type:
-    """Let `cls` be named in `Target(potential=name)` and read back from JSON; use as a decorator.
+    """Add a class of potentials to the names that `Target(potential=...)` takes; a decorator.
 
-    The name is the class attribute `name`, else the class's own. Parameters are read back from dataclass fields.
+    Parameters
+    ----------
+    cls : type
+        Its name is the class attribute `name`, else the name of the class; parameters are its dataclass fields.
+
+    Returns
+    -------
+    type
+        `cls`.
     """
     REGISTRY[getattr(cls, "name", "") or cls.__name__] = cls
     return cls
 
 
-def as_potential(given: object) -> Potential:
-    """Return the potential that a name (`"log"`, `"band(0.8)"`), an object or a class stands for; parameters go by place or name.
+def as_potential(potential: object) -> Potential:
+    """Return the potential for a name, a class or an object.
 
+    Parameters
+    ----------
+    potential : str, type or object
+        A name with parameters by position or by name ("band(0.8)", "log_quadratic(quadratic=2, linear=1)"), a class, or an
+        object with `log_weight(s)` and `breakpoints`.
+
+    Returns
+    -------
+    Potential
+        The potential.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, a parameter is wrong, or the object lacks `log_weight` or `breakpoints`.
+
+    Examples
+    --------
     >>> as_potential("band(0.8)"), as_potential("log_quadratic(quadratic=2, linear=1)")
     (Band(width=0.8), LogQuadratic(linear=1.0, quadratic=2.0))
     """
-    if isinstance(given, str):
-        given = _parse(given)
-    if isinstance(given, type):
-        given = given()
-    if isinstance(given, Potential):
-        if not type(given).__module__.startswith("solspace."):
-            probed(given, type(given).__name__)
-        return given
-    if not callable(getattr(given, "log_weight", None)) or not hasattr(given, "breakpoints"):
+    if isinstance(potential, str):
+        potential = _parse(potential)
+    if isinstance(potential, type):
+        potential = potential()
+    if isinstance(potential, Potential):
+        if not type(potential).__module__.startswith("solspace."):
+            probed(potential, type(potential).__name__)
+        return potential
+    if not callable(getattr(potential, "log_weight", None)) or not hasattr(potential, "breakpoints"):
         raise ValueError(
             "potential must be a name or an object with a method log_weight(s) and an attribute breakpoints; "
-            f"got {given!r}."
+            f"got {potential!r}."
         )
-    return Own(given)
+    return Own(potential)
 
 
 def _parse(text: str) -> Any:

@@ -17,20 +17,55 @@ from solspace.system.names import unknown
 
 
 class Prior:
-    """What every prior can do."""
+    """Base class of priors."""
 
     name: ClassVar[str] = ""
 
     def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
-        """Return mean and variance of the weights given `precision` A and `field` B, weights along the first axis."""
+        """Return mean and variance of the weights under P(w) exp(-A w²/2 + B w).
+
+        Parameters
+        ----------
+        precision : array_like
+            A, one number or one for each weight.
+        field : array_like
+            B, (n, ...), weights along the first axis.
+
+        Returns
+        -------
+        tuple of ndarray
+            (mean, variance), in the shape of `field`.
+        """
         raise NotImplementedError
 
     def decode(self, mean: ArrayLike) -> Reals:
-        """Return the weights that a localized posterior `mean` stands for, weights along the last axis."""
+        """Return the weights for a localized posterior mean.
+
+        Parameters
+        ----------
+        mean : array_like
+            Posterior means, (..., n).
+
+        Returns
+        -------
+        ndarray
+            Weights in the support of the prior, (..., n).
+        """
         raise NotImplementedError
 
     def contains(self, weights: ArrayLike) -> Bools:
-        """Return whether `weights` lie in the prior's support, weights along the last axis."""
+        """Return whether weights lie in the support of the prior.
+
+        Parameters
+        ----------
+        weights : array_like
+            Weights, (..., n).
+
+        Returns
+        -------
+        ndarray of bool
+            (...,).
+        """
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -49,18 +84,15 @@ class Binary(Prior):
     name = "binary"
 
     def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
-        """Return tanh B and sech² B. The second is not 1 - tanh², which is exactly 0 in float32 from B = 9 on."""
         field = _floating(field)
         decay = np.exp(-2 * np.abs(field))
         variance = 4 * decay / (1 + decay) ** 2
         return np.tanh(field), variance
 
     def decode(self, mean: ArrayLike) -> Reals:
-        """Return the sign of the mean, +1 on a tie."""
         return np.where(np.asarray(mean) >= 0, np.int8(1), np.int8(-1))
 
     def contains(self, weights: ArrayLike) -> Bools:
-        """Return True where all weights are ±1."""
         return (np.abs(weights) == 1).all(axis=-1)
 
 
@@ -76,7 +108,6 @@ class Spherical(Prior):
     name = "spherical"
 
     def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
-        """Return B/(A+γ) and 1/(A+γ), with γ such that mean² + variance averages to 1 over the weights."""
         field = _floating(field)
         precision = np.asarray(precision, dtype=field.dtype)
         multiplier = self.norm_multiplier(precision, field)
@@ -85,10 +116,22 @@ class Spherical(Prior):
         return field * variance, variance
 
     def norm_multiplier(self, precision: ArrayLike, field: ArrayLike) -> Reals:
-        """Return γ, one for each column of `field` (weights along the first axis).
+        """Return γ such that mean² + variance averages to 1, one for each column of `field`.
 
-        With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²), in closed form; with one for
-        each weight, the root of mean(B²/Λ² + 1/Λ) = 1 by Newton.
+        With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²); with one for each weight, the root
+        of mean(B²/Λ² + 1/Λ) = 1 by Newton's method.
+
+        Parameters
+        ----------
+        precision : array_like
+            A, one number, (1, k), or one for each weight.
+        field : array_like
+            B, (n,) or (n, k).
+
+        Returns
+        -------
+        ndarray
+            γ, () or (k,).
         """
         field = _floating(field)
         precision = np.asarray(precision, dtype=field.dtype)
@@ -99,12 +142,10 @@ class Spherical(Prior):
         return _uneven_multiplier(precision.astype(float), field.astype(float)).astype(field.dtype)
 
     def decode(self, mean: ArrayLike) -> Reals:
-        """Return the mean rescaled to norm √n."""
         mean = np.asarray(mean, dtype=float)
         return mean * (np.sqrt(mean.shape[-1]) / np.linalg.norm(mean, axis=-1, keepdims=True))
 
     def contains(self, weights: ArrayLike) -> Bools:
-        """Return True where the norm is √n to 1e-6."""
         weights = np.asarray(weights, dtype=float)
         return np.abs(np.linalg.norm(weights, axis=-1) / np.sqrt(weights.shape[-1]) - 1) < 1e-6
 
@@ -136,18 +177,30 @@ def _floating(values: ArrayLike) -> Reals:
 REGISTRY: dict[str, type[Prior]] = {cls.name: cls for cls in (Binary, Spherical)}
 
 
-def as_prior(given: object) -> Prior:
-    """Return the prior that a name, an object or a class stands for.
+def as_prior(prior: object) -> Prior:
+    """Return the prior for a name, a class or an object.
 
+    Parameters
+    ----------
+    prior : str, type or Prior
+        "binary", "spherical", a subclass of `Prior` or an instance of one.
+
+    Returns
+    -------
+    Prior
+        The prior.
+
+    Examples
+    --------
     >>> as_prior("binary")
     Binary()
     """
-    if isinstance(given, str):
-        if given not in REGISTRY:
-            raise unknown("prior", given, REGISTRY)
-        given = REGISTRY[given]
-    if isinstance(given, type):
-        given = given()
-    if not isinstance(given, Prior):
-        raise ValueError(f"prior must be 'binary', 'spherical' or a Prior; got {given!r}.")
-    return given
+    if isinstance(prior, str):
+        if prior not in REGISTRY:
+            raise unknown("prior", prior, REGISTRY)
+        prior = REGISTRY[prior]
+    if isinstance(prior, type):
+        prior = prior()
+    if not isinstance(prior, Prior):
+        raise ValueError(f"prior must be 'binary', 'spherical' or a Prior; got {prior!r}.")
+    return prior

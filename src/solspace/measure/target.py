@@ -26,20 +26,29 @@ COLDEST, HOTTEST = 1e-8, 1e12
 
 
 class Target:
-    """A prior, a potential, a temperature and a margin.
+    """Measure over the weights, P(w) ∏_μ exp(-U(s_μ - κ)/T): prior, potential, temperature and margin.
+
+    A target is immutable and hashable, and is stored as JSON with every result.
 
     Parameters
     ----------
-    prior
-        `"binary"`, `"spherical"`, or a `Prior`.
-    potential
-        A name (`"uniform"`, `"log"`, `"hinge"`, `"errors"`, `"tau(0.5)"`, `"band(1.0)"`, `"log_quadratic(1.7, 1.2)"`),
-        a `Potential`, or your own object with `log_weight(s)` and `breakpoints`.
-    temperature
-        T between 1e-8 and 1e12; infinity gives the uniform measure on what the potential allows.
-    margin
-        κ, the stability every constraint must reach.
+    prior : str or Prior, default "binary"
+        "binary" (±1), "spherical" (norm √n), or a `Prior`.
+    potential : str or Potential, default "log"
+        A name with parameters in parentheses ("uniform", "log", "hinge", "errors", "tau(0.5)", "band(1.0)",
+        "log_quadratic(1.7, 1.2)"), a `Potential`, or any object with `log_weight(s)` and `breakpoints`.
+    temperature : float, default 0.5
+        T between 1e-8 and 1e12, or infinity for the uniform measure on the allowed stabilities.
+    margin : float, default 0.0
+        κ, from which stabilities are measured.
 
+    Raises
+    ------
+    ValueError
+        If a name is unknown, the temperature is not positive, or the margin is not finite.
+
+    Examples
+    --------
     >>> target = Target(prior="spherical", potential="uniform", margin=-2.1)
     >>> print(target)
     spherical weights, uniform potential, margin -2.1
@@ -83,8 +92,20 @@ class Target:
         return 1 / self.temperature
 
     def replace(self, **changes: Any) -> Target:
-        """Return the target with some of its four parts changed.
+        """Return a target with some parts changed.
 
+        Parameters
+        ----------
+        **changes : Any
+            New values of `prior`, `potential`, `temperature` or `margin`.
+
+        Returns
+        -------
+        Target
+            The changed copy.
+
+        Examples
+        --------
         >>> Target().replace(margin=0.1).margin
         0.1
         """
@@ -92,18 +113,57 @@ class Target:
                          "margin": self.margin, **changes})  # fmt: skip
 
     def log_weight(self, stabilities: ArrayLike) -> Reals:
-        """Return -U(s - κ)/T, elementwise; -inf where s is forbidden."""
+        """Return -U(s - κ)/T, -inf where s is forbidden.
+
+        Parameters
+        ----------
+        stabilities : array_like
+            Stabilities s.
+
+        Returns
+        -------
+        ndarray
+            Log weights, in the shape of `stabilities`.
+        """
         return scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
 
     def violated(self, stabilities: ArrayLike) -> Bools:
-        """Return True where a constraint is not met, elementwise."""
+        """Return where constraints are not met.
+
+        Parameters
+        ----------
+        stabilities : array_like
+            Stabilities s.
+
+        Returns
+        -------
+        ndarray of bool
+            True where a constraint is violated, in the shape of `stabilities`.
+        """
         return self.potential.violated(np.asarray(stabilities) - self.margin)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike) -> Channel:
-        """Return (log Z, g, dg): Z = E[exp(-U(s - κ)/T)] for s ~ N(omega, variance), and ∂ log Z, ∂² log Z in omega.
+        """Output channel: log Z, g and dg of Z = E[exp(-U(s - κ)/T)] for s ~ N(omega, variance) (theory notes 1).
 
-        Elementwise with broadcasting; float32 in, float32 out (theory notes 1).
+        Parameters
+        ----------
+        omega : array_like
+            Means of the Gaussian field.
+        variance : array_like
+            Variances, > 0; broadcast against `omega`.
 
+        Returns
+        -------
+        Channel
+            Named tuple (log_z, g, dg): log Z and its first two derivatives in `omega`; float32 for float32 arguments.
+
+        Raises
+        ------
+        ValueError
+            If a variance is not positive or `omega` is not finite.
+
+        Examples
+        --------
         >>> log_z, g, dg = Target(potential="uniform").channel(0.0, 1.0)
         >>> float(log_z.round(6)), float(g.round(6)), float(dg.round(6))
         (-0.693147, 0.797885, -0.63662)
@@ -113,8 +173,10 @@ class Target:
 
     @property
     def even(self) -> bool:
-        """Whether w and -w count the same, so that nothing is known of weights without a field: r = 0.
+        """Whether w and -w have the same weight, so that r = 0.
 
+        Examples
+        --------
         >>> Target(potential="log_band(1)").even, Target(potential="log").even
         (True, False)
         """
@@ -122,20 +184,50 @@ class Target:
         return bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
 
     def channel_derivatives(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals]:
-        """Return (g, dg) alone, unchecked: what a loop of your own calls at every iteration."""
+        """Return g and dg of `channel` without checks, for inner loops.
+
+        Parameters
+        ----------
+        omega : ndarray
+            Means of the Gaussian field.
+        variance : array_like
+            Variances, > 0.
+
+        Returns
+        -------
+        tuple of ndarray
+            (g, dg) in the shape of `omega`.
+        """
         if self.margin:
             omega = omega - omega.dtype.type(self.margin)
         return self.potential.derivatives(omega, variance, self.beta)
 
     def to_dict(self) -> Values:
-        """Return the target as plain values."""
+        """Return the target as plain values.
+
+        Returns
+        -------
+        dict
+            Prior, potential with its parameters, temperature and margin.
+        """
         potential = {"name": self.potential.name, **self.potential.parameters}
         temperature = "inf" if math.isinf(self.temperature) else self.temperature
         return {"prior": self.prior.name, "potential": potential, "temperature": temperature, "margin": self.margin}
 
     @classmethod
     def from_dict(cls, values: Values) -> Target:
-        """Return the target that `to_dict` described; potentials of your own must be registered first."""
+        """Return the target described by a dictionary of `to_dict`.
+
+        Parameters
+        ----------
+        values : dict
+            As returned by `to_dict`. Potentials of your own must be registered.
+
+        Returns
+        -------
+        Target
+            The target.
+        """
         values = dict(values)
         given = dict(values["potential"])
         name = given.pop("name")
@@ -145,12 +237,29 @@ class Target:
         return cls(**values)
 
     def to_json(self) -> str:
-        """Return the target as a line of JSON, keys sorted, so that equal targets give equal text."""
+        """Return the target as one line of JSON with sorted keys.
+
+        Returns
+        -------
+        str
+            Equal for equal targets.
+        """
         return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Target:
-        """Return the target that `to_json` wrote."""
+        """Return the target described by text of `to_json`.
+
+        Parameters
+        ----------
+        text : str
+            As returned by `to_json`.
+
+        Returns
+        -------
+        Target
+            The target.
+        """
         return cls.from_dict(json.loads(text))
 
     def _key(self) -> tuple[object, ...]:

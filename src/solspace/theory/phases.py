@@ -77,23 +77,34 @@ class PhaseDiagram:
         return np.vectorize(codes.__getitem__, otypes=[np.int8])(self.regimes)
 
     def plot(self, ax: Any = None, thresholds: Thresholds | None = None, **style: Any) -> Any:
-        """Draw the regimes between their exact lines, loads past capacity in grey, and return the axes.
+        """Draw the regimes between their exact lines, with loads beyond capacity in grey.
 
         Parameters
         ----------
-        ax
-            Matplotlib axes; a new figure of a column's width unless given.
-        thresholds
-            Those of the target (`ss.thresholds`), to be marked.
-        style
-            Properties of the lines, as `Axes.plot` takes them.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default a new figure, one column wide.
+        thresholds : Thresholds, optional
+            Thresholds of the target, to be marked.
+        **style : Any
+            Properties of the lines, as in `Axes.plot`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
         """
         from solspace.plots.methods import plot_diagram
 
         return plot_diagram(self, ax, thresholds, **style)
 
     def to_dict(self) -> Values:
-        """Return the diagram as plain values; None where there is no line."""
+        """Return the diagram as plain values.
+
+        Returns
+        -------
+        dict
+            Lists; None where there is no line.
+        """
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         flags = {name: getattr(self, name).tolist() for name in self.FLAGS}
         return {
@@ -120,17 +131,31 @@ class PhaseDiagram:
 def phase_diagram(
     target: Target, alphas: ArrayLike, times: ArrayLike | None = None, progress: bool | None = None
 ) -> PhaseDiagram:
-    """Return the regimes of localization at each of `times` and `alphas`, and the exact spinodal and Maxwell lines.
+    """Compute the t–α diagram of a target.
 
     Parameters
     ----------
-    target
-        What is sampled.
-    alphas, times
-        Loads > 0 and times >= 0, one-dimensional. None: 51 times, from 0 to a little after the last high spinodal.
-    progress
-        Whether to show a progress bar; None: where somebody looks, in a terminal or a notebook.
+    target : Target
+        Measure over the weights.
+    alphas : array_like
+        Loads > 0, (k,).
+    times : array_like, optional
+        Times >= 0, (j,); by default 51 times from 0 to beyond the last upper spinodal.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
 
+    Returns
+    -------
+    PhaseDiagram
+        Regimes (j, k) and the exact lines between them.
+
+    Raises
+    ------
+    ValueError
+        If a load is not positive or a time is negative.
+
+    Examples
+    --------
     >>> found = phase_diagram(Target(), [0.3, 0.66], [0.0, 0.2, 0.27], progress=False)
     >>> found.regimes.T.tolist()
     [['green', 'green', 'green'], ['green', 'yellow', 'red']]
@@ -248,21 +273,32 @@ class SamplingMap:
         return self.places
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw all thresholds, what ASL samples in green, and return the axes.
+        """Draw all thresholds; the region that ASL samples is green.
 
         Parameters
         ----------
-        ax
-            Matplotlib axes; a new figure of a column's width unless given.
-        style
-            Properties of the lines, as `Axes.plot` takes them.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default a new figure, one column wide.
+        **style : Any
+            Properties of the lines, as in `Axes.plot`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
         """
         from solspace.plots.methods import plot_map
 
         return plot_map(self, ax, **style)
 
     def to_dict(self) -> Values:
-        """Return the map as plain values; None where there is no threshold."""
+        """Return the map as plain values.
+
+        Returns
+        -------
+        dict
+            Lists; None where there is no threshold.
+        """
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         head = {"target": self.target.to_dict(), f"{self.axis}s": self.places.tolist()}
         return head | lines | {"asl_by": list(self.asl_by), "tricritical": self.tricritical}
@@ -282,11 +318,31 @@ class SamplingMap:
 def sampling_map(
     target: Target, margins: ArrayLike | None = None, widths: ArrayLike | None = None, progress: bool | None = None
 ) -> SamplingMap:
-    """Return every threshold of `target` at each of the `margins`, or with each of the `widths` of its band.
+    """Compute all thresholds of a target over margins, or over widths of a band.
 
-    What the target itself says about the one that changes is ignored. `widths` is for the potentials of bands about the
-    origin (`band`, `log_band`); everything else about them stays.
+    Parameters
+    ----------
+    target : Target
+        Measure over the weights; its own margin or width is ignored.
+    margins : array_like, optional
+        Margins κ, (k,).
+    widths : array_like, optional
+        Widths of a band about the origin (`band`, `log_band`), (k,). Either margins or widths must be given.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
 
+    Returns
+    -------
+    SamplingMap
+        Arrays (k,) of thresholds.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one of `margins` and `widths` is given.
+
+    Examples
+    --------
     >>> sampling_map(Target(potential="log_band"), widths=[0.8, 1.0]).asl.round(4)
     array([0.6186, 0.9564])
     >>> found = sampling_map(Target("spherical", "uniform"), [-2.5, -1.0])

@@ -32,21 +32,36 @@ REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_
 
 
 class Prediction:
-    """Replica-symmetric theory of `target` at load `alpha` = m/n, in the limit of large n.
+    """Replica-symmetric theory of a target at load α = m/n, as n → ∞.
+
+    Returned by `predict`.
+
+    Parameters
+    ----------
+    equilibrium : Equilibrium
+        The solved saddle point.
 
     Attributes
     ----------
-    overlap
+    target : Target
+        The measure.
+    alpha : float
+        The load.
+    overlap : float
         r, the overlap of two independent samples.
-    conjugate, norm_conjugate
+    conjugate, norm_conjugate : float
         r̂, and r̂_d where the prior imposes a norm (None otherwise).
-    free_entropy
-        φ, log of the partition function per weight.
-    replicon
+    free_entropy : float
+        φ, the log of the partition function per weight.
+    replicon : float
         Below 1 the replica-symmetric solution is stable (de Almeida–Thouless).
-    status, accuracy
-        How the equations were solved, and the size of the error of the integrals.
+    status : Status
+        Whether the equations were solved and the integrals are accurate.
+    accuracy : float
+        Largest relative error of the integrals used so far.
 
+    Examples
+    --------
     >>> p = predict(Target(), alpha=0.3)
     >>> round(p.overlap, 9), p.regime(0.5), p.samplable
     (0.51104685, 'green', True)
@@ -111,16 +126,38 @@ class Prediction:
         return StabilityLaw(self.target, self.overlap, self._equilibrium.variance)
 
     def stability_density(self, s: ArrayLike) -> Any:
-        """Return P(s), the density of stabilities s = ⟨x, w⟩/√n in a typical sample, of the shape of `s`."""
+        """Return P(s), the density of the stabilities s = ⟨x, w⟩/√n of a typical sample.
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities.
+
+        Returns
+        -------
+        float or ndarray
+            P(s), in the shape of `s`.
+        """
         return self._stability.density(_finite("s", s))[()]
 
     def stability_cdf(self, s: ArrayLike) -> Any:
-        """Return the share of stabilities below `s`, of the shape of `s`."""
+        """Return the fraction of stabilities below s.
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities.
+
+        Returns
+        -------
+        float or ndarray
+            Cumulative distribution, in the shape of `s`.
+        """
         return self._stability.cdf(_finite("s", s))[()]
 
     @property
     def stability_range(self) -> tuple[float, float]:
-        """The stabilities between which P(s) is seen: the ends of its support, or where it has all but vanished."""
+        """Interval that contains nearly all of P(s), as (low, high)."""
         return self._stability.extent
 
     @property
@@ -139,25 +176,70 @@ class Prediction:
         return Landscape(self._curve)
 
     def localization_time(self, q: ArrayLike) -> Any:
-        """Return F(q), the time at which overlap `q` in [r, 1] is stationary, of the shape of `q` (theory notes 3.1)."""
+        """Return F(q), the time at which overlap q is stationary (theory notes 3.1).
+
+        Parameters
+        ----------
+        q : array_like
+            Overlaps in [r, 1].
+
+        Returns
+        -------
+        float or ndarray
+            F(q), in the shape of `q`.
+        """
         end = -np.inf if self._falls else np.inf
         return self._on_curve(q, lambda points, q: points.time, end)
 
     def instability_at(self, q: ArrayLike) -> Any:
-        """Return λ(q) = α χ(q) E_q[g'²]: below 1 message passing at overlap `q` converges, and F rises."""
+        """Return λ(q) = α χ(q) E_q[g'²]; message passing at overlap q converges where λ < 1.
+
+        Parameters
+        ----------
+        q : array_like
+            Overlaps in [r, 1].
+
+        Returns
+        -------
+        float or ndarray
+            λ(q), in the shape of `q`.
+        """
         return self._on_curve(q, lambda points, q: points.instability, np.inf if self._falls else 0.0)
 
     def free_entropy_at(self, q: ArrayLike, t: ArrayLike) -> Any:
-        """Return φ_t(q) for overlaps `q` in [r, 1] and times `t` >= 0, broadcast against each other."""
+        """Return φ_t(q).
+
+        Parameters
+        ----------
+        q : array_like
+            Overlaps in [r, 1].
+        t : array_like
+            Times >= 0, broadcast against `q`.
+
+        Returns
+        -------
+        float or ndarray
+            φ_t(q).
+        """
         t = _times(t)
         top = self._landscape.top if weights_of(self.target.prior).discrete else -np.inf
         at_zero = self._on_curve(q, lambda points, q: points.free_entropy, top)
         return (at_zero + t * np.asarray(q, dtype=float) / 2)[()]
 
     def overlap_at(self, t: ArrayLike, start: str = "low") -> Any:
-        """Return q(t), what message passing reaches at time `t` from no knowledge ("low") or all of it ("high").
+        """Return q(t), the overlap that message passing reaches at time t.
 
-        From above it is exactly 1 where φ_t keeps a maximum there, as for ±1 weights under the uniform measure.
+        Parameters
+        ----------
+        t : array_like
+            Times >= 0.
+        start : {"low", "high"}, default "low"
+            Start from an uninformative ("low") or a fully informed ("high") state.
+
+        Returns
+        -------
+        float or ndarray
+            q(t), in the shape of `t`; exactly 1 from above where φ_t has a maximum there.
         """
         if start not in ("low", "high"):
             raise ValueError(f"start must be 'low' or 'high'; got {start!r}.")
@@ -166,9 +248,20 @@ class Prediction:
         return self._overlap(depth).reshape(times.shape)[()]
 
     def regime(self, t: ArrayLike) -> Any:
-        """Return the regime of φ_t: one maximum ("green"), two of which that at lower q wins ("yellow") or not ("red").
+        """Return the regime of φ_t at time t.
 
-        A string for a scalar `t`, an array of strings otherwise. Sampling by localization needs green at all times.
+        "green": one maximum. "yellow": two, the one at lower q is higher. "red": two, the one at higher q is higher; sampling by
+        localization fails.
+
+        Parameters
+        ----------
+        t : array_like
+            Times >= 0.
+
+        Returns
+        -------
+        str or ndarray of str
+            A string for a scalar `t`, else an array in its shape.
         """
         times = _times(t)
         names = [self._regime(float(value)) for value in times.ravel()]
@@ -180,7 +273,13 @@ class Prediction:
         return self._landscape.monotone
 
     def edge(self) -> Edge:
-        """Return the behaviour at q → 1: sign and leading form of dφ/dq, and whether a maximum sits at q = 1."""
+        """Return the behaviour of φ_t as q → 1.
+
+        Returns
+        -------
+        Edge
+            Sign and leading form of dφ/dq, and whether there is a maximum at q = 1.
+        """
         return _edge.edge(self._equilibrium)
 
     @property
@@ -273,19 +372,24 @@ class Prediction:
         return "yellow" if height[0] >= height[1:].max() else "red"
 
     def plot(self, kind: str = "free entropy", ax: Any = None, **style: Any) -> Any:
-        """Draw the prediction and return the axes.
+        """Draw the prediction.
 
         Parameters
         ----------
-        kind
-            `"free entropy"`: φ_t(q) at several times (`times=` for others), its maxima coloured by regime.
-            `"localization"`: F(q), the time at which q is stationary. `"path"`: the overlap q(t). `"stabilities"`: P(s).
-            `"all"`: the four of them side by side; then an array of axes comes back.
-        ax
-            Matplotlib axes; a new figure of a column's width (86 mm) unless given, two columns (178 mm) for all.
-        style
-            Properties of the lines, as `Axes.plot` takes them.
+        kind : {"free entropy", "localization", "path", "stabilities", "all"}, default "free entropy"
+            φ_t(q) at several times with its maxima coloured by regime, F(q), q(t), P(s), or all four panels.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default a new figure, one column (86 mm) wide, two columns for "all".
+        **style : Any
+            Properties of the lines, as in `Axes.plot`; `times=` for the curves of "free entropy".
 
+        Returns
+        -------
+        matplotlib.axes.Axes or ndarray of Axes
+            The axes; an array for "all".
+
+        Examples
+        --------
         >>> from matplotlib import pyplot
         >>> ax = predict(Target(), alpha=0.5).plot("stabilities", color="k")
         >>> ax.get_xlabel(), float((25.4 * ax.figure.get_figwidth()).round())
@@ -297,7 +401,13 @@ class Prediction:
         return plot_prediction(self, kind, ax, **style)
 
     def to_dict(self) -> Values:
-        """Return the prediction as plain values."""
+        """Return the prediction as plain values.
+
+        Returns
+        -------
+        dict
+            Order parameters, thresholds passed, windows, status and accuracy.
+        """
         return {
             "target": self.target.to_dict(),
             "alpha": self.alpha,
@@ -319,7 +429,13 @@ class Prediction:
         }
 
     def summary(self) -> str:
-        """Return what the numbers mean, in a paragraph."""
+        """Return the prediction in words.
+
+        Returns
+        -------
+        str
+            A paragraph: whether the target can be sampled, and what limits the theory.
+        """
         return words.paragraph(self)
 
     def __repr__(self) -> str:
@@ -334,12 +450,33 @@ class Prediction:
 
 
 def predict(target: Target, alpha: float) -> Prediction:
-    """Return the replica-symmetric prediction for `target` at load `alpha`.
+    """Solve the replica-symmetric saddle point of `target` at load `alpha`.
 
-    Raises ValueError where the equations have no solution, past the capacity; where the solution exists but is
-    unstable, its entropy negative or the load past capacity, the prediction computes and says so (`stable`,
-    `populated`, `satisfiable`, `summary()`).
+    Parameters
+    ----------
+    target : Target
+        Measure over the weights.
+    alpha : float
+        Load m/n, > 0.
 
+    Returns
+    -------
+    Prediction
+        Order parameters, entropy, stability density and the localization curve F(q). Unstable solutions, negative
+        entropies and loads beyond capacity are reported by `stable`, `populated`, `satisfiable` and `summary()`.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not positive or the equations have no solution there.
+
+    See Also
+    --------
+    thresholds : Loads at which the phases of a target end.
+    phase_diagram : Regimes over times and loads.
+
+    Examples
+    --------
     >>> p = predict(Target("spherical", "uniform", margin=-2.5), alpha=278)
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]
     (False, [0.020631, 0.036297, 0.047024])

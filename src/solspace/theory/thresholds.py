@@ -74,11 +74,23 @@ class Thresholds:
     cusp_time: float | None = None
 
     def to_dict(self) -> Values:
-        """Return the thresholds as plain values."""
+        """Return the thresholds as plain values.
+
+        Returns
+        -------
+        dict
+            By name; None where there is no such threshold.
+        """
         return {"target": self.target.to_dict()} | {k: v for k, v in asdict(self).items() if k != "target"}
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return the table: what, the load, why or of what."""
+        """Return the thresholds as rows of a table.
+
+        Returns
+        -------
+        list of tuple of str
+            Name, load, and explanation.
+        """
         stops = {"edge": "a maximum at q = 1 at every load"}.get(self.asl_by or "", str(self.asl_by))
         always = [
             ("ASL", self.asl, stops),
@@ -107,8 +119,20 @@ class Thresholds:
 
 
 def thresholds(target: Target) -> Thresholds:
-    """Return the loads of `target` at which sampling, stability or solutions end.
+    """Compute the loads at which the phases of `target` end (theory notes 3.1 and 7).
 
+    Parameters
+    ----------
+    target : Target
+        Measure over the weights.
+
+    Returns
+    -------
+    Thresholds
+        `asl`, `dat`, `dynamical`, `condensation`, `zero_entropy` and `capacity`; None where there is no such load.
+
+    Examples
+    --------
     >>> found = thresholds(Target())
     >>> round(found.zero_entropy, 7), round(found.capacity, 7)
     (0.6832185, 0.8330786)
