@@ -31,22 +31,36 @@ FORMAT = 2
 
 
 class Samples:
-    """Weights (k, n), stabilities (k, m), solved (k,), and `info` about the run: a record of `solspace.info`.
+    """Weights drawn by a sampler, with their stabilities and a record of the run.
 
+    Indexing along the samples (integer, slice, mask or integers) returns `Samples`; `+` concatenates samples of one
+    problem. `np.asarray(samples)` gives the weights.
+
+    Parameters
+    ----------
+    weights : ndarray
+        (k, n).
+    stabilities : ndarray
+        (k, m), ⟨x, w⟩/√n.
+    solved : ndarray of bool
+        (k,), whether each sample meets all constraints.
+    target : Target
+        The measure sampled.
+    info : mapping, optional
+        Record of the run: a `LocalizationInfo`, `AnnealingInfo`, `SolvingInfo` or plain values.
+    digest : str, optional
+        `Perceptron.digest` of the problem.
+
+    Examples
+    --------
     >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
     >>> samples = Samples.of(problem, problem.enumerate().sample(4, rng=1), {"sampler": "exact"})
     >>> samples
     Samples(k=4, n=7, m=3, solved 4/4, exact)
     >>> samples.overlaps().shape
     (6,)
-
-    They are indexed like an array along the samples, and what comes out are `Samples` again, of one for an integer: all that
-    can be done with many can be done with some. The weights alone are `samples.weights[i]`.
-
     >>> samples[-1], samples[1:3], samples[samples.solved].n
     (Samples(k=1, n=7, m=3, solved 1/1, exact), Samples(k=2, n=7, m=3, solved 2/2, exact), 7)
-    >>> [len(one) for one in samples]
-    [1, 1, 1, 1]
     >>> samples[:2] + samples[2:]
     Samples(k=4, n=7, m=3, solved 4/4, exact)
     """
@@ -75,10 +89,25 @@ class Samples:
         stabilities: Array | None = None,
         named: bool = True,
     ) -> Samples:
-        """Return the samples `weights` (k, n) of `problem`; stabilities and `solved` are computed from the patterns.
+        """Return samples with stabilities and `solved` computed from the patterns.
 
-        `stabilities` (k, m) where a device has computed them already; whoever keeps numbers alone need not have the problem
-        `named`.
+        Parameters
+        ----------
+        problem : Perceptron
+            The problem.
+        weights : ndarray
+            (k, n).
+        info : mapping, optional
+            Record of the run.
+        stabilities : ndarray, optional
+            (k, m) where they are known already.
+        named : bool, default True
+            Whether to store the digest of the problem.
+
+        Returns
+        -------
+        Samples
+            The samples.
         """
         stabilities = problem.stabilities(weights) if stabilities is None else stabilities
         met = ~problem.target.violated(stabilities).any(axis=1)
@@ -111,8 +140,20 @@ class Samples:
         return Samples.concatenate([self, other])
 
     def differs(self, other: Samples) -> str:
-        """Return in words what shows that `other` are samples of another problem or target; else ''.
+        """Return why two sets of samples do not belong to one problem and target.
 
+        Parameters
+        ----------
+        other : Samples
+            Samples to compare with.
+
+        Returns
+        -------
+        str
+            The reason; empty if none is known.
+
+        Examples
+        --------
         >>> import solspace as ss
         >>> first, other = (ss.solve(ss.Perceptron.random(n=9, alpha=0.3, rng=seed), rng=0) for seed in (0, 1))
         >>> first.differs(other)
@@ -127,11 +168,27 @@ class Samples:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Samples]) -> Samples:
-        """Return the samples of several runs on one problem, under one target, one behind another.
+        """Concatenate samples of several runs on one problem and target.
 
-        Runs of one sampler with the same settings keep their record: chains are then judged together, as chains of one run
-        would be. Samples of other problems are refused.
+        Runs of one sampler with equal settings keep their record; their chains are then judged together.
 
+        Parameters
+        ----------
+        parts : iterable of Samples
+            At least one.
+
+        Returns
+        -------
+        Samples
+            All samples, in order.
+
+        Raises
+        ------
+        ValueError
+            If they belong to different problems or targets.
+
+        Examples
+        --------
         >>> import solspace as ss
         >>> problem = ss.Perceptron.random(n=101, alpha=0.3, rng=0)
         >>> runs = [ss.anneal(problem, n_chains=2, n_sweeps=20, rng=seed) for seed in range(3)]
@@ -163,7 +220,13 @@ class Samples:
         return self.stabilities.shape[1]
 
     def overlaps(self) -> Array:
-        """Return ⟨w_a, w_b⟩/n for all pairs a < b, (k(k-1)/2,)."""
+        """Return the overlaps ⟨w_a, w_b⟩/n of all pairs a < b.
+
+        Returns
+        -------
+        ndarray
+            (k(k-1)/2,).
+        """
         return pair_products(self.weights) / self.n
 
     def plot(
@@ -174,23 +237,29 @@ class Samples:
         reference: Samples | None = None,
         **style: Any,
     ) -> Any:
-        """Draw the samples and return the axes.
+        """Draw the samples.
 
         Parameters
         ----------
-        kind
-            `"stabilities"`: the histogram of all. `"overlaps"`: of all pairs, of chains at their last draws. `"path"`:
-            |m|²/n along a localization. `"energy"`: that of annealed chains, sweep by sweep, and their acceptance. `"all"`:
-            those there are, side by side; then an array of axes comes back.
-        ax
-            Matplotlib axes; a new figure of a column's width (86 mm) unless given, two columns (178 mm) for all.
-        prediction
-            What theory says of such random patterns is drawn beside: P(s), r, q(t).
-        reference
+        kind : {"stabilities", "overlaps", "path", "energy", "all"}, default "stabilities"
+            Histogram of stabilities, histogram of overlaps of pairs (of chains: at their last draws), |m|²/n along a
+            localization, energy and acceptance of annealed chains, or all that apply.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default a new figure, one column (86 mm) wide, two columns for "all".
+        prediction : Prediction, optional
+            Theory to draw beside: P(s), r, q(t).
+        reference : Samples, optional
             Other samples of the problem, whose overlaps are drawn as an outline.
-        style
-            Properties of the histogram or the lines, as Matplotlib takes them.
+        **style : Any
+            Properties of the histogram or the lines, as in Matplotlib.
 
+        Returns
+        -------
+        matplotlib.axes.Axes or ndarray of Axes
+            The axes; an array for "all".
+
+        Examples
+        --------
         >>> from matplotlib import pyplot
         >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
         >>> ax = Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3)
@@ -225,7 +294,13 @@ class Samples:
         return html.table("Samples", rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one compressed `.npz` file, whole or not at all."""
+        """Write the samples to one compressed `.npz` file, atomically.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         told = self.info.to_dict()
         arrays = {f"info/{name}": value for name, value in told.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in told.items() if not isinstance(value, np.ndarray)}
@@ -243,7 +318,23 @@ class Samples:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Samples:
-        """Read what `save` wrote; nothing in the file is executed."""
+        """Read a file of `save`; nothing in it is executed.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Samples
+            The samples.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, of a newer version, or not a file of samples.
+        """
         try:
             return cls._loaded(read_npz(path))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -272,7 +363,18 @@ class Samples:
         return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")), digest)
 
     def by_chain(self) -> Array:
-        """Return the weights (chains, draws, n) as chains drew them; samples that are independent are chains of one draw."""
+        """Return the weights by chain and draw; independent samples are chains of one draw.
+
+        Returns
+        -------
+        ndarray
+            (chains, draws, n).
+
+        Raises
+        ------
+        ValueError
+            If the chains have different numbers of draws.
+        """
         labels = np.arange(len(self)) if self.info.chains is None else np.asarray(self.info.chains)
         chains = len(np.unique(labels))
         if chains and (len(labels) % chains or (np.ptp(labels.reshape(chains, -1), axis=1) > 0).any()):
@@ -282,9 +384,15 @@ class Samples:
         return self.weights.reshape(chains, -1, self.n)
 
     def chain_overlaps(self) -> Array:
-        """Return (chains, draws) the mean overlap of each draw with the draws of all other chains.
+        """Return the mean overlap of each draw with the draws of all other chains.
 
-        Its mean is the overlap of two independent samples, as far as chains have mixed. Of a single chain: with its mean.
+        Its mean is the overlap of two independent samples, provided the chains have mixed. For a single chain: the overlap with
+        its own mean.
+
+        Returns
+        -------
+        ndarray
+            (chains, draws).
         """
         weights = self.by_chain()
         means = weights.mean(axis=1, dtype=np.float64)
@@ -292,11 +400,18 @@ class Samples:
         return np.array([own @ other for own, other in zip(weights, others / self.n)])
 
     def to_arviz(self) -> Any:
-        """Return `weights` and how they were drawn for ArviZ, chains and draws as the sampler made them.
+        """Return weights and statistics for ArviZ.
 
-        An `InferenceData` with ArviZ 0.x, a `DataTree` with ArviZ 1.x. In both, `["posterior"]` has the `weights`, and
-        `["sample_stats"]` for each draw `overlap` (with the draws of the other chains), `solved`, `energy` ΣU (where it is
-        finite) and, of annealed chains, the `acceptance` of the sweep that ended in it.
+        Returns
+        -------
+        InferenceData or DataTree
+            InferenceData for ArviZ 0.x, DataTree for 1.x: group "posterior" with `weights`; group "sample_stats" with `overlap`,
+            `solved`, `energy` where finite and, for annealed chains, `acceptance`.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
         """
         try:
             with warnings.catch_warnings():
@@ -321,12 +436,17 @@ class Samples:
             return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
 
     def energies(self) -> Array:
-        """Return ΣU of each sample, (k,); infinite where a hard constraint is violated."""
+        """Return ΣU of each sample, infinite where a hard constraint is violated.
+
+        Returns
+        -------
+        ndarray
+            (k,).
+        """
         return -scaled_log_weight(self.target.potential, self.stabilities - self.target.margin, 1.0).sum(axis=1)
 
 
 def _rows(which: object, k: int) -> Array:
-    """Return the numbers of the samples that an index means."""
     if isinstance(which, (slice, int, np.integer)) and not isinstance(which, bool):
         rows = np.arange(k)[which] if isinstance(which, slice) or -k <= which < k else None
         if rows is None:

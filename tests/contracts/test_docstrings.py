@@ -34,8 +34,10 @@ def documented() -> Iterator[str]:
             for member, own in inspect.getmembers(value):
                 if member.startswith("_") or member in fields:
                     continue
-                home = getattr(getattr(own, "fget", own), "__module__", "") or ""
-                if home.startswith("solspace") and (callable(own) or isinstance(own, property)):
+                function = getattr(own, "fget", own)
+                inherited = not function.__doc__ and inspect.getdoc(own)  # checked on the base class
+                ours = (getattr(function, "__module__", "") or "").startswith("solspace")
+                if ours and not inherited and (callable(own) or isinstance(own, property)):
                     yield f"{name}.{member}"
 
 

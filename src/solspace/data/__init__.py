@@ -41,7 +41,15 @@ __all__ = [
 
 
 class Images(NamedTuple):
-    """Images `X` (k, d) and their labels `y` (k,)."""
+    """Images and labels.
+
+    Parameters
+    ----------
+    X : ndarray
+        (k, d) pixels or patterns.
+    y : ndarray
+        (k,) labels.
+    """
 
     X: Array
     y: Array
@@ -56,25 +64,37 @@ def load(
     folder: str | os.PathLike[str] | None = None,
     download: bool = True,
 ) -> Images:
-    """Return images X (k, d) and labels y (k,), in the order of the original.
+    """Load an image data set.
 
     Parameters
     ----------
-    name
-        `"mnist"`, `"fashion"`, `"cifar10"` or `"digits"` (scikit-learn's, always there).
-    classes
-        The two classes to keep, labelled -1 and +1 in the order given; the paper's two unless given: (3, 8), for
-        `"fashion"` (5, 7). `"all"` keeps every class and its own number as label.
-    preprocess
-        `"centred"`: pixels/255 minus their mean over these images, rows rescaled to norm √d. `"raw"`: pixels/255.
-        `"binarised"`: ±1, the sign of the centred pixel.
-    split
-        `"train"` or `"test"`.
-    folder
-        Where to look, instead of `SOLSPACE_DATA` and the usual places.
-    download
-        Whether to download what is not found; never into a `folder` that was given.
+    name : {"mnist", "fashion", "cifar10", "digits"}
+        The data set; "digits" comes with scikit-learn.
+    classes : (int, int) or "all", optional
+        Classes to keep, labelled -1 and +1 in this order; by default (3, 8), for "fashion" (5, 7). "all" keeps every class
+        with its own number as label.
+    preprocess : {"centred", "raw", "binarised"}, default "centred"
+        Pixels/255 minus their mean over these images with rows rescaled to norm √d, pixels/255, or the sign of the centred
+        pixel.
+    split : {"train", "test"}, default "train"
+        Split of the data set.
+    folder : str or path-like, optional
+        Folder to search instead of `SOLSPACE_DATA` and the usual places.
+    download : bool, default True
+        Whether to download what is not found; never into a `folder` that is given.
 
+    Returns
+    -------
+    Images
+        (X, y): images (k, d) and labels (k,), in the original order.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the data set is neither found nor downloaded.
+
+    Examples
+    --------
     >>> X, y = load("digits", classes=(3, 8), preprocess="raw")
     >>> X.shape, float(X.max()), np.unique(y)
     ((357, 64), 1.0, array([-1,  1], dtype=int8))

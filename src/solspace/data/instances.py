@@ -61,10 +61,26 @@ def drawn(
 
 
 def subset(y: ArrayLike, m: int, *, balanced: bool = False, rng: RNG = None) -> Array:
-    """Return the indices (m,) of a random subset of the labels `y`, in increasing order.
+    """Return the indices of a random subset of labels, in increasing order.
 
-    With `balanced`, both labels come equally often (the larger one once more when m is odd).
+    Parameters
+    ----------
+    y : array_like
+        Labels.
+    m : int
+        Size of the subset.
+    balanced : bool, default False
+        Whether both labels come equally often (one once more for odd `m`).
+    rng : int, Generator, SeedSequence or None
+        Seed.
 
+    Returns
+    -------
+    ndarray
+        (m,).
+
+    Examples
+    --------
     >>> y = [-1, -1, -1, -1, 1, 1]
     >>> np.asarray(y)[subset(y, 4, balanced=True, rng=0)]
     array([-1, -1,  1,  1])

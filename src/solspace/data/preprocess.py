@@ -28,8 +28,17 @@ OFF = 3.0
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """A preprocessing with what it learned: calling it turns images (k, d) into patterns (k, n).
+    """A fitted preprocessing; calling it turns images (k, d) into patterns (k, n).
 
+    Parameters
+    ----------
+    name : {"centred", "raw", "binarised"}
+        See `load`.
+    mean : ndarray, optional
+        (d,) mean of each pixel, in the images' units.
+
+    Examples
+    --------
     >>> prepare = Preprocessing.learn("centred", np.array([[0, 255], [255, 255]], np.uint8))
     >>> prepare(np.array([[0, 0]], np.uint8)).round(3)
     array([[-0.632, -1.265]], dtype=float32)
@@ -41,7 +50,20 @@ class Preprocessing:
 
     @classmethod
     def learn(cls, name: str, images: Array) -> Preprocessing:
-        """Return the preprocessing called `name`, learned from a pool of images (k, d)."""
+        """Fit a preprocessing to a pool of images.
+
+        Parameters
+        ----------
+        name : {"centred", "raw", "binarised"}
+            See `load`.
+        images : ndarray
+            (k, d).
+
+        Returns
+        -------
+        Preprocessing
+            The fitted preprocessing.
+        """
         if name not in PREPROCESSING:
             raise unknown("preprocess", name, PREPROCESSING)
         if name == "raw":
@@ -121,7 +143,22 @@ def has_unit_rows(rows: Array) -> bool:
 
 
 def random_features(n: int, d: int, rng: RNG = None) -> Array:
-    """Return F (n, d) with independent standard Gaussian entries, float32."""
+    """Return a matrix of independent standard normal entries.
+
+    Parameters
+    ----------
+    n : int
+        Number of features.
+    d : int
+        Number of inputs.
+    rng : int, Generator, SeedSequence or None
+        Seed.
+
+    Returns
+    -------
+    ndarray
+        (n, d) float32.
+    """
     return generator(rng).standard_normal((n, d), dtype=np.float32)
 
 

@@ -38,7 +38,19 @@ _CIFAR_ARCHIVES = ("cifar-10-python.tar.gz", "cifar-10-batches-py*", "cifar-10-b
 
 @dataclass(frozen=True)
 class Source:
-    """Files that hold one split of a data set, and how to read them."""
+    """Files that hold one split of a data set.
+
+    Parameters
+    ----------
+    name : str
+        Data set.
+    split : {"train", "test"}
+        Split.
+    format : {"idx", "npz", "cifar batches", "cifar archive"}
+        Format of the files.
+    files : tuple of Path
+        The files.
+    """
 
     name: str
     split: str
@@ -47,7 +59,18 @@ class Source:
     files: tuple[Path, ...]
 
     def read(self) -> tuple[Array, Array]:
-        """Return images (k, pixels) uint8 and labels (k,) uint8; a damaged file is a ValueError in a sentence."""
+        """Read the files.
+
+        Returns
+        -------
+        tuple of ndarray
+            Images (k, pixels) and labels (k,), uint8.
+
+        Raises
+        ------
+        ValueError
+            If a file is damaged.
+        """
         limit = CATALOGUE[self.name].limit
         if self.format == "idx":
             images, labels = (read_idx(path, limit) for path in self.files)
@@ -60,7 +83,18 @@ class Source:
         return _checked(images, labels, self.files)
 
     def is_original(self, images: Array, labels: Array) -> bool | None:
-        """Return whether these are the published images, bit for bit; None where no checksum is known."""
+        """Return whether the images are the published ones, bit for bit.
+
+        Parameters
+        ----------
+        images, labels : ndarray
+            As returned by `read`.
+
+        Returns
+        -------
+        bool or None
+            None where no checksum is known.
+        """
         data = CATALOGUE[self.name]
         if not data.images_sha256 or self.split != "train" or len(images) != 60_000 or images.shape[1] != 784:
             return None
@@ -74,8 +108,24 @@ class Source:
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None, split: str = "train") -> list[Source]:
-    """Return the places where a data set was found, the one that `load` tries first in front.
+    """Return the places where a data set was found, in the order in which `load` tries them.
 
+    Parameters
+    ----------
+    name : str
+        Data set.
+    folder : str or path-like, optional
+        Folder to search instead of `SOLSPACE_DATA` and the usual places.
+    split : {"train", "test"}, default "train"
+        Split of the data set.
+
+    Returns
+    -------
+    list of Source
+        Empty if nothing was found.
+
+    Examples
+    --------
     >>> find("digits")
     []
     """
@@ -100,7 +150,13 @@ def folders(folder: str | os.PathLike[str] | None = None) -> list[tuple[Path, bo
 
 
 def download_folder() -> Path:
-    """Return the folder for downloads: the first in `SOLSPACE_DATA` that can be written to, else the user's cache."""
+    """Return the folder for downloads.
+
+    Returns
+    -------
+    Path
+        The first writable folder in `SOLSPACE_DATA`, else the user's cache.
+    """
     from platformdirs import user_cache_path
 
     writable = [root for root in _named() if root.is_dir() and os.access(root, os.W_OK)]

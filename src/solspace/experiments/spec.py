@@ -91,7 +91,7 @@ class Spec:
     name: str = "sweep"
     modules: Any = ()
 
-    def __new__(cls, *args: object, **entries: object) -> Spec:  # noqa: D102 - only the names are looked at here
+    def __new__(cls, *args: object, **entries: object) -> Spec:
         for name in entries:
             if name not in cls.__dataclass_fields__:
                 raise unknown("entry of the spec", name, cls.__dataclass_fields__)

@@ -41,11 +41,22 @@ class _Even:
 
     @property
     def centre(self) -> float:
-        """The middle of the band."""
+        """Centre of the band."""
         return 0.0
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return True outside the band."""
+        """Return where a constraint is not met.
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities, measured from the margin.
+
+        Returns
+        -------
+        ndarray of bool
+            True outside the band.
+        """
         return np.abs(s) > self.width
 
 
@@ -53,6 +64,13 @@ class _Even:
 class Band(_Even, Potential):  # type: ignore[override]
     """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
 
+    Parameters
+    ----------
+    width : float, default 1.0
+        Half width K of the band, > 0.
+
+    Examples
+    --------
     >>> Band(1.0).violated([-2.0, 0.5])
     array([ True, False])
     """
@@ -60,18 +78,25 @@ class Band(_Even, Potential):  # type: ignore[override]
     name = "band"
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return 0 inside the band, -inf outside."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the difference of two Gaussian tails, without cancellation."""
         return channels.band_channel(omega, variance, self.width)
 
 
 @dataclass(frozen=True)
 class LogBand(_Even, Potential):  # type: ignore[override]
-    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the wall that makes the symmetric perceptron samplable.
+    """U = -log(width² - s²) + quadratic s² on abs(s) < width: the symmetric perceptron that ASL can sample.
 
+    Parameters
+    ----------
+    width : float, default 1.0
+        Half width K of the band, > 0.
+    quadratic : float, default 0.0
+        Coefficient of s².
+
+    Examples
+    --------
     >>> LogBand(1.0).log_weight([0.0, 1.5])
     array([  0., -inf])
     """
@@ -85,16 +110,25 @@ class LogBand(_Even, Potential):  # type: ignore[override]
         number()("quadratic", self.quadratic)
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return log(width² - s²) - quadratic s² inside the band, -inf outside."""
         s = np.asarray(s)
         return positive_log(self.width - s) + positive_log(self.width + s) - self.quadratic * s**2
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the channel by Gauss rules that take the powers into their weight (theory notes 11)."""
         return channels.log_band_channel(omega, variance, beta, self.width, self.quadratic)
 
     def softened(self, tau: float) -> Potential:
-        """Return the member τ of the family that annealing follows to this potential."""
+        """Return the member of the family U_τ that τ-annealing follows to this potential.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ.
+        """
         return TauWall(-self.width, self.width, tau, self.quadratic)
 
     def __str__(self) -> str:
@@ -129,11 +163,22 @@ class _Between:
 
     @property
     def centre(self) -> float | None:
-        """The middle of the band; None where there is one wall only."""
+        """Centre of the interval; None with a single wall."""
         return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return True beyond a wall."""
+        """Return where a constraint is not met.
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities, measured from the margin.
+
+        Returns
+        -------
+        ndarray of bool
+            True beyond a wall.
+        """
         s = np.asarray(s)
         below = np.zeros(s.shape, bool) if self.lower is None else s < self.lower
         return below if self.upper is None else below | (s > self.upper)
@@ -152,6 +197,13 @@ class _Between:
 class Wall(_Between, Potential):  # type: ignore[override]
     """U = -log of the distance from a wall, or of the product of the distances from two.
 
+    Parameters
+    ----------
+    lower, upper : float, optional
+        Ends of the interval of allowed stabilities; at least one of them.
+
+    Examples
+    --------
     >>> Wall(lower=-1.0, upper=2.0).violated([-1.5, 0.0, 2.5])
     array([ True, False,  True])
     """
@@ -160,11 +212,9 @@ class Wall(_Between, Potential):  # type: ignore[override]
     tau = 0.0
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return the log of the distance, or of the product of both; -inf where s is forbidden."""
         return self._log_distances(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the log potential's closed form for one wall, that of the band for two."""
         if self.lower is not None and self.upper is not None:
             half = (self.upper - self.lower) / 2
             return channels.log_band_channel(_shifted(omega, self.lower + half), variance, beta, half)
@@ -172,7 +222,6 @@ class Wall(_Between, Potential):  # type: ignore[override]
         return log_z, g if self.upper is None else -g, dg
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        """Return (g, dg) alone, by the fast kernel where there is one wall."""
         if self.centre is not None:
             return super().derivatives(omega, variance, beta)
         g, dg = channels.power_derivatives(self._inwards(omega), variance, beta)
@@ -183,7 +232,18 @@ class Wall(_Between, Potential):  # type: ignore[override]
         return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
 
     def softened(self, tau: float) -> Potential:
-        """Return the member τ of the family that annealing follows to this potential."""
+        """Return the member of the family U_τ that τ-annealing follows to this potential.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ.
+        """
         return TauWall(self.lower, self.upper, tau)
 
     def __str__(self) -> str:
@@ -193,11 +253,21 @@ class Wall(_Between, Potential):  # type: ignore[override]
 
 @dataclass(frozen=True)
 class TauWall(_Between, Potential):  # type: ignore[override]
-    """U = (1 - t^τ)/τ with t(s) the distance from a wall, or the product of both: soft for τ > 0, the wall at τ = 0.
+    """U = (1 - t^τ)/τ, t(s) the distance from a wall or the product of both: soft for τ > 0, the wall at τ = 0.
 
-    Beyond a wall t goes on along its tangent and U = (1 - t)/τ, as high and as steep as 1/τ: finite outside, and a wall as
-    τ → 0. A band may have a quadratic term about its middle besides.
+    Outside, t continues along its tangent and U = (1 - t)/τ. A band may also have a quadratic term about its centre.
 
+    Parameters
+    ----------
+    lower, upper : float, optional
+        Ends of the interval of allowed stabilities; at least one of them.
+    tau : float, default 1.0
+        τ in [0, 1].
+    quadratic : float, default 0.0
+        Coefficient of the square of the distance from the centre of a band.
+
+    Examples
+    --------
     >>> TauWall(-1.0, 1.0, 0.5).log_weight([0.0, 1.0, 1.5])
     array([ 0., -2., -4.])
     """
@@ -215,7 +285,6 @@ class TauWall(_Between, Potential):  # type: ignore[override]
         object.__setattr__(self, "hard", self.tau == 0)
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return (t^τ - 1)/τ inside, without cancellation at small τ, and (t - 1)/τ along the tangent outside."""
         s = np.asarray(s)
         level = self._log_distances(s)
         if self.tau > 0:
@@ -228,7 +297,18 @@ class TauWall(_Between, Potential):  # type: ignore[override]
         return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
 
     def softened(self, tau: float) -> Potential:
-        """Return another member of the family."""
+        """Return another member of the family.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ.
+        """
         return TauWall(self.lower, self.upper, tau, self.quadratic)
 
     def __str__(self) -> str:
@@ -237,8 +317,20 @@ class TauWall(_Between, Potential):  # type: ignore[override]
 
 
 def wall(lower: float | None = None, upper: float | None = None) -> Wall:
-    """Return the wall for the constraints lower <= s <= upper; either end may be None.
+    """Return the potential with logarithmic walls for the constraints lower <= s <= upper.
 
+    Parameters
+    ----------
+    lower, upper : float, optional
+        Ends of the interval; at least one of them.
+
+    Returns
+    -------
+    Wall
+        The potential.
+
+    Examples
+    --------
     >>> print(wall(0.5), wall(-1.0, 2.0))
     wall(lower=0.5) wall(lower=-1, upper=2)
     """

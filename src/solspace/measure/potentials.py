@@ -225,21 +225,21 @@ REGISTRY: dict[str, Callable[..., Potential]] = {
 }
 
 
-def register(cls: type) -> type:
+def register(potential: type) -> type:
     """Add a class of potentials to the names that `Target(potential=...)` takes; a decorator.
 
     Parameters
     ----------
-    cls : type
+    potential : type
         Its name is the class attribute `name`, else the name of the class; parameters are its dataclass fields.
 
     Returns
     -------
     type
-        `cls`.
+        `potential`.
     """
-    REGISTRY[getattr(cls, "name", "") or cls.__name__] = cls
-    return cls
+    REGISTRY[getattr(potential, "name", "") or potential.__name__] = potential
+    return potential
 
 
 def as_potential(potential: object) -> Potential:

@@ -36,10 +36,29 @@ LINES: dict[str, tuple[str, str, Any]] = {
 def entropy_curves(
     q: Reals, phi: Reals, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r", **style: Any
 ) -> Axes:
-    """Draw φ_t(q) from its value at q = r, or at q = 1 (`base`), at several times; maxima coloured by regime.
+    """Draw φ_t(q) at several times from arrays; maxima are coloured by regime.
 
-    `phi` is (times, q); `row` holds for each time `at_overlap`, `maxima` and `regimes`. At q = 1 there must be a
-    maximum.
+    Parameters
+    ----------
+    q : ndarray
+        (j,) overlaps.
+    phi : ndarray
+        (times, j) φ_t(q).
+    times : sequence of float
+        Times; by default those at which φ_t is most informative.
+    row : mapping
+        `at_overlap`, `maxima` and `regimes`, one for each time.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    base : {"r", "one"}, default "r"
+        Overlap at which φ_t is taken as zero: q = r or q = 1.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     seen = [0.0]
@@ -65,10 +84,27 @@ def regimes(
     cusp: tuple[float, float] | None = None,
     **style: Any,
 ) -> Axes:
-    """Draw the t–α diagram: `columns` are (alpha, windows), each window (low, maxwell, high); None is before t = 0.
+    """Draw the t–α diagram from windows; areas are bounded by the exact spinodal and Maxwell lines.
 
-    Areas are bounded by the exact spinodal and Maxwell lines, so that no window is too narrow to be seen; with `cusp`,
-    the (alpha, t) at which a second maximum is born, they begin in that point. `legend` is its place, "below" the axes too.
+    Parameters
+    ----------
+    columns : sequence of (float, windows)
+        Loads with their windows (low, maxwell, high); None is before t = 0.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    top : float
+        Upper limit of the time axis.
+    legend : str, default "upper left"
+        Place of the legend, or "below".
+    cusp : (float, float), optional
+        (α, t) at which a second maximum appears.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     ax.set_facecolor(REGIMES["green"])
     most = max((len(windows) for _, windows in columns), default=0)
@@ -100,10 +136,25 @@ def regimes(
 def phase_diagram(
     diagram: PhaseDiagram, ax: Axes, thresholds: Thresholds | None = None, legend: str = "upper left", **style: Any
 ) -> Axes:
-    """Draw regimes over loads and times between their exact lines; loads at which the constraints have no solution are grey.
+    """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey.
 
-    With the `thresholds` of the target, these are marked, and areas begin in the point at which a second maximum is born.
-    `legend` is its place, "below" the axes too.
+    Parameters
+    ----------
+    diagram : PhaseDiagram
+        Diagram to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    thresholds : Thresholds, optional
+        Thresholds to mark.
+    legend : str, default "upper left"
+        Place of the legend, or "below".
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
     windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
@@ -130,7 +181,22 @@ def _edges(loads: Sequence[float], load: float) -> tuple[float, float]:
 
 
 def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
-    """Draw all thresholds over margins, or widths of a band; what ASL samples is green."""
+    """Draw all thresholds over margins or widths; the region that ASL samples is green.
+
+    Parameters
+    ----------
+    found : SamplingMap
+        Map to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     lines = {name: getattr(found, name) for name in found.LINES}
     alpha_kappa(found.places, lines, ax, axis=found.axis, **style)
     asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
@@ -157,9 +223,21 @@ def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
 
 
 def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
-    """Mark the thresholds that lie inside the axes by vertical lines with their names and values.
+    """Mark loads inside the axes by vertical lines with names and values.
 
-    Names begin at `height`, a share of the axes', or end there where it is in the upper half.
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    loads : mapping of str to float
+        Loads by name; None is left out.
+    height : float
+        Height of the names as a fraction of the axes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     left, right = ax.get_xlim()
     inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
@@ -188,8 +266,27 @@ def alpha_kappa(
     axis: str = "margin",
     **style: Any,
 ) -> Axes:
-    """Draw thresholds (k,) against the margin κ, or the width K of a band (`axis`), the region below the ASL line in green;
-    NaN where there is none.
+    """Draw thresholds against the margin or the width of a band, the region below the ASL line in green.
+
+    Parameters
+    ----------
+    margins : ndarray
+        (k,) margins or widths.
+    lines : mapping of str to ndarray
+        Thresholds by name, NaN where there is none.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    names : sequence of str, default all
+        Lines to draw.
+    axis : {"margin", "width"}, default "margin"
+        Meaning of the horizontal axis.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
@@ -204,7 +301,26 @@ def alpha_kappa(
 def temperature_lines(
     temperatures: Reals, lines: Mapping[str, Reals], ax: Axes, label: str = "ASL", colour: str = RED
 ) -> Axes:
-    """Draw ASL's threshold against the temperature and, where `lines` has them, zero entropy (dashed) and capacity (dotted)."""
+    """Draw the ASL threshold against the temperature, with zero entropy (dashed) and capacity (dotted).
+
+    Parameters
+    ----------
+    temperatures : ndarray
+        (k,) temperatures.
+    lines : mapping of str to ndarray
+        Thresholds by name, NaN where there is none.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    label : str or callable, default "ASL"
+        Label in the legend; a format or function of the value of the series.
+    colour : str, default RED
+        Colour.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     ax.plot(temperatures, lines["asl"], color=colour, marker="o", ms=3, label=label)
     if "zero_entropy" in lines:
         ax.plot(temperatures, lines["zero_entropy"], color=colour, lw=1, ls="--")
@@ -223,7 +339,28 @@ def _same(lines: Mapping[str, Reals], name: str) -> bool:
 
 
 def edge(epsilon: Reals, slope: Reals, ax: Axes, label: str, colour: str, law: Reals | None = None) -> Axes:
-    """Draw dφ/dq against ε = 1 - q, and its asymptotic law where there is one."""
+    """Draw dφ/dq against ε = 1 - q with its asymptotic law.
+
+    Parameters
+    ----------
+    epsilon : ndarray
+        (k,) values of 1 - q.
+    slope : ndarray
+        (k,) dφ/dq.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    label : str or callable
+        Label in the legend; a format or function of the value of the series.
+    colour : str
+        Colour.
+    law : ndarray, optional
+        (k,) asymptotic law.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     ax.plot(epsilon, slope, color=colour, label=label)
     if law is not None:
         ax.plot(epsilon, law, color=colour, lw=1, ls=":")

@@ -20,7 +20,22 @@ WIDE = 30.0
 
 
 def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
-    """Draw how far each number is off what it should be, in the unit of its own chance; outside the band it is a bias."""
+    """Draw the deviation of each quantity in units of its error; beyond the band it is a bias.
+
+    Parameters
+    ----------
+    report : Report
+        Report to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     found = deviations(report)
     names, values = list(found), np.array(list(found.values()))
     ax.axvspan(-SIGMAS, SIGMAS, color=GREY, alpha=0.15, lw=0, label="chance")

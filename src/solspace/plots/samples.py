@@ -25,7 +25,24 @@ VISIBLE = 1e-6
 def stability_histogram(
     samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None, **style: Any
 ) -> Axes:
-    """Draw the histogram of all stabilities and, where known, the density that fair samples must show."""
+    """Draw the histogram of all stabilities with the density of fair samples.
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    density : callable or ndarray, optional
+        P(s) for comparison.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
     look = merged(style, Patch, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
@@ -40,7 +57,24 @@ def stability_histogram(
 
 
 def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
-    """Draw the frequency of each stability beside its exact probability `mass` on `lattice`."""
+    """Draw the frequency of each stability beside its exact probability.
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    lattice : ndarray
+        (j,) possible stabilities.
+    mass : ndarray
+        (j,) their exact probabilities.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
     width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
     ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
@@ -52,7 +86,24 @@ def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> A
 
 
 def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Axes:
-    """Draw the overlaps of all pairs of samples beside their exact law."""
+    """Draw the overlaps of all pairs of samples beside their exact law.
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    overlaps : ndarray or mapping of str to ndarray
+        Overlaps of pairs, by name where there are several kinds.
+    mass : ndarray
+        (j,) their exact probabilities.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     seen = np.round(samples.overlaps(), 9)
     width = 0.8 * 2 / samples.n
     if len(seen):
@@ -67,9 +118,25 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Ax
 def overlap_histogram(
     samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None, **style: Any
 ) -> Axes:
-    """Draw the overlaps of all pairs of samples (of chains: at their last draws) and, where known, theory's r.
+    """Draw the histogram of the overlaps of all pairs of samples (of chains: at their last draws).
 
-    `chains` are other samples of the same problem, drawn as an outline.
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    overlap : float, optional
+        Theory's r, to be marked.
+    chains : Samples, optional
+        Other samples of the problem, drawn as an outline.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     seen, other = _pairs(samples), np.empty(0) if chains is None else _pairs(chains)
     if len(seen):
@@ -91,7 +158,24 @@ def overlap_histogram(
 
 
 def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> Axes:
-    """Draw the overlaps of pairs of several kinds of ±1 samples as outlines over each other, with their means."""
+    """Draw the overlaps of several kinds of ±1 samples as outlines with their means.
+
+    Parameters
+    ----------
+    overlaps : ndarray or mapping of str to ndarray
+        Overlaps of pairs, by name where there are several kinds.
+    means : mapping of str to float
+        Mean overlaps by name.
+    n : int
+        Number of weights.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     everything, step = np.concatenate(list(overlaps.values())), 2 / n
     low, high = (float(np.quantile(everything, share)) for share in (0.001, 0.999))
     width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
@@ -116,7 +200,24 @@ def _pairs(samples: Samples) -> Reals:
 
 
 def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> Axes:
-    """Draw the path of |m|²/n along a localization and, where known, its prediction q(t)."""
+    """Draw |m|²/n along a localization, with q(t).
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    prediction : Prediction, optional
+        Prediction to draw.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     t, q = samples.info["t"], samples.info["overlap"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", r"$|m|^2/n$, each sample")
@@ -133,7 +234,22 @@ def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None
 
 
 def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
-    """Draw the energy per constraint and the acceptance of annealed chains, sweep by sweep."""
+    """Draw the energy per constraint and the acceptance of annealed chains against the sweep.
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", "energy")
@@ -150,8 +266,20 @@ def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
 
 
 def sample_kinds(samples: Samples) -> list[str]:
-    """Return the names of the pictures that there are of `samples`: what their run was decides on the last.
+    """Return the names of the pictures of samples that apply; the last depends on the sampler.
 
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+
+    Returns
+    -------
+    list of str
+        Among "stabilities", "overlaps", "path" and "energy".
+
+    Examples
+    --------
     >>> import solspace as ss
     >>> sample_kinds(ss.anneal(ss.Perceptron.random(n=51, alpha=0.2, rng=0), n_chains=2, n_sweeps=20, rng=0))
     ['stabilities', 'overlaps', 'energy']
@@ -168,7 +296,28 @@ def sample_panel(
     chains: Samples | None = None,
     **style: Any,
 ) -> Axes:
-    """Draw one of the pictures that `sample_kinds` names, with theory or chains where there are any."""
+    """Draw one picture of samples.
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    kind : str
+        One of `sample_kinds(samples)`.
+    prediction : Prediction, optional
+        Prediction to draw.
+    chains : Samples, optional
+        Other samples of the problem, drawn as an outline.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     if kind == "stabilities":
         return stability_histogram(samples, ax, None if prediction is None else prediction.stability_density, **style)
     if kind == "overlaps":
@@ -179,7 +328,24 @@ def sample_panel(
 def sample_panels(
     samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, chains: Samples | None = None
 ) -> Any:
-    """Draw stabilities, overlaps and the course of the run on `axes` (as many as `sample_kinds`), and say above what it is of."""
+    """Draw all pictures of samples that apply.
+
+    Parameters
+    ----------
+    samples : Samples
+        Samples to draw.
+    axes : sequence of Axes
+        Axes to draw on, one for each panel.
+    prediction : Prediction, optional
+        Prediction to draw.
+    chains : Samples, optional
+        Other samples of the problem, drawn as an outline.
+
+    Returns
+    -------
+    ndarray of Axes
+        The axes.
+    """
     for ax, kind in zip(axes, sample_kinds(samples)):
         sample_panel(samples, ax, kind, prediction, chains)
     figure = axes[0].get_figure()

@@ -24,10 +24,29 @@ def curves(
     dashed: bool = False,
     **style: Any,
 ) -> Axes:
-    """Draw mean against `x` with its interval, a line for each value of `series`.
+    """Draw a mean with its interval, one line for each value of a series.
 
-    `points` are those of `Results.mean`: mappings with `x`, `series`, `mean`, `low`, `high`; `label` makes the words of the
-    legend from the value of the series.
+    Parameters
+    ----------
+    points : sequence of mapping
+        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    series : str, default "n"
+        Column or columns whose values make separate lines.
+    x : str, default "alpha"
+        Column of the horizontal axis.
+    label : str or callable, default "N = {}"
+        Label in the legend; a format or function of the value of the series.
+    dashed : bool, default False
+        Whether to draw dashed lines.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for point in points:
@@ -46,7 +65,24 @@ def curves(
 
 
 def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> Axes:
-    """Draw the fraction solved against the load."""
+    """Draw the fraction solved against the load.
+
+    Parameters
+    ----------
+    points : sequence of mapping
+        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    series : str, default "n"
+        Column or columns whose values make separate lines.
+    label : str or callable, default "N = {}"
+        Label in the legend; a format or function of the value of the series.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     curves(points, ax, series, "alpha", label)
     ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
     ax.legend(
@@ -67,7 +103,28 @@ WORDS = ("sampler", "potential", "prior", "patterns", "method")
 
 
 def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
-    """Draw the mean of `value` against `x`, a line for each combination of what else differs in a sweep (`series`)."""
+    """Draw the mean of a quantity of a sweep, one line for each combination of the series.
+
+    Parameters
+    ----------
+    points : sequence of mapping
+        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    value : str
+        Quantity that is averaged.
+    x : str
+        Column of the horizontal axis.
+    series : sequence of str
+        Column or columns whose values make separate lines.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     points = list(points)
     lines = sorted({tuple(point[name] for name in series) for point in points}, key=_order)
     numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
@@ -92,10 +149,25 @@ def _order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
 
 
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
-    """Draw overlaps of chains with themselves (full line) and with each other (dashed) against the load.
+    """Draw overlaps of chains with themselves (full) and with each other (dashed) against the load.
 
-    A point for each instance, filled where its chains are called mixed, crossed out where over 1% of their draws miss
-    constraints; lines through the means over instances.
+    One point for each instance: filled where its chains have mixed, crossed out where over 1% of their draws miss constraints.
+
+    Parameters
+    ----------
+    points : sequence of mapping
+        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    name : str
+        Label of the lines.
+    series : int
+        Index of the colour of the lines.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     points = [point for point in points if point["self_overlap"] is not None]
     loads = sorted({point["alpha"] for point in points})
@@ -116,13 +188,53 @@ def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
 
 
 def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
-    """Mark a load that theory predicts."""
+    """Mark a load predicted by theory.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    alpha : float
+        Load to mark.
+    label : str or callable
+        Label in the legend; a format or function of the value of the series.
+    colour : str, default RED
+        Colour.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
     return ax
 
 
 def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str) -> Axes:
-    """Draw pooled stabilities as a histogram with `edges` under the density P(s) that fair samples must show."""
+    """Draw pooled stabilities as a histogram under the density of fair samples.
+
+    Parameters
+    ----------
+    values : ndarray
+        Stabilities, any shape.
+    edges : ndarray
+        Edges of the bins.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    grid : ndarray
+        (j,) stabilities at which the density is given.
+    density : callable or ndarray
+        P(s) for comparison.
+    margin : float
+        Margin κ, to be marked.
+    label : str or callable
+        Label in the legend; a format or function of the value of the series.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.5, label=label)
     ax.plot(grid, density, color=RED, lw=1.8, label="theory $P(s)$")
     ax.axvline(margin, color=GREY, lw=1, ls="--")

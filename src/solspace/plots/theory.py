@@ -26,7 +26,26 @@ def overlap_grid(prediction: Prediction, count: int = 400) -> Reals:
 def free_entropy(
     prediction: Prediction, ax: Axes, times: Sequence[float] | None = None, base: str = "r", **style: Any
 ) -> Axes:
-    """Draw φ_t(q) at several times, from its value at r (or at 1: `base`); maxima are coloured by regime."""
+    """Draw φ_t(q) at several times; maxima are coloured by regime.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Prediction to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    times : sequence of float, optional
+        Times; by default those at which φ_t is most informative.
+    base : {"r", "one"}, default "r"
+        Overlap at which φ_t is taken as zero: q = r or q = 1.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     times = prediction.telling_times if times is None else sorted(set(map(float, times)))
     q, r = overlap_grid(prediction), prediction.overlap
     phi = np.array([prediction.free_entropy_at(q, time) for time in times])
@@ -45,7 +64,24 @@ def free_entropy(
 
 
 def localization_curve(prediction: Prediction, ax: Axes, time: float | None = None, **style: Any) -> Axes:
-    """Draw F(q), the time at which q is stationary; where it falls, no time selects q."""
+    """Draw F(q), the time at which q is stationary.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Prediction to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    time : float, optional
+        Time to mark.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     q = overlap_grid(prediction)
     f = np.asarray(prediction.localization_time(q))
     ax.plot(q, f, **merged(style, color=BLUE, label="$F(q)$"))
@@ -63,7 +99,24 @@ def localization_curve(prediction: Prediction, ax: Axes, time: float | None = No
 
 
 def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, **style: Any) -> Axes:
-    """Draw q(t) from a low and from a high start."""
+    """Draw q(t) from a low and from a high start.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Prediction to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    times : sequence of float, optional
+        Times; by default those at which φ_t is most informative.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     if times is None:
         windows = [w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0]
         times = np.linspace(0, 3 * max(windows) if windows else 8.0, 200)
@@ -82,7 +135,22 @@ def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, *
 
 
 def stability_density(prediction: Prediction, ax: Axes, **style: Any) -> Axes:
-    """Draw P(s), the density of stabilities that fair samples must show."""
+    """Draw P(s), the density of stabilities of fair samples.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Prediction to draw.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    **style : Any
+        Properties of the lines, as in Matplotlib.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     margin = prediction.target.margin
     low, high = prediction.stability_range
     room = 0.07 * (high - low)
@@ -112,7 +180,22 @@ KINDS: dict[str, Callable[..., Axes]] = {
 
 
 def prediction_panels(prediction: Prediction, axes: Sequence[Axes], times: Sequence[float] | None = None) -> Any:
-    """Draw all four pictures of a prediction on `axes`, with its target and load above them."""
+    """Draw all four pictures of a prediction.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Prediction to draw.
+    axes : sequence of Axes
+        Axes to draw on, one for each panel.
+    times : sequence of float, optional
+        Times; by default those at which φ_t is most informative.
+
+    Returns
+    -------
+    ndarray of Axes
+        The axes.
+    """
     for ax, (kind, draw) in zip(axes, KINDS.items()):
         draw(prediction, ax, **({"times": times} if kind == "free entropy" else {}))
     figure = axes[0].get_figure()

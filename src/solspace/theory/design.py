@@ -104,24 +104,38 @@ def design(
     temperature: float = 1.0,
     progress: bool | None = None,
 ) -> Design:
-    """Return the member of `family` with the largest ASL threshold at this `margin`.
+    """Return the member of a family of potentials with the largest ASL threshold (theory notes 10).
 
     Parameters
     ----------
-    family
-        "log" (over T), "log_quadratic" or `LogQuadratic` (over T, linear, quadratic), "log_band(K)" or `LogBand(K)`
-        (over T and quadratic, K stays), `wall(lower, upper)` (over T), or your own class of potentials: its parameters
-        are its dataclass fields (or the keys of `initial`); "temperature" may be one of the keys.
-    margin, prior
-        The rest of the target.
-    initial, bounds
-        Where the search starts and what it may reach, by parameter; a class may carry both as attributes of
-        these names.
-    temperature
+    family : str, Potential or type
+        "log" (over T), "log_quadratic" (over T, linear, quadratic), "log_band(K)" (over T and quadratic), a `wall(lower,
+        upper)` (over T), or a class of potentials whose dataclass fields are the parameters.
+    margin : float, default 0.0
+        Margin κ of the target.
+    prior : str or Prior, default "binary"
+        Prior of the target.
+    initial : mapping of str to float, optional
+        Start of the search by parameter; a class may carry it as an attribute of this name. "temperature" may be a key.
+    bounds : mapping of str to (float, float), optional
+        Bounds of the search by parameter; a class may carry it as an attribute of this name.
+    temperature : float, default 1.0
         T where it is not among the parameters.
-    progress
-        Whether to show a progress bar; None: where somebody looks, in a terminal or a notebook.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
 
+    Returns
+    -------
+    Design
+        The target, its threshold and its parameters.
+
+    Raises
+    ------
+    ValueError
+        If no load can be sampled at the start of the search.
+
+    Examples
+    --------
     >>> best = design("log")
     >>> round(best.parameters["temperature"], 2), round(best.alpha_asl, 4)
     (0.71, 0.667)

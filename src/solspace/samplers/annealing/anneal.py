@@ -84,47 +84,58 @@ def anneal(  # type: ignore[misc]
     callback: Callable[[Chains], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Samples | list[Samples]:
-    """Return samples (k, n) of ±1 weights by annealed Metropolis, or a list of such where `problem` is a list.
+    """Draw samples by annealed Metropolis chains of single flips, for ±1 weights and any patterns.
 
     Parameters
     ----------
-    problem
-        Any patterns; the prior must be binary. ±1 patterns take the integer kernel, others the fixed-point one. Of a list,
-        those that share shape, kind of patterns and target run together on a device; the samples of each are those that
-        its own seed gives anywhere.
-    n_chains, n_sweeps
-        Independent chains, and sweeps of the schedule (1001 unless given).
-    schedule
-        `"tau"`: τ from 1 to 0, ending in the log potential at the target's temperature. `"temperature"`: T from 1 to
-        exactly 0 on hinge or errors (the target's potential if it is one of them, else hinge), ending among the
-        solutions, all alike. Or a sequence of targets, one a sweep, or an object with `stages(target, n_sweeps)`.
-    rng
-        Seed of the whole call, or for a list of problems a list of seeds.
-    n_extra, thin
-        Further sweeps at the last stage, by the heat bath, with a draw after every `thin` of them; without them the only
-        draw is at the end of the schedule. They make the chains an equilibrium sampler, and `ss.diagnose(samples)` tells
-        from them whether they were enough.
-    exchange, n_rungs
-        Whether each chain becomes a ladder of replicas in the further sweeps, at stages of the schedule between which they
-        exchange places: for loads at which plain chains stay where they are. It costs as many times more as there are rungs,
-        whose number is chosen from how the energies of neighbouring stages overlap unless it is given.
-    device
-        `"cpu"`, `"gpu"` (one CUDA device, with CuPy), or `"auto"`: a device where there is one. The chains are the same
-        on either; a device pays from some hundred chains on.
-    n_threads
-        Threads; all cores unless given. The result does not depend on it.
-    progress
-        True, False, or None: a bar with the time left where somebody looks.
-    callback
+    problem : Perceptron or sequence of Perceptron
+        What to sample. Problems of one shape, kind of patterns and target run together on a device.
+    n_chains : int, default 16
+        Independent chains.
+    n_sweeps : int, optional
+        Sweeps of the schedule; 1001 by default.
+    schedule : str, sequence of Target, or object, default "tau"
+        "tau": τ from 1 to 0, ending in the log potential at the target's temperature. "temperature": T from 1 to 0 on hinge
+        or errors (the target's potential if it is one of them, else hinge). Or one target a sweep, or an object with a method
+        `stages(target, n_sweeps)`.
+    rng : int, Generator, SeedSequence, sequence of these, or None
+        Seed; for a list of problems optionally one seed each.
+    n_extra : int, default 0
+        Further heat-bath sweeps at the last stage, with a draw after every `thin` of them; without them the only draw is at
+        the end of the schedule. `ss.diagnose` judges from them whether chains have mixed.
+    thin : int, default 10
+        Sweeps between two draws.
+    exchange : bool, default False
+        Whether each chain becomes a ladder of replicas at earlier stages in the further sweeps, which exchange places: for
+        loads at which plain chains do not mix. The cost is multiplied by the number of rungs.
+    n_rungs : int, optional
+        Stages of a ladder; by default chosen from the overlap of the energies of neighbouring stages.
+    device : {"cpu", "gpu", "auto"}, default "cpu"
+        Where to compute; the chains are the same on either. A GPU pays from some hundred chains on.
+    n_threads : int, optional
+        Threads; all cores by default. The result does not depend on it.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
+    callback : callable, optional
         Called with the `Chains` about twice a second.
-    checkpoint
-        A file for the state of the run, written every few seconds and on Ctrl-C. If it exists the run continues from it, with
-        the same result as without the stop; ValueError if it belongs to another run (other problem, options or seed).
+    checkpoint : str or path-like, optional
+        File for the state of the run, written every few seconds and on Ctrl-C. If it exists, the run continues from it, with
+        the same result as without the stop.
 
     Returns
     -------
-    Samples
-        Rows ordered by chain, then draw, with an `AnnealingInfo`.
+    Samples or list of Samples
+        Rows ordered by chain, then draw, with an `AnnealingInfo`; a list for a list of problems.
+
+    Raises
+    ------
+    ValueError
+        If the prior is not binary, options exclude each other, or the checkpoint belongs to another run.
+
+    See Also
+    --------
+    localize : Stochastic localization.
+    solve : Any solution, beyond the loads that can be sampled.
 
     Examples
     --------

@@ -58,73 +58,69 @@ def localize(  # type: ignore[misc]
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Samples | list[Samples]:
-    """Return `n_samples` samples of `problem`'s target, or a list of such where `problem` is a list.
+    """Draw samples of a problem's target by stochastic localization (ASL).
 
     Parameters
     ----------
-    problem, n_samples, rng
-        What to sample, how often, and the seed. Sample j of a seed sees the same noise whatever `n_samples` is; its
-        weights agree up to rounding, which depends on how many samples run side by side and, on real-valued patterns,
-        on the number of BLAS's threads. For a
-        list of problems `rng` may be a list of seeds; those of one shape and target run together on a device.
-    accuracy
-        "fast", "careful", or "auto": fast, and careful from where a sample's instability nears 1 (`pace`); see Notes.
-    integrator
-        "matched", "heun", "posterior", "mixed", "euler" (`integrators`), or "auto": matched for ±1 weights, mixed on the
-        sphere.
-    step, longest_step
-        Steps dt = min(step (1 + t), longest_step), or `step` an increasing grid of times from 0 to the final one.
-    final_time
-        Where to stop at the latest: 20 for ±1 weights, where |m|²/n is 1 to 1e-5; 10⁴ on the sphere.
-    tolerance, max_iterations, damping, variances, precision
-        Of message passing, as in `amp`; a tolerance of 1e-3 for ±1 weights unless given, 1e-4 where w and -w count the same,
-        1e-4 on the sphere.
-    device
-        "cpu", "gpu" (a CUDA device with CuPy: scalar variances, float32, all potentials but tau and your own), or
-        "auto". Noise is the same on either, so that samples agree to single precision.
-    denoiser
-        "amp", "ep" (expectation propagation: any patterns, ±1 weights), "auto": AMP for patterns that look random and EP for
-        all others, or a function (field (k, n), time (k,)) -> mean (k, n).
-    finish
-        How ±1 weights are drawn at the end. A number: so many sweeps of the heat bath in the field at `final_time` (3 unless
-        given). 0: the signs of the means at `final_time` (20 unless given). "auto": samples leave by 32 sweeps at t = 3 or 8
-        if flips in their field mix, else at the final time.
-    callback
-        Called after every step with the `Record` so far.
-    progress
-        Whether to show a bar; None: where somebody looks.
-    checkpoint
-        A file for the state of the run. If it exists the run continues from it, with the same result as without the stop;
-        ValueError if it belongs to another run (other problem, options or seed).
+    problem : Perceptron or sequence of Perceptron
+        What to sample. Problems of one shape and target run together on a device.
+    n_samples : int, default 16
+        Samples of each problem.
+    rng : int, Generator, SeedSequence, sequence of these, or None
+        Seed; for a list of problems optionally one seed each. The noise of sample j does not depend on `n_samples`; its
+        weights agree up to rounding.
+    accuracy : {"auto", "fast", "careful"}, default "auto"
+        "fast": short steps (0.2 (1 + t)). "careful": steps of 0.04 (1 + t) with damping, three to four times the cost, for
+        loads near the threshold. "auto": fast, and careful once the instability of a sample approaches 1.
+    integrator : {"auto", "matched", "heun", "posterior", "mixed", "euler"}, default "auto"
+        How the field is advanced; by default matched for ±1 weights, mixed on the sphere.
+    step : float or array_like, optional
+        Relative length of the steps, dt = min(step (1 + t), longest_step), or an increasing grid of times from 0.
+    longest_step : float, optional
+        Longest step.
+    final_time : float, optional
+        Latest time; by default 20 for ±1 weights, 10⁴ on the sphere.
+    tolerance, max_iterations, damping, variances, precision : optional
+        Of message passing, as in `amp`; by default tolerance 1e-3 for ±1 weights, 1e-4 on the sphere and for even targets,
+        precision "float32".
+    device : {"cpu", "gpu", "auto"}, default "cpu"
+        Where to compute. A GPU needs CuPy and takes scalar variances, float32 and built-in potentials other than tau; samples
+        agree with the CPU's to single precision.
+    denoiser : {"auto", "amp", "ep"} or callable, default "auto"
+        AMP for patterns that look random and expectation propagation otherwise (±1 weights), or a function (field (k, n),
+        time (k,)) -> mean (k, n).
+    finish : int or "auto", default "auto"
+        How ±1 weights are drawn at the end: a number of heat-bath sweeps in the field at `final_time`; 0 for the signs of the
+        means; "auto" for 32 sweeps at t = 3 or 8 if single flips mix there, else at the final time.
+    callback : callable, optional
+        Called with a `Record` after every step.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
+    checkpoint : str or path-like, optional
+        File for the state of the run. If it exists, the run continues from it, with the same result as without the stop.
 
     Returns
     -------
-    Samples
-        With a `LocalizationInfo`.
+    Samples or list of Samples
+        With a `LocalizationInfo`; a list for a list of problems.
 
-    Notes
+    Raises
+    ------
+    ValueError
+        If options exclude each other, or the checkpoint belongs to another run.
+
+    Warns
     -----
-    What the methods cost and how far they are off, measured with `benchmarks/asl.py`, `asl_success.py` and `asl_fair.py`
-    (one core of a shared server; iterations are AMP's, per sample; `finish=0` but where a finish is named):
+    UserWarning
+        If message passing diverged or samples miss constraints.
 
-    * With the *finish* ("auto") steps are half as long and samples leave at t = 3 where flips mix: 90 iterations at n = 2001,
-      α = 0.3. Two samples overlap by 0.0013 ± 0.0004 more than |m|²/n at t = 0 says (n = 2001, α = 0.42), by 0.0002 ± 0.0008
-      at α = 0.6; without it by 0.0030 ± 0.0003 and 0.0031 ± 0.0010. It solves 127 of 128 at n = 10001, α = 0.66, and
-      95 of 128 at α = 0.68 (118 and 78 without).
-    * *fast*: ±1 weights at n = 5000, α = 0.3 (log, T = 0.5): 137 iterations, 47 ms in batches of 64; two samples overlap
-      by 0.002 too much, |m|²/n is within 0.2% of q(t). On the sphere (κ = -2.1, n = 1001) at α = 5: 211 iterations,
-      overlaps right to 0.0006, the path to 0.1% from t = 0.2 on; at κ = -1.5, α = 8, n = 2001 overlaps exceed by 0.0042 ±
-      0.0005, with *careful* by 0.0013 ± 0.0006.
-    * *careful*: 410 iterations, 143 ms in the first of these settings. For loads near the threshold.
-    * *auto*: fast where that will do. With ±1 patterns all constraints are met by 200, 200, 200, 199 and 195 of 200
-      samples at n = 1001, α = 0.3, 0.4, 0.5, 0.55, 0.6 (126, 145, 190, 310, 937 iterations), by 199 of 200 at n = 2001, α
-      = 0.6 (666): `python -m benchmarks.asl_success --size full --no-finish`.
-    * Close to the dAT line on the sphere (κ = -2.1, α = 80, n = 1001) the weights answer to the field so strongly that
-      steps and tolerance are shortened by themselves: on one instance 16 samples overlap by 0.034 more than AMP's |m|²/n
-      at t = 0 says with *fast* (1200 iterations; 0.075 with steps of 0.2 throughout). With *auto* (3900), on another
-      instance, 0.006 less.
-    * Potentials of your own have no closed-form channel: it is tabulated once, in one to three seconds.
+    See Also
+    --------
+    diagnose : Compare samples with theory or with chains.
+    anneal : Annealed Markov chains, for any patterns.
 
+    Examples
+    --------
     >>> import solspace as ss
     >>> problem = ss.Perceptron.random(n=501, alpha=0.3, rng=0)
     >>> localize(problem, n_samples=4, rng=1)

@@ -58,26 +58,43 @@ def amp(
     variances: str = "auto",
     precision: str = "float64",
 ) -> Marginals:
-    """Return the marginals of `problem`'s target tilted by exp(⟨h, w⟩ - t |w|²/2).
+    """Compute the marginals of a target tilted by exp(⟨h, w⟩ - t |w|²/2), by approximate message passing.
 
     Parameters
     ----------
-    field
-        h, (n,) or (k, n); zero unless given.
-    time
-        t, a number or (k,). It matters only beside the field; ±1 and spherical weights have a fixed norm.
-    tolerance
+    problem : Perceptron
+        Patterns and target.
+    field : array_like, optional
+        h, (n,) or (k, n); zero by default.
+    time : array_like, default 0.0
+        t, a number or (k,).
+    tolerance : float, default 1e-12
         Stop when the mean squared change of the means is below `tolerance` times the mean variance of the weights.
-    max_iterations
-        Limit of undamped iterations; stronger damping is given more, in proportion.
-    damping
-        Share of the old state kept at every iteration, or "auto": none, and more where it is needed.
-    variances
-        "scalar", "full" (a variance for every constraint and weight, as Algorithm 1 prints them), or "auto": by the
-        data.
-    precision
-        "float64" or "float32".
+    max_iterations : int, default 1000
+        Limit of undamped iterations; increased in proportion for stronger damping.
+    damping : float or "auto", default "auto"
+        Fraction of the old state kept at every iteration; "auto" starts without and increases it as needed.
+    variances : {"auto", "scalar", "full"}, default "auto"
+        One variance for all weights and one for all constraints, one each, or chosen by the data.
+    precision : {"float64", "float32"}, default "float64"
+        Working precision.
 
+    Returns
+    -------
+    Marginals
+        Means, variances, status and instability λ.
+
+    Warns
+    -----
+    UserWarning
+        If a field did not converge.
+
+    See Also
+    --------
+    ep : Expectation propagation, for patterns that are not random.
+
+    Examples
+    --------
     >>> import solspace as ss
     >>> problem = ss.Perceptron.random(n=501, alpha=0.3, rng=0)
     >>> marginals = amp(problem)

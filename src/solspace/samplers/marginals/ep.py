@@ -46,30 +46,42 @@ def ep(
     variances: str = "auto",
     device: str = "cpu",
 ) -> Marginals:
-    """Return the marginals of `problem`'s target tilted by exp(⟨h, w⟩), for ±1 weights and any patterns.
+    """Compute the marginals of a target tilted by exp(⟨h, w⟩), by expectation propagation: ±1 weights, any patterns.
 
     Parameters
     ----------
-    field
-        h, (n,) or (k, n); zero unless given.
-    tolerance
-        Stop when the means that sites and Gaussian give to weights and stabilities differ, mean squared, by less than
-        `tolerance` times the mean variance of the weights.
-    max_iterations
-        Limit; a field that does not converge tries again in smaller steps, four times in all.
-    variances
-        "full": one variance a site, some 2 m² n operations an iteration (m < n). "scalar": one for all weights and one
-        for all constraints, from one decomposition of the patterns; exact where their singular vectors are random. Or
-        "auto": full where it is affordable.
-    device
-        "cpu", "gpu" (all fields in one batch on a CUDA device, in double precision) or "auto".
+    problem : Perceptron
+        Patterns and target.
+    field : array_like, optional
+        h, (n,) or (k, n); zero by default.
+    tolerance : float, default 1e-10
+        Stop when the mean squared difference between the moments of sites and Gaussian is below `tolerance` times the mean
+        variance of the weights.
+    max_iterations : int, default 300
+        Limit of one attempt; a field that does not converge is retried with smaller steps, four times in all.
+    variances : {"auto", "full", "scalar"}, default "auto"
+        One variance for each site (2 m² n operations an iteration for m < n); one for all weights and one for all
+        constraints; or full where it is affordable.
+    device : {"cpu", "gpu", "auto"}, default "cpu"
+        Where to compute; on a GPU in double precision, all fields in one batch.
 
     Returns
     -------
     Marginals
-        With `log_partition`, log Z = log Σ_w exp(-ΣU/T + ⟨h, w⟩). For the uniform potential and no field it is the logarithm
-        of the number of solutions. NaN where the iteration did not converge, which a warning tells.
+        With `log_partition`; NaN where the iteration did not converge.
 
+    Raises
+    ------
+    ValueError
+        If the prior is not binary.
+
+    Warns
+    -----
+    UserWarning
+        If a field did not converge.
+
+    Examples
+    --------
     >>> problem = Perceptron.random(n=13, alpha=0.4, rng=2)
     >>> found, exact = ep(problem), problem.enumerate()
     >>> bool(abs(found.mean - exact.marginals).max() < 0.1), bool(abs(found.log_partition - exact.log_partition) < 0.01)

@@ -28,7 +28,25 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Marginals:
-    """Means and variances of the weights, (n,) or (k, n) like the field they were asked for."""
+    """Marginals of the weights in one or several fields.
+
+    Parameters
+    ----------
+    mean, variance : ndarray
+        (n,) or (k, n), like the field.
+    status : Status or list of Status
+        How the iteration ended, for each field.
+    iterations : int or ndarray
+        Iterations, () or (k,).
+    variances : str
+        "scalar" or "full".
+    instability : float or ndarray, optional
+        AMP's λ = α mean(Δ²) mean(g'²); the iteration converges where λ < 1.
+    damping : float or ndarray, optional
+        Damping used by AMP.
+    log_partition : float or ndarray, optional
+        EP's log Z = log Σ_w exp(-ΣU/T + ⟨h, w⟩); for the uniform potential without field, the log number of solutions.
+    """
 
     mean: Array
     variance: Array

@@ -63,33 +63,49 @@ def solve(
     progress: bool | None = None,
     callback: Callable[[Search], object] | None = None,
 ) -> Samples:
-    """Return `n_solutions` solutions of `problem`, or the weights that miss the fewest constraints.
+    """Search for any solutions of a problem with ±1 weights; they follow no known law.
 
     Parameters
     ----------
-    problem
-        ±1 weights, any patterns; what the potential prefers does not matter, only which stabilities it allows.
-    n_solutions, rng
-        How many, different from each other, and the seed: another seed gives others. With a time limit, or on patterns
-        that are not ±1, where the last bits depend on the machine, a seed does not fix the result.
-    method
-        "reinforce", "tau", "ep", "exact" (n <= 20), or "auto"; see the module.
-    time_limit
-        Seconds, compilation aside. Without one the search ends when the slowest pass has been made once; with one that
-        is repeated.
-    device
-        "cpu", "gpu" or "auto".
-    progress
-        Whether to show a bar; None: where somebody looks.
-    callback
-        Called with the `Search` when it begins and every few iterations; its `samples()` are the best so far.
+    problem : Perceptron
+        Any patterns; only the stabilities that the potential allows matter.
+    n_solutions : int, default 1
+        Different solutions to find.
+    rng : int, Generator, SeedSequence or None
+        Seed. With a time limit, or on patterns that are not ±1, a seed does not fix the result.
+    method : {"auto", "reinforce", "tau", "ep", "exact"}, default "auto"
+        Reinforced message passing, chains, reinforced expectation propagation, enumeration (n <= 20), or chosen by the data.
+    time_limit : float, optional
+        Seconds, compilation excluded. Without one the search ends when the slowest pass has been made once; with one that pass is repeated.
+    device : {"cpu", "gpu", "auto"}, default "cpu"
+        Where to run message passing.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
+    callback : callable, optional
+        Called with the `Search` at its start and every few iterations; its `samples()` are the best so far.
 
     Returns
     -------
     Samples
-        With a `SolvingInfo`; those not `solved` miss the fewest constraints, and `info.impossible` says why there are
-        no solutions, where that is known. Solutions follow no known law: for fair ones use `localize` or `anneal`.
+        Solutions first; the others miss the fewest constraints. `info.impossible` states why no solution exists, where that
+        is known.
 
+    Raises
+    ------
+    ValueError
+        If the prior is not binary, or a method or device cannot be used.
+
+    Warns
+    -----
+    UserWarning
+        If fewer solutions were found.
+
+    See Also
+    --------
+    localize, anneal : Fair samples.
+
+    Examples
+    --------
     >>> problem = Perceptron.random(n=301, alpha=0.6, rng=0)
     >>> solve(problem, 2, rng=1)
     Samples(k=2, n=301, m=181, solved 2/2, solve)
