@@ -22,7 +22,8 @@ from typing import Any
 
 from benchmarks.timing import Table
 from solspace.experiments import device, figures
-from solspace.experiments.reproduce import reproduce
+from solspace.experiments.reproduce import ReproduceConfig, reproduce
+from solspace.experiments.runner import RunConfig
 from solspace.experiments.tasks import Task
 from solspace.samplers import registry
 from solspace.samplers.annealing import gpu, lots
@@ -107,7 +108,11 @@ def measure(name: str, given: argparse.Namespace) -> list[str]:
     signal.setitimer(signal.ITIMER_REAL, given.limit)
     ended = ""
     try:
-        reproduce(name, given.size, given.store, given.out, device=given.device, show_progress=False, formats=("png",))
+        run = RunConfig(show_progress=False)
+        config = ReproduceConfig(
+            size=given.size, store=given.store, out=given.out, device=given.device, formats=("png",), run=run
+        )
+        reproduce(name, config)
     except KeyboardInterrupt:
         ended = " (stopped)"
     except Exception as error:

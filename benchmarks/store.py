@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def overhead(executor: str, folder: Path, count: int = 1000) -> float:
     stamps, work = [], 0.0
     stream = EXECUTORS[executor](spec.tasks(), n_workers=1)
     with Store(path, write=True) as store:
-        for result in stream:
+        for result in itertools.chain.from_iterable(stream):
             store.add(result)
             stamps.append(time.perf_counter())
             work += result.seconds

@@ -9,14 +9,14 @@ import pytest
 
 from benchmarks import mixing as benchmark
 from solspace.experiments import figures, images
-from solspace.experiments.figures import mixing
-from solspace.experiments.figures.images import pixels, projected
-from solspace.experiments.figures.loads import steps
+from solspace.experiments.figures import images as shown
+from solspace.experiments.figures.figure import steps
 from solspace.experiments.images import ImageSpec, problem_of
 from solspace.experiments.results import Results
-from solspace.experiments.runner import run_tasks
+from solspace.experiments.runner import RunConfig, run_tasks
 from solspace.experiments.tasks import Task, run
 
+SERIAL = RunConfig(executor="serial", show_progress=False)
 NAMES = ("mnist", "mnist-features", "fashion", "fashion-features", "cifar10")
 
 
@@ -35,14 +35,14 @@ def test_figures_have_the_papers_panels(name: str) -> None:
     assert {tuple(point["classes"]) for point in points} == {(5, 7) if "fashion" in name else (3, 8)}
 
 
-@pytest.mark.parametrize("kind", [pixels, projected])
-def test_a_figure_from_tasks_to_picture(tmp_path: Path, kind: object) -> None:
+@pytest.mark.parametrize("features", [False, True])
+def test_a_figure_from_tasks_to_picture(tmp_path: Path, features: bool) -> None:
     sizes = {"quick": {20: (steps(0.2, 0.6, 0.2), 3), 30: (steps(0.2, 0.6, 0.4), 2)}}
-    figure = kind("digits", "digits", sizes)  # type: ignore[operator]
+    figure = shown.success("digits", sizes, features)
     store = tmp_path / "figures.db"
-    outcome = run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False)
+    outcome = run_tasks(lambda: figure.tasks("quick"), store, SERIAL)
     assert (outcome.computed, outcome.failed) == (figure.count("quick"), 0) == (6 * (9 + 4), 0)
-    assert run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False).computed == 0
+    assert run_tasks(lambda: figure.tasks("quick"), store, SERIAL).computed == 0
     picture = figure.draw(Results(lambda: figure.tasks("quick"), store), "quick")
     assert len(picture.drawing.axes) == 4
     assert len(picture.table) == 6 * 5
@@ -67,11 +67,11 @@ def test_a_pool_is_read_once_whatever_order_tasks_come_in(monkeypatch: pytest.Mo
 
 
 def test_mixing_from_tasks_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    panels = (mixing.Panel("digits", (0.2, 0.4)), mixing.Panel("digits", (0.3,), features=41, exchange=False))
-    monkeypatch.setitem(mixing.PANELS, "quick", panels)
-    monkeypatch.setitem(mixing.SWEEPS, "quick", {"n_sweeps": 40, "n_extra": 80})
+    panels = (shown.Panel("digits", (0.2, 0.4)), shown.Panel("digits", (0.3,), features=41, exchange=False))
+    monkeypatch.setitem(shown.MIXING, "quick", panels)
+    monkeypatch.setitem(shown.MIXING_SWEEPS, "quick", (40, 80))
     figure, store = figures.find("mixing"), tmp_path / "figures.db"
-    outcome = run_tasks(lambda: figure.tasks("quick"), store, "serial", show_progress=False)
+    outcome = run_tasks(lambda: figure.tasks("quick"), store, SERIAL)
     assert (outcome.computed, outcome.failed) == (5, 0)
     picture = figure.draw(Results(lambda: figure.tasks("quick"), store), "quick")
     assert len(picture.drawing.axes) == 2

@@ -19,6 +19,7 @@ import terminal
 import solspace as ss
 from solspace.experiments import device as lots_of_tasks
 from solspace.experiments.images import ImageSpec
+from solspace.experiments.runner import RunConfig
 from solspace.experiments.runner import run_tasks as running_tasks
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
@@ -267,7 +268,7 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
         ]
         assert all(map(lots_of_tasks.packs, tasks)) == (device_name is not None)
         path = tmp_path / f"{chains}.db"
-        assert running_tasks(lambda tasks=tasks: tasks, path, "serial").failed == 0
+        assert running_tasks(lambda tasks=tasks: tasks, path, RunConfig(executor="serial")).failed == 0
         with Store(path) as store:
             found = list(store.rows())
         rows.append({row.key: row.values for row in found})
@@ -291,7 +292,7 @@ def test_patterns_are_drawn_once_for_all_samplers_where_few_are_kept(emulated, t
     spec = ImageSpec("digits", (0.2, 0.4), (3,), instances=3).with_options(device="gpu")
     tasks = list(spec.tasks())
     monkeypatch.setattr(lots_of_tasks, "_room", lambda: max(map(lots_of_tasks._bytes, tasks)))
-    assert running_tasks(lambda: tasks, tmp_path / "runs.db", "serial").failed == 0
+    assert running_tasks(lambda: tasks, tmp_path / "runs.db", RunConfig(executor="serial")).failed == 0
     assert (len(tasks), len(drawn)) == (18, 6)
 
 

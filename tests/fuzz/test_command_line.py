@@ -148,7 +148,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("prediction.predict", "thresholds.thresholds", "phases.phase_diagram", "phases.sampling_map"):
         monkeypatch.setattr(f"solspace.theory.{name}", left_out)
     monkeypatch.setattr("solspace.experiments.reproduce.run_tasks", left_out)
-    monkeypatch.setattr("solspace.cli.reproduce._costs", left_out)
+    monkeypatch.setattr("solspace.cli.reproduce._cost", left_out)
     monkeypatch.setattr("solspace.data.fetch", left_out)
     monkeypatch.setattr("solspace.data.search.folders", lambda folder=None: [(Path(folder or "."), True)])
     monkeypatch.setitem(executors.EXECUTORS, "processes", executors.serial)

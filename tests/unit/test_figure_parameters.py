@@ -10,8 +10,8 @@ from made_up import OURS, plausible
 from terminal import invoke
 
 from solspace.experiments import figures
-from solspace.experiments.figures import binary_uniform, loads, spherical_free_entropy
-from solspace.experiments.figures.figure import Figure
+from solspace.experiments.figures import Figure, paper
+from solspace.experiments.figures import figure as loads
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.tasks import Task, finished
@@ -31,8 +31,7 @@ def quick_theory(monkeypatch):
     monkeypatch.setattr(loads, "limits", lambda target: Thresholds(
         target, 0.7, "cusp", 0.9, 0.75, 0.8, 0.95, 1.0, cusp_overlap=0.8, cusp_time=0.3))  # fmt: skip
     monkeypatch.setattr(loads, "_capacity", lambda target: 0.83 if target.margin == 0 else 1.2)
-    for module in (binary_uniform, spherical_free_entropy):
-        monkeypatch.setattr(module, "telling_times", lambda target, alpha: (0.0, 0.5))
+    monkeypatch.setattr(paper, "telling_times", lambda target, alpha: (0.0, 0.5))
 
 
 def changed(name: str) -> tuple[Figure, dict[str, float]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
 import time
-from concurrent.futures import CancelledError
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,27 @@ from made_up import OURS, plausible
 
 from solspace.experiments import figures
 from solspace.experiments import reproduce as reproducing
-from solspace.experiments.drawing import Drawer
 from solspace.experiments.figures.figure import Figure, Picture
 from solspace.experiments.images import ImageSpec
-from solspace.experiments.reproduce import TOGETHER, _tasks, _theory, _turns, reproduce, reproduce_all, write_table
+from solspace.experiments.reproduce import (
+    TOGETHER,
+    ReproduceConfig,
+    _groups,
+    _tasks,
+    _theory,
+    reproduce,
+    reproduce_all,
+    write_table,
+)
 from solspace.experiments.results import Results
+from solspace.experiments.runner import RunConfig
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import KINDS, Task, finished
 from solspace.plots import style, sweeps
 from solspace.samplers.device import LostDevice
 from solspace.store import Result, Store, StoreError
+
+SERIAL = RunConfig(executor="serial")
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -96,17 +108,17 @@ def _draw(results: Results, size: str) -> Picture:
 
 
 def test_from_spec_to_store_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Figure(
-        "small", "a test", "nowhere", _draw, lambda size: [Spec(n=[5, 7], alpha=[0.2, 0.4], sampler="exact")]
-    )
+    specs = [Spec(n=[5, 7], alpha=[0.2, 0.4], sampler="exact")]
+    small = Figure("a test", _draw, lambda size: specs, name="small")
     monkeypatch.setattr(figures, "find", lambda name: small)
-    first = reproduce("small", "paper", tmp_path / "f.db", tmp_path / "out", executor="serial")
+    config = ReproduceConfig(size="paper", store=tmp_path / "f.db", out=tmp_path / "out", run=SERIAL)
+    first = reproduce("small", config)
     assert first.outcome.computed == 4
     assert [path.name for path in first.files] == ["small.png", "small.pdf", "small.svg", "small.csv"]
     before = {path.name: path.read_bytes() for path in first.files}
     assert before["small.png"][:4] == b"\x89PNG"
     assert before["small.pdf"][:4] == b"%PDF"
-    again = reproduce("small", "paper", tmp_path / "f.db", tmp_path / "out", executor="serial")
+    again = reproduce("small", config)
     assert again.outcome.computed == 0
     assert {path.name: path.read_bytes() for path in again.files} == before
 
@@ -114,21 +126,18 @@ def test_from_spec_to_store_to_picture(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_figure_may_need_theory_and_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of theory have no sampler, which a run looked for in every task: KeyError."""
     theory = Task({"kind": "thresholds", "target": Spec(n=5, alpha=0.2).target[0].to_dict()})
-    mixed = Figure(
-        "mixed", "a test", "nowhere", _draw, lambda size: [Spec(n=5, alpha=0.2, sampler="exact")], lambda size: [theory]
-    )
+    specs = [Spec(n=5, alpha=0.2, sampler="exact")]
+    mixed = Figure("a test", _draw, lambda size: specs, lambda size: [theory], name="mixed")
     monkeypatch.setattr(figures, "find", lambda name: mixed)
-    assert (
-        reproduce("mixed", "paper", tmp_path / "f.db", tmp_path, executor="serial", formats=["svg"]).outcome.computed
-        == 2
-    )
+    config = ReproduceConfig(size="paper", store=tmp_path / "f.db", out=tmp_path, formats=["svg"], run=SERIAL)
+    assert reproduce("mixed", config).outcome.computed == 2
 
 
 def test_unknown_names() -> None:
     with pytest.raises(ValueError, match="unknown figure 'edg': did you mean 'edge'"):
         figures.find("edg")
     with pytest.raises(ValueError, match="unknown size 'papr': did you mean 'paper'"):
-        reproduce("edge", "papr")
+        ReproduceConfig(size="papr")
 
 
 def _fill(path: Path, names: list[str], kinds: tuple[str, ...]) -> None:
@@ -156,7 +165,9 @@ def test_several_figures_one_drawn_while_the_next_is_computed(
     monkeypatch.setattr(Figure, "missing", lambda self, size: ["mnist"] * (self.name == "mnist" and told))
     path, names = tmp_path / "figures.db", ["spherical-free-entropy", "mnist", "mcmc-comparison"]
     _fill(path, names[2:], ("sample",))
-    made = list(reproduce_all(names, "quick", path, tmp_path / "out", device=device, formats=["svg"], n_workers=1))
+    run = RunConfig(n_workers=1)
+    config = ReproduceConfig(store=path, out=tmp_path / "out", device=device, formats=["svg"], run=run)
+    made = list(reproduce_all(names, config))
     assert [one.name for one in made] == (names if device is None else [names[2], *names[:2]])
     assert [one.outcome.computed for one in made] == ([1, 0, 1] if device is None else [2, 0, 0])
     for one in made:
@@ -183,7 +194,8 @@ def test_a_figure_is_told_as_soon_as_it_is_drawn(tmp_path: Path, monkeypatch: py
         return finished(task, *plausible(task))
 
     monkeypatch.setattr("solspace.experiments.executors.run_on_one_thread", once_drawn)
-    making = reproduce_all(["edge", "spherical-t-alpha"], "quick", path, out, "serial", formats=["svg"])
+    config = ReproduceConfig(store=path, out=out, formats=["svg"], run=SERIAL)
+    making = reproduce_all(["edge", "spherical-t-alpha"], config)
     assert next(making).name == "edge"
     with Store(path) as store:
         done = store.count()["done"]
@@ -199,60 +211,54 @@ def test_what_no_figure_can_do_without_ends_all(
 ) -> None:
     """A lost device and a full disk are said once, not of every figure; what was computed before is drawn."""
     _fill(tmp_path / "figures.db", ["edge"], ("edge",))
-    usual, asked = reproducing.running, []
+    usual, labels = reproducing.running, []
 
-    def failing(*given: Any, label: str, **named: Any) -> Any:
-        asked.append(label)
-        if label != "edge":
+    def failing(*arguments: Any) -> Any:
+        labels.append(arguments[-1])
+        if arguments[-1] != "edge":
             raise error
-        return usual(*given, label=label, **named)
+        return usual(*arguments)
 
     monkeypatch.setattr(reproducing, "running", failing)
     names = ["edge", "spherical-t-alpha", "binary-t-alpha"]
-    making = reproduce_all(names, "quick", tmp_path / "figures.db", tmp_path, "serial", formats=["svg"])
+    config = ReproduceConfig(store=tmp_path / "figures.db", out=tmp_path, formats=["svg"], run=SERIAL)
+    making = reproduce_all(names, config)
     assert next(making).name == "edge"
     with pytest.raises(type(error), match=str(error)[:-1]):
         next(making)
-    assert asked == names[:2]
+    assert labels == names[:2]
 
 
-def test_what_cannot_be_drawn_is_said_and_the_process_that_draws_may_die(tmp_path: Path) -> None:
-    path = tmp_path / "figures.db"
-    _fill(path, ["edge"], ("edge",))
-    asked = {"name": "edge", "size": "quick", "store": path, "out": tmp_path, "formats": ("png",)}
-    with closing(Drawer()) as drawer:
+def test_a_killed_process_that_draws_is_a_problem_of_its_figure(tmp_path: Path) -> None:
+    _fill(tmp_path / "figures.db", ["edge"], ("edge",))
+    config = ReproduceConfig(store=tmp_path / "figures.db", out=tmp_path, formats=("png",))
+    with closing(reproducing._Drawers()) as drawers:
+        assert [file.name for file in drawers.submit("edge", config).result()] == ["edge-quick.png", "edge-quick.csv"]
         with pytest.raises(ValueError, match="unknown figure 'edg'"):
-            drawer.draw(**{**asked, "name": "edg"}).result()
-        with pytest.raises(RuntimeError, match="TypeError"):
-            drawer.draw(**asked, colour="red").result()
-        (process,) = drawer._processes  # one alone, where one is asked at a time
-        process.kill()
-        with pytest.raises(ChildProcessError, match=r"ended \(signal 9\).*The same command draws again"):
-            drawer.draw(**asked).result()
-        assert [file.name for file in drawer.draw(**asked).result()] == ["edge-quick.png", "edge-quick.csv"]
-        given_up = [drawer.draw(**asked) for _ in range(5)]
-    for one in given_up:
-        with pytest.raises((ChildProcessError, CancelledError)):
-            one.result()
-    assert not [process for process in drawer._processes if process.code != -9]
+            drawers.submit("edg", config).result()
+        drawing = reproducing._Drawing("edge", 1, files=drawers.submit("edge", config))
+        for pid in list(drawers._pool._processes):
+            os.kill(pid, signal.SIGKILL)
+        assert "the process that draws ended" in drawing.result().problem
+        assert len(drawers.submit("edge", config).result()) == 2
 
 
 def test_figures_that_a_gpu_computes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as pictures need not wait for, the one with most tasks first, and tasks that two of them share once."""
     monkeypatch.setattr(Figure, "missing", lambda self, size: [])
     every = [figures.find(name) for name in figures.FIGURES]
-    turns = _turns(every, "paper")
-    assert [figure.name for figure in turns[0]][:3] == ["tau-annealing", "spherical-free-entropy", "spherical-t-alpha"]
-    assert sorted(figure.name for turn in turns for figure in turn) == sorted(figures.FIGURES)
-    assert all(sum(figure.count("paper") for figure in turn) <= TOGETHER for turn in turns)
-    assert [[figure.name for figure in turn] for turn in turns[3:]] == [
+    groups = _groups(every, "paper")
+    assert [figure.name for figure in groups[0]][:3] == ["tau-annealing", "spherical-free-entropy", "spherical-t-alpha"]
+    assert sorted(figure.name for group in groups for figure in group) == sorted(figures.FIGURES)
+    assert all(sum(figure.count("paper") for figure in group) <= TOGETHER for group in groups)
+    assert [[figure.name for figure in group] for group in groups[3:]] == [
         ["mnist", "mnist-features"],
         ["fashion", "fashion-features"],
         ["cifar10", "fair-on-images", "mixing"],
     ]
     monkeypatch.setattr(Figure, "missing", lambda self, size: ["fashion"] * self.name.startswith("fashion"))
-    assert [turn for turn in _turns(every, "paper") if turn[0].name == "fashion"] == [[figures.find("fashion")]]
-    assert _turns([], "paper") == []
+    assert [group for group in _groups(every, "paper") if group[0].name == "fashion"] == [[figures.find("fashion")]]
+    assert _groups([], "paper") == []
     both = [figures.find(name) for name in ("mcmc-comparison", "tau-annealing")]
     keys = [task.key for task in _tasks(_theory(both, "quick"), both, "quick", None)]
     wanted = [{task.key for task in figure.tasks("quick")} for figure in both]

@@ -1,11 +1,11 @@
-"""`solspace reproduce`: the figures of the paper, from their spec to the picture."""
+"""`solspace reproduce`: the figures of the paper, from their tasks to the picture."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,12 +13,12 @@ from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
 from solspace.cli.completion import completing
 from solspace.cli.completion import figures as figure_names
 from solspace.cli.rules import Rule
-from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, places, takes_device
-from solspace.system.names import unknown
+from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, check_device, count_workers
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.experiments.figures import Figure
+    from solspace.experiments.reproduce import ReproduceConfig
 
 RULES = (
     Rule("figure", lambda o: not o.listed, "cannot stand beside --list, which lists all"),
@@ -66,39 +66,36 @@ def reproduce(
     `solspace reproduce binary-t-alpha --set temperature=0.7 --set margin=0.2`.
     """
     from solspace.experiments import figures
+    from solspace.experiments.reproduce import ReproduceConfig
+    from solspace.experiments.runner import RunConfig
 
     if listed or figure is None:
         _list(as_json)
         return
-    chosen = tuple(map(figures.find, figures.FIGURES)) if figure == "all" else (figures.find(figure),)
-    values = _values(parameters or [])
-    chosen = tuple(one.with_parameters(values) for one in chosen)
-    if size not in figures.SIZES:
-        raise unknown("size", size, figures.SIZES)
+    config = ReproduceConfig(
+        size=size, store=store, out=out, parameters=_values(parameters or []), device=device,
+        run=RunConfig(executor=executor, scheduler=scheduler, n_workers=workers, retry=retry),
+    )  # fmt: skip
+    chosen = [config.figure(name) for name in (figures.FIGURES if figure == "all" else (figure,))]
     if dry_run:
-        count = places(executor, scheduler, workers)
-        _estimate(chosen, size, store, retry, count, as_json)
-        if not as_json:
-            print(f"Results would go to {store}, pictures to {out}.")
+        _estimate(chosen, config, as_json)
         return
     if device is not None:
-        takes_device([spec for one in chosen for spec in one.specs(size)], figure)
+        check_device([spec for one in chosen for spec in one.specs(size)], figure)
     try:
-        _make([one.name for one in chosen], size, as_json, store=store, out=out, retry=retry, executor=executor,
-              scheduler=scheduler, n_workers=workers, device=device, parameters=values)  # fmt: skip
+        _make([one.name for one in chosen], config, as_json)
     except KeyboardInterrupt:
         fail(f"stopped; what was computed so far is in {store}. The same command goes on.", code=130)
 
 
-def _values(words: list[str]) -> dict[str, float]:
-    """Return the parameters that `--set` names."""
+def _values(assignments: list[str]) -> dict[str, float]:
     values: dict[str, float] = {}
-    for word in words:
-        name, _, text = word.partition("=")
+    for assignment in assignments:
+        name, _, text = assignment.partition("=")
         try:
             value = float(text)
         except ValueError:
-            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {word!r}.") from None
+            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {assignment!r}.") from None
         if name in values:
             raise ValueError(f"--set gives {name} twice.")
         values[name] = value
@@ -113,83 +110,82 @@ def _list(as_json: bool) -> None:
             "id": one.name,
             "place": one.place,
             "shows": one.title,
-            **{s: one.count(s) for s in figures.SIZES},
+            **{size: one.count(size) for size in figures.SIZES},
             "parameters": one.parameters,
         }
         for one in map(figures.find, figures.FIGURES)
     ]
     if as_json:
         show_json(rows)
-    else:
-        # A line each, not a table: names are copied and searched for, and must not be cut or broken on any screen.
-        width = max(len(row["id"]) for row in rows)
-        print(f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows")
-        for row in rows:
-            given = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
-            print(
-                f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}"
-                + (f" (parameters: {given})" if given else "")
-            )
+        return
+    # A line each, not a table: names are copied and searched for, and must not be cut or broken on any screen.
+    width = max(len(row["id"]) for row in rows)
+    print(f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows")
+    for row in rows:
+        named = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
+        print(
+            f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}"
+            + (f" (parameters: {named})" if named else "")
+        )
 
 
-def _make(names: Sequence[str], size: str, as_json: bool, parameters: dict[str, float], **options: Any) -> None:
-    from solspace.experiments.estimate import spoken
-    from solspace.experiments.reproduce import reproduce as make
-    from solspace.experiments.reproduce import reproduce_all
+def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
+    from solspace.experiments import reproduce as figures
+    from solspace.experiments.estimate import duration
 
-    made: list[Values] = []
-    begun, several = time.perf_counter(), len(names) > 1
-    # With several figures asked for, one whose images are not on this machine does not stop the others.
-    making = (
-        reproduce_all(names, size, **options) if several else [make(names[0], size, parameters=parameters, **options)]
-    )
-    for one in making:
-        about: Values = {"problem": one.problem} if one.problem else {
-            "files": [str(path) for path in one.files], "computed": one.outcome.computed, "failed": one.outcome.failed,
-        }  # fmt: skip
-        made.append({"id": one.name, **about, "seconds": one.seconds, "together": one.together})
-        counted = not several or one.outcome.computed  # what was computed with others is counted with one of them
-        words = one.problem or f"{one.outcome.computed} tasks computed, " * bool(counted) + str(one.files[0])
-        company = f", together with {one.together - 1} more" * (one.together > 1)
-        say(f"{one.name} ({spoken(one.seconds)}{company}): {words}")
+    rows: list[Values] = []
+    start, several = time.perf_counter(), len(names) > 1
+    # with several figures, one whose images are not on this machine does not stop the others
+    for one in figures.reproduce_all(names, config) if several else [figures.reproduce(names[0], config)]:
+        computed, failed = one.outcome.computed, one.outcome.failed
+        row: Values = {"problem": one.problem}
+        if not one.problem:
+            row = {"files": [str(path) for path in one.files], "computed": computed, "failed": failed}
+        rows.append({"id": one.name, **row, "seconds": one.seconds, "together": one.together})
+        counted = not several or computed  # what was computed with others is counted with one of them
+        words = one.problem or f"{computed} tasks computed, " * bool(counted) + str(one.files[0])
+        others = f", together with {one.together - 1} more" * (one.together > 1)
+        say(f"{one.name} ({duration(one.seconds)}{others}): {words}")
     if several:
-        say(f"{len(made)} figures in {spoken(time.perf_counter() - begun)}.")
+        say(f"{len(rows)} figures in {duration(time.perf_counter() - start)}.")
     if as_json:
-        show_json(made)
-    failed = sum(one.get("failed", 0) for one in made)
-    problems = sum("problem" in one for one in made)
+        show_json(rows)
+    failed = sum(row.get("failed", 0) for row in rows)
+    problems = sum("problem" in row for row in rows)
     if failed:
         fail(f"{failed} tasks failed and are missing from the pictures; --retry tries them again.", code=1)
     if problems:
-        fail(f"{problems} of {len(made)} figures could not be made; the reasons are above.", code=1)
+        fail(f"{problems} of {len(rows)} figures could not be made; the reasons are above.", code=1)
 
 
-def _estimate(chosen: Sequence[Figure], size: str, store: Path, retry: bool, count: int | None, as_json: bool) -> None:
-    rows = [_costs(one, size, store, retry) for one in chosen]
+def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, as_json: bool) -> None:
+    from solspace.experiments.estimate import duration
+
+    count = count_workers(config.run)
+    rows = [_cost(one, config) for one in chosen]
     total = sum(row["core_seconds"] or 0.0 for row in rows)
-    seconds = total / count if count else None
     if as_json:
-        show_json({"size": size, "figures": rows, "core_seconds": total, "seconds": seconds, "workers": count})
+        seconds = total / count if count else None
+        show_json({"size": config.size, "figures": rows, "core_seconds": total, "seconds": seconds, "workers": count})
         return
-    from solspace.experiments.estimate import spoken
 
-    def spoken_or_not(value: float | None, share: int | None) -> str:
-        return "?" if value is None or not share else spoken(value / share) if value else "-"
+    def shown(value: float | None, share: int | None) -> str:
+        return "?" if value is None or not share else duration(value / share) if value else "-"
 
-    costs = [*rows, {"id": "all", "core_seconds": total}] if len(rows) > 1 else rows
     table = [
         (
             row["id"],
             str(row.get("theory_tasks", "")),
             f"{row['tasks']:,}" if "tasks" in row else "",
-            spoken_or_not(row["core_seconds"], 1),
-            spoken_or_not(row["core_seconds"], count),
+            shown(row["core_seconds"], 1),
+            shown(row["core_seconds"], count),
         )
-        for row in costs
+        for row in [*rows, *([{"id": "all", "core_seconds": total}] if len(rows) > 1 else [])]
     ]
     columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {count or 'the cluster'}")
-    show_table(f"to compute at size {size}", table, columns)
+    show_table(f"to compute at size {config.size}", table, columns)
     done = sum(row["done"] for row in rows)
+    store = config.store
     print(f"{done:,} further tasks are in {store} already." if done else f"Nothing of it is in {store} yet.")
     if timed := sum(row["timed"] for row in rows):
         print(
@@ -201,25 +197,24 @@ def _estimate(chosen: Sequence[Figure], size: str, store: Path, retry: bool, cou
     for row in rows:
         if "problem" in row:
             print(f"{row['id']}: {row['problem']}")
+    print(f"Results would go to {store}, pictures to {config.out}.")
 
 
-def _costs(figure: Figure, size: str, store: Path, retry: bool) -> Values:
-    """Return what is still to be computed for a figure, and what that costs or why nobody knows."""
-    from solspace.experiments.estimate import CannotEstimate, estimate, finished
+def _cost(figure: Figure, config: ReproduceConfig) -> Values:
+    """Return what is still to be computed for a figure, and its cost or the problem that prevents an estimate."""
+    from solspace.experiments.estimate import CannotEstimate, estimate, stored
 
-    about: Values = {"id": figure.name, "core_seconds": None, "timed": 0, "done": 0}
+    size = config.size
+    tasks = sum(map(len, figure.specs(size)))
+    row: Values = {"id": figure.name, "core_seconds": None, "timed": 0, "done": 0}
     if missing := figure.missing(size):
         sets = " ".join(missing)
-        about["problem"] = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
-        return {**about, "theory_tasks": len(figure.theory(size)), "tasks": sum(map(len, figure.specs(size)))}
-    done = finished(figure.tasks(size), store, retry)
-    about |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in figure.theory(size))}
+        problem = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
+        return {**row, "problem": problem, "theory_tasks": len(figure.theory(size)), "tasks": tasks}
+    done = stored(figure.tasks(size), config.store, config.run.retry)
+    row |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in figure.theory(size))}
     try:
-        cost = estimate(figure.sweeps(size), allowed=5.0, done=done)
+        cost = estimate(figure.sweeps(size), allowed=5.0, skipped=done)
     except CannotEstimate as error:
-        return {
-            **about,
-            "tasks": sum(map(len, figure.specs(size))),
-            "problem": f"a task that was timed failed: {error}",
-        }
-    return {**about, "tasks": cost.tasks, "core_seconds": cost.seconds, "timed": len(cost.timed)}
+        return {**row, "tasks": tasks, "problem": f"a task that was timed failed: {error}"}
+    return {**row, "tasks": cost.tasks, "core_seconds": cost.seconds, "timed": len(cost.timed)}

@@ -14,8 +14,8 @@ from solspace.cli.rules import Rule
 if TYPE_CHECKING:
     from solspace.experiments.images import ImageSpec
     from solspace.experiments.results import Results
+    from solspace.experiments.runner import RunConfig
     from solspace.experiments.spec import Spec
-
 
 Store = Annotated[Path, typer.Option(help="The SQLite file of results; made when it is not there.")]
 Executor = Annotated[str, typer.Option(help="serial, processes or dask.", rich_help_panel="Where it runs")]
@@ -39,7 +39,6 @@ RUNNING = (
     Rule("workers", lambda o: o.executor != "serial", "has no effect with --executor serial, which is one process"),
     Rule("workers", lambda o: o.scheduler is None, "has no effect with --scheduler, whose cluster has its own"),
 )
-"""For every verb that runs tasks."""
 RULES = (
     Rule("status", lambda o: not o.dry_run and o.export is None, "cannot stand beside --dry-run or --export"),
     Rule("export", lambda o: not o.dry_run, "cannot stand beside --dry-run"),
@@ -88,23 +87,23 @@ def sweep(
     from solspace.experiments.results import Results
     from solspace.experiments.spec import Spec
 
-    given = Spec.from_toml(spec)
+    grid = Spec.from_toml(spec)
     if device is not None:
-        takes_device([given], str(spec))
-        given = given.with_options(device=device)
-    specs = [given]
-    results = Results(lambda: runner.tasks_of(specs), store)
+        check_device([grid], str(spec))
+        grid = grid.with_options(device=device)
+    config = runner.RunConfig(executor=executor, scheduler=scheduler, n_workers=workers, retry=retry)
+    results = Results(grid.tasks, store)
     if dry_run:
-        _show_plan(specs, store, retry, places(executor, scheduler, workers), as_json)
+        _show_plan(grid, store, config, as_json)
     elif export is not None:
         _export(results, export, as_json)
     elif verify:
         _verify(store, as_json)
     elif status:
-        _show_status(specs[0], results, as_json)
+        _show_status(grid, results, as_json)
     else:
         try:
-            runner.sweep(specs, store, executor, scheduler=scheduler, n_workers=workers, retry=retry)
+            runner.run_tasks(grid.tasks, store, config, total=len(grid), label=grid.name)
         except KeyboardInterrupt:
             fail(f"stopped; {_counts(results)} in {store}. The same command goes on.", code=130)
         _finish(results, as_json)
@@ -114,52 +113,47 @@ def _counts(results: Results) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in results.status().items() if count or name == "done")
 
 
-def takes_device(specs: Sequence[Spec | ImageSpec], name: str) -> None:
-    """Raise a sentence where no sampler of `specs` has a choice of device."""
+def check_device(specs: Sequence[Spec | ImageSpec], name: str) -> None:
+    """Raise ValueError if no sampler of `specs` has an option for the device."""
     from solspace.samplers.registry import find
 
     if not any("device" in find(point["sampler"]).options for spec in specs for point in spec.points()):
         raise ValueError(f"--device has no effect on {name}: no sampler in it has a choice.")
 
 
-def places(executor: str, scheduler: str | None, workers: int | None) -> int | None:
-    """Return how many tasks would run side by side; None where only the cluster knows."""
-    from solspace.experiments import executors
+def count_workers(config: RunConfig) -> int | None:
+    """Return how many tasks would run side by side; None if only the cluster knows."""
+    from solspace.experiments.executors import cores
 
-    executors.find(executor)
-    if executor == "serial":
+    if config.executor == "serial":
         return 1
-    return None if scheduler else workers or executors.cores()
+    return None if config.scheduler else config.n_workers or cores()
 
 
-def _show_plan(specs: list[Spec], store: Path, retry: bool, count: int | None, as_json: bool) -> None:
-    from solspace.experiments.estimate import estimate, finished, spoken
-    from solspace.experiments.runner import tasks_of
+def _show_plan(spec: Spec, store: Path, config: RunConfig, as_json: bool) -> None:
+    from solspace.experiments.estimate import duration, estimate, stored
 
-    done = finished(tasks_of(specs), store, retry)
-    cost = estimate(specs, done=done)
+    done, count = stored(spec.tasks(), store, config.retry), count_workers(config)
+    cost = estimate([spec], skipped=done)
     timed = [
         {"n": point["n"], "alpha": point["alpha"], "sampler": point["sampler"], **point["options"], "seconds": seconds}
         for point, seconds in cost.timed
     ]
-    axes, points = specs[0].axes, sum(1 for _ in specs[0].points())
+    axes = spec.axes
     if as_json:
-        report = {"name": specs[0].name, "axes": axes, "points": points, "tasks": cost.tasks, "done": len(done)}
+        points = sum(1 for _ in spec.points())
+        report = {"name": spec.name, "axes": axes, "points": points, "tasks": cost.tasks, "done": len(done)}
         seconds = cost.seconds / count if count else None
         show_json({**report, "core_seconds": cost.seconds, "seconds": seconds, "timed": timed})
         return
     rows = [(name, str(len(values)), _listed(values)) for name, values in axes.items()]
-    show_table(specs[0].name, [*rows, ("instances", str(specs[0].instances), "")], ("axis", "", "values"))
-    there = (
-        f"{cost.tasks:,} of {cost.tasks + len(done):,} tasks, the others are in {store}"
-        if done
-        else f"{cost.tasks:,} tasks"
-    )
-    many = f", {spoken(cost.seconds / count)} on {count}" if count else ""
-    print(f"\n{there}, about {spoken(cost.seconds)} on one core{many}.")
+    show_table(spec.name, [*rows, ("instances", str(spec.instances), "")], ("axis", "", "values"))
+    others = f" of {cost.tasks + len(done):,} tasks, the others are in {store}" if done else " tasks"
+    many = f", {duration(cost.seconds / count)} on {count}" if count else ""
+    print(f"\n{cost.tasks:,}{others}, about {duration(cost.seconds)} on one core{many}.")
     for row in timed:
         about = ", ".join(f"{name} {value}" for name, value in row.items() if name != "seconds")
-        print(f"  timed: {about}: {spoken(row['seconds'])}")
+        print(f"  timed: {about}: {duration(row['seconds'])}")
 
 
 def _listed(values: tuple[object, ...], most: int = 6) -> str:

@@ -1,12 +1,11 @@
 """Tasks on a Dask cluster: an existing scheduler, or a local one.
 
-On Slurm, `dask_jobqueue.SLURMCluster(...)` starts a scheduler and workers as batch jobs; give its `scheduler_address`
-here. Dask reschedules the tasks of a worker that dies; what we add is a bounded window of submitted tasks, a result
-in place of a task that keeps killing workers, and words when the scheduler is gone or no worker is left.
+On Slurm, `dask_jobqueue.SLURMCluster(...)` starts a scheduler and workers as batch jobs; pass its `scheduler_address`.
+Dask reruns the tasks of a worker that dies. Added here: a bounded window of submitted tasks, a failed result for a task
+that keeps killing workers, and messages if the scheduler is lost or no worker is left.
 
-A local cluster runs in a process of its own and speaks TLS with a key that only this process is told, so that nobody
-else on the machine can hand it work. Nothing in the current folder is imported by it: Python's safe path holds for it
-and all it starts.
+A local cluster runs in a process of its own, uses TLS with a key that only this process receives, and imports nothing
+from the current folder.
 """
 
 from __future__ import annotations
@@ -23,19 +22,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from solspace.experiments.executors import lost, run_on_one_thread
+from solspace.experiments.executors import lost, of_the_same_code, run_on_one_thread
 from solspace.experiments.tasks import Task
 from solspace.store import Result
 from solspace.system.extras import install
 
-_MOST = 100
-"""Most tasks in a batch."""
-_FLIGHT = 0.25
-"""Seconds of work that a batch is filled up to."""
-_SILENCE = 5.0
-"""Seconds without any worker before the user is told."""
-_PATIENCE = 40.0
-"""Seconds without any worker before a local cluster is given up: its own restarts take a few."""
+_LARGEST_BATCH = 100
+_BATCH_SECONDS = 0.25
+_WARN_AFTER = 5.0
+"""Seconds without any worker before a warning."""
+_GIVE_UP_AFTER = 40.0
+"""Seconds without any worker before a local cluster is abandoned: its own restarts take a few."""
 _LOCAL = """
 import json, signal, sys
 from distributed import LocalCluster, Security
@@ -47,42 +44,40 @@ with LocalCluster(
     print(json.dumps([cluster.scheduler_address, safe.tls_client_cert, safe.tls_client_key]), flush=True)
     sys.stdin.read()
 """
-_GONE = (
+_SCHEDULER_LOST = (
     "the connection to the Dask scheduler is lost. Results so far are in the store: start the cluster and run the "
     "same command again to go on."
 )
-
-
-_DESERTED = (
+_WORKERS_LOST = (
     "all workers of the local Dask cluster ended and did not come back. Results so far are in the store: run the same "
     "command again to go on, with fewer workers if memory was short."
 )
 
 
-def dask_results(tasks: Iterable[Task], n_workers: int, scheduler: str | None) -> Iterator[Result]:
+def dask_results(tasks: Iterable[Task], n_workers: int, scheduler: str | None) -> Iterator[list[Result]]:
     """Yield results from the cluster at `scheduler`, or from a local one of `n_workers` processes."""
     tasks = iter(tasks)
     with _client(n_workers, scheduler) as client:
         width = 2 * max(n_workers, sum(client.nthreads().values()))
-        flights = _Flights(client, local=scheduler is None)
+        batches = _Batches(client, local=scheduler is None)
         while True:
-            while len(flights.sent) < width and (batch := list(itertools.islice(tasks, flights.size))):
-                flights.submit(batch)
-            if not flights.sent:
+            while len(batches.sent) < width and (batch := list(itertools.islice(tasks, batches.size))):
+                batches.submit(batch)
+            if not batches.sent:
                 return
-            yield from flights.receive()
+            yield batches.receive()
 
 
 def run_batch(tasks: list[Task]) -> list[Result]:
-    """Return the results of some tasks, one after the other on one thread: what a Dask worker is asked to do."""
+    """Return the results of some tasks, computed one after the other on one thread of a Dask worker."""
     return [run_on_one_thread(task) for task in tasks]
 
 
-class _Flights:
-    """Batches of tasks under way.
+class _Batches:
+    """Submitted batches of tasks.
 
-    Dask spends ten milliseconds and more on a batch, so short tasks travel together: as many as fill a quarter of a
-    second, judged by those that have come back.
+    Dask spends 10 ms and more on a batch, so short tasks are sent together: as many as fill `_BATCH_SECONDS`, estimated from
+    those that have returned.
     """
 
     def __init__(self, client: Any, local: bool) -> None:
@@ -90,7 +85,7 @@ class _Flights:
         self.done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.sent: dict[str, list[Task]] = {}
         self.size = 1
-        self.alone_since: float | None = None
+        self.without_workers_since: float | None = None
 
     def submit(self, batch: list[Task]) -> None:
         future = self.client.submit(run_batch, batch, pure=False)
@@ -100,13 +95,13 @@ class _Flights:
     def receive(self) -> list[Result]:
         future = self._next()
         batch = self.sent.pop(future.key)
-        if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed anew
-            results = self._fetched(future)
+        if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed again
+            results = self._fetch(future)
             mean = sum(result.seconds for result in results) / len(results)
-            self.size = max(1, min(_MOST, 2 * self.size, int(_FLIGHT / (mean + 1e-9))))
-            return results
+            self.size = max(1, min(_LARGEST_BATCH, 2 * self.size, int(_BATCH_SECONDS / (mean + 1e-9))))
+            return [of_the_same_code(task, result) for task, result in zip(batch, results)]
         if future.status != "error":
-            raise ConnectionError(_GONE)
+            raise ConnectionError(_SCHEDULER_LOST)
         cause = future.exception()
         if type(cause).__name__ != "KilledWorker":
             raise ChildProcessError(
@@ -124,40 +119,37 @@ class _Flights:
             try:
                 return self.done.get(timeout=1)
             except queue.Empty:
-                self._look_around()
+                self._check()
 
-    def _fetched(self, future: Any) -> list[Result]:
-        """Return the results of a batch that is done. They may have died with their worker, and wait for another."""
-        patience = 2.0
+    def _fetch(self, future: Any) -> list[Result]:
+        """Return the results of a finished batch, which may have been lost with their worker and be computed again."""
+        timeout = 2.0
         while True:
             try:
-                return future.result(timeout=patience)
+                return future.result(timeout=timeout)
             except TimeoutError:
-                patience *= 2  # large arrays over a slow network need their time
-                self._look_around()
+                timeout *= 2  # large arrays over a slow network need their time
+                self._check()
             except Exception as error:
-                raise ConnectionError(_GONE) from error
+                raise ConnectionError(_SCHEDULER_LOST) from error
 
-    def _look_around(self) -> None:
-        if self.client.status not in ("running", "connecting"):
-            raise ConnectionError(_GONE)
-        self._look_for_workers()
-
-    def _look_for_workers(self) -> None:
-        """Tell the user when no worker is left: tasks would wait for one in silence, and for ever."""
+    def _check(self) -> None:
+        """Raise if the scheduler is lost; warn if no worker is left, since tasks would wait for one silently."""
         from distributed.comm import CommClosedError
 
+        if self.client.status not in ("running", "connecting"):
+            raise ConnectionError(_SCHEDULER_LOST)
         try:
-            there = self.client.nthreads()
+            workers = self.client.nthreads()
         except (OSError, CommClosedError):
-            return  # the client's status will say
-        before, now = self.alone_since, time.monotonic()
-        self.alone_since = None if there else before or now
-        if there or before is None:
+            return  # the client's status will change
+        before, now = self.without_workers_since, time.monotonic()
+        self.without_workers_since = None if workers else before or now
+        if workers or before is None:
             return
-        if self.local and now - before > _PATIENCE:
-            raise ConnectionError(_DESERTED)
-        if now - before > _SILENCE:
+        if self.local and now - before > _GIVE_UP_AFTER:
+            raise ConnectionError(_WORKERS_LOST)
+        if now - before > _WARN_AFTER:
             address = self.client.scheduler.address
             cure = "waiting for them to come back" if self.local else f"start some with: dask worker {address}"
             warnings.warn(
@@ -184,17 +176,17 @@ def _client(n_workers: int, scheduler: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _local(n_workers: int) -> Iterator[tuple[str, Any]]:
-    """Start a local cluster in a process of its own and give its address and the key to it.
+    """Start a local cluster in a process of its own; yield its address and key.
 
-    Inside this process Dask would import the user's script once more in every worker, and a script without a
-    `__main__` guard would start sweeps within sweeps.
+    In this process Dask would import the user's script in every worker, and a script without a `__main__` guard would
+    start sweeps within sweeps.
     """
     from distributed import Security
 
-    start = [sys.executable, "-c", _LOCAL, str(n_workers)]
+    command = [sys.executable, "-c", _LOCAL, str(n_workers)]
     path = os.pathsep.join(str(part) or os.getcwd() for part in sys.path)  # as here: where users' modules are found
     env = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-    with subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -202,12 +194,8 @@ def _local(n_workers: int) -> Iterator[tuple[str, Any]]:
             if not line:
                 raise ChildProcessError("the local Dask cluster did not start; its message is above.")
             address, certificate, key = json.loads(line)
-            yield (
-                address,
-                Security(
-                    tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key, require_encryption=True
-                ),
-            )
+            tls = {"tls_ca_file": certificate, "tls_client_cert": certificate, "tls_client_key": key}
+            yield address, Security(**tls, require_encryption=True)
         finally:
             process.stdin.close()
             try:

@@ -1,27 +1,33 @@
-"""Who runs the tasks: this process, processes on this machine, or a Dask cluster.
+"""Executors: how tasks run in this process, in processes on this machine, or on a Dask cluster.
 
-An executor is a generator: it takes tasks one by one, only as many as it can keep busy, and yields their results as
-they come, in any order. It never keeps the list of tasks, so memory does not grow with their number. Each task runs
-on one thread, here as elsewhere, since threads change the rounding of a matrix product. A worker that dies costs its
-task another try; a task that has cost three workers is a failed result.
+An executor is a generator that takes tasks one by one, only as many as it can keep busy, and yields lists of results in
+any order; memory does not grow with the number of tasks. Each task runs on one thread, since threads change the rounding
+of a matrix product. If a worker dies its tasks run again; a task that ends `DEATHS` workers is a failed result.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import queue
+import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+import time
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from typing import Any
 
 from solspace.experiments.tasks import Task, finished, run
-from solspace.experiments.worker import Worker, WorkerDied
 from solspace.store import Result
 from solspace.system.names import unknown
 
 DEATHS = 3
-"""Workers a task may cost before it counts as failed."""
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+              "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")  # fmt: skip
 
 
 def cores() -> int:
@@ -33,7 +39,7 @@ _limited = 0
 
 
 def keep_to_one_thread() -> None:
-    """Keep BLAS and Numba to one thread in this process; cheap when nothing was imported since the last call."""
+    """Keep BLAS and Numba to one thread in this process; cheap if nothing was imported since the last call."""
     global _limited
     if len(sys.modules) == _limited:
         return
@@ -68,149 +74,176 @@ def run_on_one_thread(task: Task) -> Result:
     return run(task)
 
 
-def serial(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
+def process_pool(count: int) -> Any:
+    """Return loky's pool of `count` worker processes, each on one thread, which end when this process ends.
+
+    Loky does not import the script of the user, which therefore needs no `if __name__ == "__main__"` guard. Python's safe
+    path keeps the processes from importing modules of the current folder.
+    """
+    from joblib.externals.loky import ProcessPoolExecutor
+    from joblib.externals.loky.backend import resource_tracker as loky_tracker
+
+    # raised where `pgrep` is missing, and where loky replaces a worker whose memory has grown: both are harmless
+    for message in ("Failed to kill subprocesses", "A worker stopped while some jobs"):
+        warnings.filterwarnings("ignore", message, UserWarning)
+    safe = {"PYTHONSAFEPATH": "1"}
+    with _environment(safe):  # of the processes that track semaphores, which loky and the standard library start
+        loky_tracker.ensure_running()
+        if os.name == "posix":
+            from multiprocessing import resource_tracker
+
+            resource_tracker.ensure_running()
+    env = safe | dict.fromkeys(ONE_THREAD, "1")
+    return ProcessPoolExecutor(count, env=env, initializer=start_worker, initargs=(os.getpid(),))
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def start_worker(driver: int) -> None:
+    """Prepare a worker: what it prints goes to standard error, Ctrl-C is left to the process `driver`, and it dies with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also in the middle of compiled code
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class WorkerPool:
+    """Worker processes that compute a stream of tasks, at most two in flight for each worker.
+
+    If a worker dies, loky ends the whole pool. The tasks in flight then run again one by one, each as the only one, which
+    shows the task that ends its workers.
+    """
+
+    def __init__(self, tasks: Iterable[Task], n_workers: int | None = None) -> None:
+        tasks, self._width = iter(tasks), 2 * (n_workers or cores())
+        first = list(itertools.islice(tasks, self._width))
+        self._tasks, self._count = itertools.chain(first, tasks), min(self._width // 2, len(first))
+        self._running: dict[Future[Result], Task] = {}
+        self._suspects: deque[Task] = deque()
+        self._deaths: Counter[str] = Counter()
+        self._pool: Any = None
+
+    def results(self, block: bool) -> list[Result]:
+        """Return the results that are there; with `block`, wait for one, and return none if no task is left."""
+        while True:
+            self._submit()
+            found = self._collect(block)
+            if found or not block or not (self._running or self._suspects):
+                return found
+
+    def close(self) -> None:
+        """End the workers; their tasks are abandoned."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+
+    def _submit(self) -> None:
+        while len(self._running) < (1 if self._suspects else self._width):
+            task = self._suspects.popleft() if (suspect := bool(self._suspects)) else next(self._tasks, None)
+            if task is None:
+                return
+            if self._pool is None:
+                self._start()
+            try:
+                self._running[self._pool.submit(run, task)] = task
+            except BrokenProcessPool:  # died while idle, or the tasks in flight will tell
+                self._suspects.appendleft(task)
+                self._pool = None
+            if suspect:
+                return
+
+    def _start(self) -> None:
+        for _ in range(DEATHS):
+            self._pool = process_pool(self._count)
+            try:
+                self._pool.submit(os.getpid).result()
+            except BrokenProcessPool:
+                continue
+            return
+        raise ChildProcessError("the worker processes did not start; their message is above.")
+
+    def _collect(self, block: bool) -> list[Result]:
+        done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
+        if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+            done, _ = wait(self._running)
+            self._pool = None
+        alone, found = len(done) == 1, []
+        for future in done:
+            task = self._running.pop(future)
+            try:
+                found.append(of_the_same_code(task, future.result()))
+            except BrokenProcessPool as death:
+                self._deaths[task.key] += alone
+                if self._deaths[task.key] == DEATHS:
+                    found.append(lost(task, str(death).partition("{")[2].partition("}")[0] or "no exit code"))
+                else:
+                    self._suspects.append(task)
+        return found
+
+
+def serial(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[list[Result]]:
     """Yield results computed in this process, in the order of the tasks."""
     with one_thread():
-        yield from map(run_on_one_thread, tasks)
+        for task in tasks:
+            yield [run_on_one_thread(task)]
 
 
-def processes(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
-    """Yield results from worker processes, one for each core unless `n_workers` says otherwise."""
-    with closing(_polled(tasks, n_workers, lambda: True)) as made:
-        yield from (result for result in made if result is not None)
+def processes(
+    tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None
+) -> Iterator[list[Result]]:
+    """Yield results of worker processes, by default one for each core."""
+    with closing(WorkerPool(tasks, n_workers)) as pool:
+        while found := pool.results(block=True):
+            yield found
 
 
 def processes_beside(
     tasks: Iterable[Task], others: Iterator[list[Result]], n_workers: int | None = None
 ) -> Iterator[list[Result]]:
-    """Yield `others`, which this process makes, and what worker processes make of `tasks` meanwhile and after them.
+    """Yield `others`, which this process computes, and meanwhile and after them the results of worker processes.
 
-    What they have made when `others` fail is yielded before the error is raised.
+    If `others` raises, the results that are there are yielded first.
     """
-    alone = False
-    made = _polled(tasks, n_workers, lambda: alone)
-
-    def there() -> Iterator[list[Result]]:
-        for result in made:
-            if result is None:
-                return
-            yield [of_the_same_code(result)]
-
-    try:
-        yield from there()
-        for other in others:
-            yield other
-            yield from there()
-        alone = True
-        yield from there()
-    except GeneratorExit:
-        raise
-    except BaseException:
-        yield from there()
-        raise
-    finally:
-        made.close()
-        getattr(others, "close", lambda: None)()
-
-
-def _polled(
-    tasks: Iterable[Task], n_workers: int | None, waits: Callable[[], bool]
-) -> Generator[Result | None, None, None]:
-    """Yield results from worker processes as they come; while there is none, wait for it or yield None."""
-    count = n_workers or cores()
-    inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-    outbox: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
-    pool = [_Attendant(inbox, outbox) for _ in range(count)]
-
-    def receive() -> Result | BaseException | None:
+    with closing(WorkerPool(tasks, n_workers)) as pool:
+        yield pool.results(block=False)
         try:
-            return outbox.get(block=waits())
-        except queue.Empty:
-            return None
-
-    try:
-        yield from _window(tasks, 2 * count, inbox.put, receive)
-    finally:
-        for _ in pool:
-            inbox.put(None)
-        for attendant in pool:
-            attendant.end()
-
-
-def _window(
-    tasks: Iterable[Task],
-    width: int,
-    submit: Callable[[Task], object],
-    receive: Callable[[], Result | BaseException | None],
-) -> Iterator[Result | None]:
-    """Keep at most `width` tasks submitted and not yet received; yield None where `receive` found nothing yet."""
-    waiting = 0
-    tasks = iter(tasks)
-    more = True
-    while more or waiting:
-        while more and waiting < width:
-            task = next(tasks, None)
-            more = task is not None
-            if task is not None:
-                submit(task)
-                waiting += 1
-        if waiting:
-            result = receive()
-            waiting -= result is not None
-            if isinstance(result, BaseException):
-                raise result
-            yield result
-
-
-class _Attendant:
-    """A thread that looks after one worker process: hands it tasks, starts another when it dies."""
-
-    def __init__(
-        self, inbox: queue.SimpleQueue[Task | None], outbox: queue.SimpleQueue[Result | BaseException]
-    ) -> None:
-        self.inbox, self.outbox = inbox, outbox
-        self.worker: Worker | None = None
-        self.ending = False
-        self.thread = threading.Thread(target=self._attend, daemon=True)
-        self.thread.start()
-
-    def _attend(self) -> None:
-        try:
-            while (task := self.inbox.get()) is not None and not self.ending:
-                self.outbox.put(self._run(task))
-        except BaseException as error:
-            self.outbox.put(error)
+            for other in others:
+                yield other
+                yield pool.results(block=False)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield pool.results(block=False)
+            raise
         finally:
-            if self.worker is not None:
-                self.worker.close()
-
-    def _run(self, task: Task) -> Result:
-        cause = "stopped"
-        for _ in range(DEATHS):
-            try:
-                if self.worker is None:
-                    self.worker = Worker()
-                if self.ending:
-                    break
-                return self.worker.run(task)
-            except WorkerDied as death:
-                cause = str(death)
-                if self.worker is not None:
-                    self.worker.close()
-                self.worker = None
-        return lost(task, cause)
-
-    def end(self) -> None:
-        """Stop at once: the task in hand is given up."""
-        self.ending = True
-        if (worker := self.worker) is not None:
-            worker.kill()
-        self.thread.join()
+            getattr(others, "close", lambda: None)()
+        while found := pool.results(block=True):
+            yield found
 
 
-def of_the_same_code(result: Result) -> Result:
-    """Return a worker's result; raise a sentence where its code names tasks otherwise than this process does."""
-    if Task(result.task).key != result.key:
+def of_the_same_code(task: Task, result: Result) -> Result:
+    """Return a worker's result; raise ChildProcessError if another version of the code computed it."""
+    if result.key != task.key:
         raise ChildProcessError(
             f"the worker on {result.host} runs another version of solspace ({result.version}), whose results do "
             "not belong into this store: install the same version everywhere."
@@ -219,22 +252,22 @@ def of_the_same_code(result: Result) -> Result:
 
 
 def lost(task: Task, cause: str) -> Result:
-    """Return the failed result of a task that costs every worker its life."""
+    """Return the failed result of a task that ended all workers it ran on."""
     message = f"the task ended {DEATHS} worker processes ({cause}): out of memory, or killed by the system?"
     return finished(task, {}, {}, error=message)
 
 
-def dask(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[Result]:
+def dask(tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None) -> Iterator[list[Result]]:
     """Yield results from a Dask cluster: the one at `scheduler`, or a local one."""
     from solspace.experiments.cluster import dask_results
 
     return dask_results(tasks, n_workers or cores(), scheduler)
 
 
-EXECUTORS: dict[str, Callable[..., Iterator[Result]]] = {"serial": serial, "processes": processes, "dask": dask}
+EXECUTORS: dict[str, Callable[..., Iterator[list[Result]]]] = {"serial": serial, "processes": processes, "dask": dask}
 
 
-def find(name: str) -> Callable[..., Iterator[Result]]:
+def find(name: str) -> Callable[..., Iterator[list[Result]]]:
     """Return the executor called `name`."""
     if name not in EXECUTORS:
         raise unknown("executor", name, EXECUTORS)

@@ -1,4 +1,4 @@
-"""Tasks of theory: what figures ask of replica theory, computed once and kept in the store like samples are."""
+"""Tasks of theory: predictions that figures need, computed once and stored like samples."""
 
 from __future__ import annotations
 
@@ -15,58 +15,59 @@ if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
 LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")
-"""Loads that `thresholds` gives."""
+"""The thresholds that are stored."""
+
+
+def _task(kind: str, target: Target, **values: object) -> Task:
+    return Task({"kind": kind, "target": target.to_dict(), **values})
 
 
 def windows_at(target: Target, alphas: Iterable[float]) -> list[Task]:
     """Return the tasks of a t–α diagram: for each load the times between which φ_t has two maxima."""
-    return [Task({"kind": "windows", "target": target.to_dict(), "alpha": round(float(a), 12)}) for a in alphas]
+    return [_task("windows", target, alpha=round(float(alpha), 12)) for alpha in alphas]
 
 
 def thresholds_of(target: Target, margins: Iterable[float] | None = None) -> list[Task]:
     """Return the tasks that give the thresholds of `target`, at its margin or at several."""
     targets = [target] if margins is None else [target.replace(margin=round(float(m), 12)) for m in margins]
-    return [Task({"kind": "thresholds", "target": one.to_dict()}) for one in targets]
+    return [_task("thresholds", one) for one in targets]
 
 
 def curves_of(target: Target, alpha: float, times: Sequence[float]) -> Task:
     """Return the task that gives φ_t(q) at several times."""
-    return Task({"kind": "free-entropy", "target": target.to_dict(), "alpha": alpha, "times": list(times)})
+    return _task("free-entropy", target, alpha=alpha, times=list(times))
 
 
 def stabilities_of(target: Target, alpha: float, low: float, high: float) -> Task:
     """Return the task that gives P(s) between `low` and `high`."""
-    return Task({"kind": "stabilities", "target": target.to_dict(), "alpha": alpha, "low": low, "high": high})
+    return _task("stabilities", target, alpha=alpha, low=low, high=high)
 
 
 def edge_of(target: Target, alpha: float) -> Task:
     """Return the task that gives dφ/dq close to q = 1."""
-    return Task({"kind": "edge", "target": target.to_dict(), "alpha": alpha})
+    return _task("edge", target, alpha=alpha)
 
 
 def instability_of(target: Target, alpha: float) -> Task:
     """Return the task that gives λ(q), the instability of message passing."""
-    return Task({"kind": "instability", "target": target.to_dict(), "alpha": alpha})
+    return _task("instability", target, alpha=alpha)
 
 
-def _prediction(task: Task) -> Prediction:
+def _prediction(task: Task) -> tuple[Prediction, Values]:
     from solspace.theory.prediction import predict
 
-    return predict(Target.from_dict(task.values["target"]), task.values["alpha"])
-
-
-def _about(p: Prediction) -> Values:
-    return {"overlap": p.overlap, "replicon": p.replicon, "entropy": p.entropy, "stable": p.stable}
+    p = predict(Target.from_dict(task.values["target"]), task.values["alpha"])
+    return p, {"overlap": p.overlap, "replicon": p.replicon, "entropy": p.entropy, "stable": p.stable}
 
 
 def windows(task: Task) -> Found:
     """Return the windows of a load as (low, maxwell, high); None stands for a time before all others."""
-    p = _prediction(task)
-    return {**_about(p), "samplable": p.samplable, "windows": [list(window) for window in p.windows]}, {}
+    p, about = _prediction(task)
+    return {**about, "samplable": p.samplable, "windows": [list(window) for window in p.windows]}, {}
 
 
 def thresholds(task: Task) -> Found:
-    """Return the thresholds of a target; None where there is none."""
+    """Return the thresholds of a target; None if there is none."""
     from solspace.theory.thresholds import thresholds as find
 
     found = find(Target.from_dict(task.values["target"]))
@@ -75,7 +76,7 @@ def thresholds(task: Task) -> Found:
 
 def free_entropy(task: Task) -> Found:
     """Return q (k,), φ_t(q) (times, k), and for each time its regime and its maxima (q, φ)."""
-    p = _prediction(task)
+    p, about = _prediction(task)
     share = np.linspace(0, 1, 402)[1:-1]
     q = p.overlap + (1 - p.overlap) * share**2 * (3 - 2 * share)  # dense at both ends
     times = task.values["times"]
@@ -84,27 +85,27 @@ def free_entropy(task: Task) -> Found:
     for time in times:
         tops = dict.fromkeys(round(float(p.overlap_at(time, start=start)), 10) for start in ("low", "high"))
         maxima.append([[top, float(p.free_entropy_at(max(top, p.overlap), time))] for top in tops])
-    values = {**_about(p), "regimes": [p.regime(time) for time in times], "maxima": maxima}
+    values = {**about, "regimes": [p.regime(time) for time in times], "maxima": maxima}
     return values | {"at_overlap": [float(p.free_entropy_at(p.overlap, time)) for time in times]}, {"q": q, "phi": phi}
 
 
 def stabilities(task: Task) -> Found:
     """Return s and P(s)."""
-    p = _prediction(task)
+    p, about = _prediction(task)
     s = np.linspace(task.values["low"], task.values["high"], 801)
-    return {**_about(p), "mean_stability": p.mean_stability}, {"s": s, "density": p.stability_density(s)}
+    return {**about, "mean_stability": p.mean_stability}, {"s": s, "density": p.stability_density(s)}
 
 
 def edge(task: Task) -> Found:
     """Return ε = 1 - q and dφ_0/dq = -F/2 there, with the form it takes as ε → 0."""
-    p = _prediction(task)
+    p, about = _prediction(task)
     epsilon = np.logspace(-10, np.log10((1 - p.overlap) * 0.9), 120)
-    return {**_about(p), **p.edge().to_dict()}, {"epsilon": epsilon, "slope": -p.localization_time(1 - epsilon) / 2}
+    return {**about, **p.edge().to_dict()}, {"epsilon": epsilon, "slope": -p.localization_time(1 - epsilon) / 2}
 
 
 def instability(task: Task) -> Found:
     """Return 1 - q and λ(q) there."""
-    p = _prediction(task)
+    p, about = _prediction(task)
     variance = np.logspace(-5, np.log10(1 - p.overlap), 160)
     variance[-1] = 1 - p.overlap
-    return _about(p), {"variance": variance, "instability": p.instability_at(np.maximum(1 - variance, p.overlap))}
+    return about, {"variance": variance, "instability": p.instability_at(np.maximum(1 - variance, p.overlap))}

@@ -1,9 +1,10 @@
-"""What a sweep returns: its rows, read from the store when asked for, and their averages with errors."""
+"""The results of a sweep: its rows, read from the store when needed, and their averages with errors."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,19 +23,65 @@ from solspace.system.plain import Values
 
 
 class Results:
-    """The results of some tasks in a store.
+    """The results of a sweep's tasks in a store.
 
-    Rows are read from the file each time, so a `Results` of a sweep that still runs shows what is there by now.
+    Rows are read from the file each time, so that the results of a sweep that still runs are those so far.
+
+    Parameters
+    ----------
+    tasks : callable
+        Returns the tasks, each time from the first.
+    store : path
+        The file of results.
+
+    See Also
+    --------
+    sweep : Run all tasks of a spec.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import solspace as ss
+    >>> spec = ss.Spec(n=[9, 11], alpha=0.3, sampler="exact", instances=3)
+    >>> results = ss.sweep(spec, pathlib.Path(tempfile.mkdtemp()) / "runs.db", executor="serial")
+    >>> results.status()
+    {'done': 6, 'failed': 0, 'to do': 0}
+    >>> [(point["n"], point["mean"]) for point in results.mean("solved_fraction", by=["n"])]
+    [(9, 1.0), (11, 1.0)]
     """
 
     def __init__(self, tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str]) -> None:
         self._tasks, self.path = tasks, Path(store)
 
     def rows(self, arrays: bool = False, status: str | None = "done", kind: str | None = None) -> Iterator[Result]:
-        """Yield results in the order of their tasks; `status=None` for failed ones too, `kind` for one kind only."""
-        wanted = (task.key for task in self._tasks() if kind in (None, task.values["kind"]))
+        """Yield results in the order of their tasks.
+
+        Parameters
+        ----------
+        arrays : bool
+            Whether to read the arrays too.
+        status : {"done", "failed"}, optional
+            Which results. If None, all.
+        kind : str, optional
+            The kind of tasks. If None, all.
+
+        Yields
+        ------
+        Result
+            A row of the store.
+
+        See Also
+        --------
+        mean : Averages over instances.
+
+        Examples
+        --------
+        >>> Results(lambda: [], "runs.db").rows(kind="sample")
+        <generator object Results.rows at ...>
+        """
+        keys = (task.key for task in self._tasks() if kind in (None, task.values["kind"]))
         with Store(self.path) as store:
-            for result in store.get(wanted, arrays):
+            for result in store.get(keys, arrays):
                 if status in (None, result.status):
                     yield result
 
@@ -45,13 +92,20 @@ class Results:
         return self.status()["done"]
 
     def status(self) -> dict[str, int]:
-        """Return the number of tasks done, failed and still to do; and damaged, where there are any."""
+        """Return how many tasks are done, failed and still to do.
+
+        Returns
+        -------
+        dict
+            Numbers of tasks by "done", "failed" and "to do", and by "damaged" if there are any.
+        """
         counts = {"done": 0, "failed": 0, "to do": 0}
+        keys = (task.key for task in self._tasks())
         with Store(self.path) as store:
-            for task_keys in _by(500, (task.key for task in self._tasks())):
-                there = store.statuses(task_keys)
-                for key in task_keys:
-                    status = there.get(key, "to do")
+            while chunk := list(itertools.islice(keys, 500)):
+                statuses = store.statuses(chunk)
+                for key in chunk:
+                    status = statuses.get(key, "to do")
                     counts[status] = counts.get(status, 0) + 1
         return counts
 
@@ -61,11 +115,25 @@ class Results:
         return list(self.rows(status="failed"))
 
     def mean(self, value: str | Callable[[Values], float | None], by: Sequence[str]) -> list[Values]:
-        """Return the mean of a number over instances, with its standard error, for each combination of `by`.
+        """Return the mean of a number over instances for each combination of `by`.
 
-        The number is one of the results' or a function of a row. `low` and `high` bound the one-sigma interval; for a
-        fraction (`solved_fraction`, and whatever else is called so) it is Wilson's, which does not shrink to nothing
-        where all or none are solved, with instances as trials.
+        Parameters
+        ----------
+        value : str or callable
+            A number of the results, or a function of a row that returns a number, or None to leave the row out.
+        by : sequence of str
+            Entries that distinguish the points.
+
+        Returns
+        -------
+        list of dict
+            For each point the entries in `by`, `mean`, its standard error `error`, the bounds `low` and `high` of the
+            one-sigma interval, and the number of `instances`. The interval of a fraction (a name that ends so) is Wilson's,
+            with instances as trials, which does not vanish if all or none are solved.
+
+        See Also
+        --------
+        plot : Draw the means.
         """
         name = value.__name__ if callable(value) else value
         groups: dict[tuple[object, ...], list[float]] = {}
@@ -77,19 +145,32 @@ class Results:
         return [dict(zip(by, point)) | _statistics(name, np.array(found)) for point, found in groups.items()]
 
     def plot(self, value: str = "solved_fraction", x: str | None = None, ax: Any = None, **style: Any) -> Any:
-        """Draw the mean of a number with its error against what differs in the sweep, and return the axes.
+        """Draw the mean of a number with its error, with a line for each combination of what differs besides `x`.
 
         Parameters
         ----------
-        value
+        value : str
             A number of the results, as in `mean`.
-        x
-            What it is drawn against: the load, else what differs first, unless given. There is a line for each combination
-            of what differs besides.
-        ax
-            Matplotlib axes; a new figure of a column's width (86 mm) unless given.
-        style
-            Properties of the points and lines, as `Axes.errorbar` takes them.
+        x : str, optional
+            Entry of the horizontal axis. If None, the load, or what differs first in the sweep.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. If None, a new figure of a column's width (86 mm).
+        **style : object
+            Properties of the points and lines, as for `Axes.errorbar`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        ValueError
+            If no task is done, or `value` or `x` is unknown.
+
+        See Also
+        --------
+        mean : The numbers that are drawn.
         """
         from solspace.plots.methods import plot_sweep
 
@@ -107,7 +188,13 @@ class Results:
         return plot_sweep(self.mean(value, [x, *series]), value, x, series, ax, **style)
 
     def varying(self) -> list[str]:
-        """Return the names of what differs between the tasks, but for the instance: what averages must tell apart."""
+        """Return what differs between the tasks, except the instance.
+
+        Returns
+        -------
+        list of str
+            Names of entries, as `mean` takes them in `by`.
+        """
         about = set(Result("", {}).flat())
         points: list[Values] = []
         for task in self._tasks():
@@ -117,31 +204,65 @@ class Results:
         return [name for name in names if len({point.get(name) for point in points}) > 1]
 
     def to_pandas(self) -> Any:
-        """Return a pandas frame, a row for each task done or failed."""
-        return frame(self.rows(status=None))
+        """Return all rows as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each task done or failed.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(f"this needs pandas: {install('pandas')}.") from None
+        return pandas.DataFrame([row.flat() for row in self.rows(status=None)])
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write all rows as CSV."""
-        to_csv(lambda: self.rows(status=None), path)
+        """Write all rows as CSV.
+
+        Parameters
+        ----------
+        path : path
+            The file, which is replaced.
+        """
+        # One pass for the columns, one for the values; a running sweep may add columns between them, which are left out.
+        columns = dict.fromkeys(name for row in self.rows(status=None) for name in row.flat())
+        with replacing(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(row.flat() for row in self.rows(status=None))
+            text.flush()
+            text.detach()
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write all rows as Parquet; needs pandas and pyarrow."""
-        to_parquet(self.rows(status=None), path)
+        """Write all rows as Parquet.
+
+        Parameters
+        ----------
+        path : path
+            The file, which is replaced.
+
+        Raises
+        ------
+        ImportError
+            If pandas or pyarrow is not installed.
+        """
+        table = self.to_pandas()
+        try:
+            with replacing(path) as file:
+                table.to_parquet(file)
+        except ImportError:
+            raise ImportError(f"Parquet needs pyarrow: {install('pandas')}.") from None
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {status}" for status, count in self.status().items() if count)
         return f"Results({counts or 'none'}, in {self.path})"
-
-
-def _by(size: int, items: Iterable[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    for item in items:
-        chunk.append(item)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def wilson(mean: float, trials: int) -> tuple[float, float]:
@@ -161,36 +282,3 @@ def _statistics(value: str, found: Reals) -> Values:
     error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
     low, high = wilson(mean, len(found)) if value.endswith("fraction") else (mean - error, mean + error)
     return {"mean": mean, "error": error, "low": low, "high": high, "instances": len(found)}
-
-
-def frame(rows: Iterable[Result]) -> Any:
-    """Return results as a pandas frame."""
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(f"this needs pandas: {install('pandas')}.") from None
-    return pandas.DataFrame([row.flat() for row in rows])
-
-
-def to_csv(rows: Callable[[], Iterable[Result]], path: str | os.PathLike[str]) -> None:
-    """Write results as CSV, in two passes over `rows()`: one for the columns, one for the values."""
-    columns = dict.fromkeys(name for row in rows() for name in row.flat())
-    with replacing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        # Rows that a running sweep adds between the passes may bring columns of their own: those wait for the next
-        # export.
-        writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(row.flat() for row in rows())
-        text.flush()
-        text.detach()
-
-
-def to_parquet(rows: Iterable[Result], path: str | os.PathLike[str]) -> None:
-    """Write results as Parquet."""
-    table = frame(rows)
-    try:
-        with replacing(path) as file:
-            table.to_parquet(file)
-    except ImportError:
-        raise ImportError(f"Parquet needs pyarrow: {install('pandas')}.") from None

@@ -20,20 +20,20 @@ and the same as a TOML file::
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from solspace.experiments.entries import axis, choices, listed, targets, unique
 from solspace.experiments.sampling import KEEP
 from solspace.experiments.tasks import Task, import_modules
-from solspace.measure import Target
+from solspace.measure import Target, potentials
 from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find
-from solspace.system.checks import number, one_of, sized, whole
+from solspace.system.checks import Check, number, one_of, sized, whole
 from solspace.system.names import unknown
 from solspace.system.plain import Values
 
@@ -42,32 +42,47 @@ from solspace.system.plain import Values
 class Spec:
     """A grid of random problems and samplers.
 
+    Each entry is one value or a list of them; the grid is the product of all lists.
+
     Parameters
     ----------
-    n, alpha
-        Number of weights and load: a value, a list, or a range `{"start", "stop", "step"}` or `{"start", "stop",
-        "num"}`.
-    target
-        What is sampled: a `Target`, a table of its parts (each of which may be a list), or a list of these.
-    margin, temperature
+    n : int, list of int, or range
+        Number of weights. A range is `{"start", "stop", "step"}` or `{"start", "stop", "num"}`.
+    alpha : float, list of float, or range
+        Load, constraints per weight.
+    target : Target, mapping, or list of these
+        Measure over the weights; a mapping has the target's parameters, each of which may be a list. By default `Target()`.
+    sampler : str, mapping, or list of these
+        Name of a sampler, or a mapping with `name` and the sampler's options, each of which may be a list. `"n"` and
+        `"2n"` stand for multiples of the number of weights.
+    margin, temperature : float, list of float, or range, optional
         Axes that replace the target's own margin and temperature.
-    patterns
-        `"binary"` or `"gaussian"`, or both.
-    sampler
-        A name, a table with `name` and the sampler's options (each of which may be a list), or a list of these.
-    n_samples
+    patterns : {"binary", "gaussian"} or list of these
+        Ensemble of the patterns.
+    n_samples : int
         Samples (or chains) of each instance.
-    instances
-        Number of random problems at each point of the grid.
-    seed
-        Another seed gives other problems and other samples.
-    keep
-        Arrays to keep with each result, besides the numbers: any of `sampling.KEEP`.
-    name
-        A word for people.
-    modules
-        Your own modules to import where tasks run, for example the one that registers your potential.
+    instances : int
+        Random problems at each point of the grid.
+    seed : int
+        Seed of problems and samples.
+    keep : list of str
+        Arrays to store with each result: any of "weights", "stabilities", "overlaps", "violations", "solved" and "path".
+    name : str
+        Label of the sweep.
+    modules : list of str
+        Modules to import where tasks run, for example the one that registers a potential.
 
+    Raises
+    ------
+    ValueError
+        If an entry is unknown, missing or out of range, or if a sampler does not support a target.
+
+    See Also
+    --------
+    sweep : Run all tasks of a spec.
+
+    Examples
+    --------
     >>> spec = Spec(n=[9, 11], alpha={"start": 0.2, "stop": 0.4, "step": 0.1}, sampler="exact", instances=5)
     >>> len(spec), spec.alpha
     (30, (0.2, 0.3, 0.4))
@@ -99,25 +114,50 @@ class Spec:
 
     def __post_init__(self) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        put("n", axis("n", self.n, whole(1)))
-        put("alpha", axis("alpha", self.alpha, number(positive=True)))
-        put("margin", None if self.margin is None else axis("margin", self.margin, number()))
+        put("n", _axis("n", self.n, whole(1)))
+        put("alpha", _axis("alpha", self.alpha, number(positive=True)))
+        put("margin", None if self.margin is None else _axis("margin", self.margin, number()))
         if self.temperature is not None:
-            put("temperature", axis("temperature", self.temperature, number(positive=True, infinite=True)))
-        put("patterns", axis("patterns", self.patterns, one_of(ENSEMBLES)))
+            put("temperature", _axis("temperature", self.temperature, number(positive=True, infinite=True)))
+        put("patterns", _axis("patterns", self.patterns, one_of(ENSEMBLES)))
         for name, least in (("n_samples", 1), ("instances", 1), ("seed", 0)):
             put(name, whole(least)(name, getattr(self, name)))
-        put("keep", tuple(one_of(KEEP, "array to keep")("keep", k) for k in listed(self.keep)))
-        put("modules", tuple(map(str, listed(self.modules))))
+        put("keep", tuple(one_of(KEEP, "array to keep")("keep", k) for k in _listed(self.keep)))
+        put("modules", tuple(map(str, _listed(self.modules))))
         import_modules(self.modules)
-        put("target", unique("target", targets(self.target)))
-        put("sampler", unique("sampler", [choice for given in listed(self.sampler) for choice in choices(given)]))
+        put("target", _unique("target", _targets(self.target)))
+        put("sampler", _unique("sampler", [choice for entry in _listed(self.sampler) for choice in _samplers(entry)]))
         for point in self._grid():
             find(point["sampler"]).check(point["n"], Target.from_dict(point["target"]))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Spec:
-        """Return the spec with these entries; names that are not known are refused with the closest one."""
+        """Return the spec with these entries.
+
+        Parameters
+        ----------
+        values : mapping
+            The parameters of `Spec` by name.
+
+        Returns
+        -------
+        Spec
+            The spec.
+
+        Raises
+        ------
+        ValueError
+            If an entry is unknown, missing or out of range.
+
+        See Also
+        --------
+        from_toml : Read the entries from a file.
+
+        Examples
+        --------
+        >>> len(Spec.from_dict({"n": 9, "alpha": [0.3, 0.4], "sampler": "exact"}))
+        2
+        """
         missing = [name for name in ("n", "alpha") if name not in values]
         if missing and set(values) <= set(cls.__dataclass_fields__):
             raise ValueError(f"the spec needs an entry {missing[0]!r}.")
@@ -125,7 +165,35 @@ class Spec:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Spec:
-        """Return the spec that a TOML file states; its `name` is the file's unless the file gives one."""
+        """Return the spec in a TOML file.
+
+        Parameters
+        ----------
+        path : path
+            The file; its stem is the spec's name unless an entry sets it.
+
+        Returns
+        -------
+        Spec
+            The spec.
+
+        Raises
+        ------
+        ValueError
+            If the file does not exist or is not TOML, or an entry is unknown, missing or out of range.
+
+        See Also
+        --------
+        from_dict : The same from a mapping.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.toml"
+        >>> _ = path.write_text('n = [9, 11]\\nalpha = 0.3\\nsampler = "exact"')
+        >>> Spec.from_toml(path).name
+        'small'
+        """
         path = Path(path)
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -141,25 +209,52 @@ class Spec:
             raise ValueError(f"{path}: {error}") from None
 
     def with_options(self, **options: object) -> Spec:
-        """Return the spec with options set for all samplers that have them: `with_options(device="gpu")`."""
+        """Return the spec with options set for all samplers that have them.
+
+        Parameters
+        ----------
+        **options : object
+            Options of samplers.
+
+        Returns
+        -------
+        Spec
+            The spec with these options.
+
+        Examples
+        --------
+        >>> Spec(n=9, alpha=0.3).with_options(device="cpu").sampler
+        (('asl', (('device', 'cpu'),)),)
+        """
         samplers = []
-        for name, given in self.sampler:
+        for name, own in self.sampler:
             known = {key: value for key, value in options.items() if key in find(name).options}
-            samplers.append({"name": name, **dict(given), **known})
+            samplers.append({"name": name, **dict(own), **known})
         return replace(self, sampler=samplers)
 
     @property
     def axes(self) -> dict[str, tuple[Any, ...]]:
-        """The axes of the grid by name, as they are printed."""
+        """The axes of the grid by name, with targets and samplers as text."""
         axes = {"n": self.n, "alpha": self.alpha, "patterns": self.patterns, "target": tuple(map(str, self.target))}
         for name in ("margin", "temperature"):
             if getattr(self, name) is not None:
                 axes[name] = getattr(self, name)
-        axes["sampler"] = tuple(" ".join([name, *(f"{k}={v}" for k, v in given)]) for name, given in self.sampler)
+        axes["sampler"] = tuple(" ".join([name, *(f"{k}={v}" for k, v in own)]) for name, own in self.sampler)
         return axes
 
     def points(self) -> Iterator[Values]:
-        """Yield the distinct points of the grid, as a task's values without the instance."""
+        """Yield the distinct points of the grid.
+
+        Yields
+        ------
+        dict
+            The values of a task without `instance`.
+
+        Examples
+        --------
+        >>> [point["n"] for point in Spec(n=[9, 11], alpha=0.3).points()]
+        [9, 11]
+        """
         seen = set()
         for point in self._grid():
             key = Task({"kind": "sample", **point}).text
@@ -168,28 +263,31 @@ class Spec:
                 yield point
 
     def _grid(self) -> Iterator[Values]:
-        nothing = (None,)
-        axes = (
-            self.target,
-            self.margin or nothing,
-            self.temperature or nothing,
-            self.patterns,
-            self.sampler,
-            self.n,
-            self.alpha,
-        )
-        for target, margin, temperature, patterns, (sampler, given), n, alpha in itertools.product(*axes):
+        margins, temperatures = self.margin or (None,), self.temperature or (None,)
+        axes = self.target, margins, temperatures, self.patterns, self.sampler, self.n, self.alpha
+        for target, margin, temperature, patterns, (sampler, options), n, alpha in itertools.product(*axes):
             changed = {"margin": margin, "temperature": temperature}
             target = target.replace(**{name: value for name, value in changed.items() if value is not None})
             yield {
                 "kind": "sample", "n": n, "alpha": alpha, "patterns": patterns, "target": target.to_dict(),
-                "sampler": sampler, "options": {name: sized(value, n) for name, value in given},
+                "sampler": sampler, "options": {name: sized(value, n) for name, value in options},
                 "n_samples": self.n_samples, "seed": self.seed, "keep": list(self.keep),
                 **({"modules": list(self.modules)} if self.modules else {}),
             }  # fmt: skip
 
     def tasks(self) -> Iterator[Task]:
-        """Yield all tasks: the first instance of every point, then the second; a stopped sweep covers the grid."""
+        """Yield all tasks: the first instance of every point, then the second, so that a stopped sweep covers the grid.
+
+        Yields
+        ------
+        Task
+            The values that determine a result, and its key.
+
+        Examples
+        --------
+        >>> [task.values["instance"] for task in Spec(n=9, alpha=[0.3, 0.4], instances=2).tasks()]
+        [0, 0, 1, 1]
+        """
         points = list(self.points())
         for instance in range(self.instances):
             for point in points:
@@ -197,3 +295,95 @@ class Spec:
 
     def __len__(self) -> int:
         return sum(1 for _ in self.points()) * self.instances
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list as it is, and anything else as a list of one."""
+    return list(value) if isinstance(value, (list, tuple, set, range)) or hasattr(value, "tolist") else [value]
+
+
+def _unique(name: str, entries: Any) -> tuple[Any, ...]:
+    values = tuple(entries)
+    if not values:
+        raise ValueError(f"{name} is an empty list: give at least one value.")
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ValueError(f"{name} contains {twice[0]!r} twice.")
+    return values
+
+
+def _axis(name: str, entry: object, check: Check) -> tuple[Any, ...]:
+    """Return the checked values of an axis: one value, a list, or a range.
+
+    >>> _axis("alpha", {"start": 0.1, "stop": 0.3, "num": 3}, number())
+    (0.1, 0.2, 0.3)
+    """
+    if isinstance(entry, Mapping):
+        entry = _range(name, entry)
+    return _unique(name, [check(name, value) for value in _listed(entry)])
+
+
+def _range(name: str, entry: Mapping[str, object]) -> list[float]:
+    for key in entry:
+        if key not in ("start", "stop", "step", "num"):
+            raise unknown(f"entry of the range {name}", key, ("start", "stop", "step", "num"))
+    if not {"start", "stop"} <= set(entry) or ("step" in entry) == ("num" in entry):
+        raise ValueError(f"{name}: a range needs start, stop and either step or num; got {dict(entry)}.")
+    check = number()
+    start, stop = check(name, entry["start"]), check(name, entry["stop"])
+    if "num" in entry:
+        steps = whole(2)(f"{name}.num", entry["num"]) - 1
+        step = (stop - start) / steps
+    else:
+        step = check(f"{name}.step", entry["step"])
+        if step == 0 or (stop - start) / step < 0:
+            raise ValueError(f"{name}: step {step:g} does not lead from {start:g} to {stop:g}.")
+        steps = math.floor((stop - start) / step + 1e-9)
+    values = [round(start + i * step, 12) for i in range(steps + 1)]
+    return [int(v) if isinstance(entry["start"], int) and v == int(v) else v for v in values]
+
+
+def _targets(entry: object) -> Iterator[Target]:
+    for one in [Target()] if entry is None else _listed(entry):
+        if isinstance(one, Target):
+            yield _registered(one)
+        elif isinstance(one, Mapping):
+            for name in one:
+                if name not in Target.__slots__:
+                    raise unknown("part of the target", name, Target.__slots__)
+            for values in itertools.product(*(_listed(value) for value in one.values())):
+                yield _registered(Target(**dict(zip(one, values))))
+        else:
+            raise ValueError(f"target must be a Target or a table of its parts; got {one!r}.")
+
+
+def _registered(target: Target) -> Target:
+    if target.potential.name not in potentials.REGISTRY:
+        raise ValueError(
+            f"the potential {target.potential.name!r} is not registered: put its class into a module of your own with "
+            "@solspace.potentials.register and name that module in `modules`."
+        )
+    return target
+
+
+def _samplers(entry: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:
+    """Yield (name, options) for each combination of the options of a sampler's name or table."""
+    table = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        raise ValueError(f"sampler must be a name or a table with a name; got {entry!r}.")
+    name = table["name"]
+    allowed = find(name).options
+    options = {key: value for key, value in table.items() if key != "name"}
+    for key in options:
+        if key not in allowed:
+            raise unknown(f"option of sampler {name!r}", key, allowed)
+    checked = [[_checked(allowed[key], key, value) for value in _listed(values)] for key, values in options.items()]
+    for values in itertools.product(*checked):
+        yield name, tuple(zip(options, values))
+
+
+def _checked(option: Field[Any], key: str, value: object) -> Any:
+    if isinstance(value, str) and sized(value, 1) != value:  # "n", "2n", ...
+        option.metadata["check"](key, sized(value, 1))
+        return value.lower()
+    return option.metadata["check"](key, value)
