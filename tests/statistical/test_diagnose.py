@@ -183,7 +183,7 @@ def test_advice_is_of_the_sampler_that_is_judged(fair, prediction):
     alike = samples.weights.copy()
     alike[:, :300] = alike[0, :300]
     gathered = ss.Samples(alike, samples.stabilities, samples.solved, TARGET, samples.info)
-    assert 'Try method="careful"' in ss.diagnose(gathered, prediction).verdict
+    assert 'Try accuracy="careful"' in ss.diagnose(gathered, prediction).verdict
     plain = ss.diagnose(ss.Samples(alike, samples.stabilities, samples.solved, TARGET), prediction).verdict
     assert "Try ss.localize" in plain
     moved = ss.Samples(samples.weights, samples.stabilities + 1, samples.solved, TARGET, samples.info)

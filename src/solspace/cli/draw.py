@@ -183,7 +183,7 @@ def _judged(
 
 _OPTIONS = {
     "exchange=True": "--exchange", "n_extra": "--extra", "n_sweeps": "--sweeps", "n_chains": "--samples", "n >=": "--n >=",
-    'accuracy="careful"': "--method careful", "damping=0.9": "--damping 0.9", "ss.anneal": "--sampler tau",
+    'accuracy="careful"': "--accuracy careful", "damping=0.9": "--damping 0.9", "ss.anneal": "--sampler tau",
 }  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def _cure(samples: Samples) -> str:
     info, flips = samples.info, samples.target.prior.name == "binary"
     if isinstance(info, LocalizationInfo):
         found = {
-            'accuracy="careful"': info.method != "careful",
+            'accuracy="careful"': info.accuracy != "careful",
             "damping=0.9": info.denoiser == "amp",  # expectation propagation has none to set
             "ss.anneal": flips,
             "a lower load": True,
