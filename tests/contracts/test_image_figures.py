@@ -10,7 +10,7 @@ import pytest
 from benchmarks import mixing as benchmark
 from solspace.experiments import figures, images
 from solspace.experiments.figures import images as shown
-from solspace.experiments.figures.figure import steps
+from solspace.experiments.figures import steps
 from solspace.experiments.images import ImageSpec, problem_of
 from solspace.experiments.results import Results
 from solspace.experiments.runner import RunConfig, run_tasks

@@ -15,7 +15,7 @@ from made_up import OURS, plausible
 
 from solspace.experiments import figures
 from solspace.experiments import reproduce as reproducing
-from solspace.experiments.figures.figure import Figure, Picture
+from solspace.experiments.figures import Figure, Picture
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.reproduce import (
     TOGETHER,
@@ -25,9 +25,8 @@ from solspace.experiments.reproduce import (
     _theory,
     reproduce,
     reproduce_all,
-    write_table,
 )
-from solspace.experiments.results import Results
+from solspace.experiments.results import Results, write_csv
 from solspace.experiments.runner import RunConfig
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import KINDS, Task, finished
@@ -65,7 +64,7 @@ def test_every_picture_can_be_drawn(tmp_path: Path, name: str) -> None:
     picture = figure.draw(Results(lambda: figure.tasks("quick"), path), "quick")
     (file,) = style.save(picture.drawing, tmp_path / name, ["svg"])
     assert "</svg>" in file.read_text()
-    write_table(picture.table, tmp_path / "table.csv")
+    write_csv(lambda: picture.table, tmp_path / "table.csv")
     with open(tmp_path / "table.csv", encoding="utf-8") as text:
         assert len(list(csv.DictReader(text))) > 5
 

@@ -94,7 +94,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("entries", "message"), BAD)
 def test_every_mistake_gets_a_sentence(entries: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        ss.Spec(**{"n": 9, "alpha": 0.3, "sampler": "exact", **entries})
+        ss.Spec.from_dict({"n": 9, "alpha": 0.3, "sampler": "exact", **entries})
     assert message in str(error.value)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solspace.experiments.runner import RunConfig
     from solspace.experiments.spec import Spec
 
-Store = Annotated[Path, typer.Option(help="The SQLite file of results; made when it is not there.")]
+Store = Annotated[Path, typer.Option(help="The SQLite file of results, created if it does not exist.")]
 Executor = Annotated[str, typer.Option(help="serial, processes or dask.", rich_help_panel="Where it runs")]
 Scheduler = Annotated[
     str | None,
@@ -25,7 +25,7 @@ Scheduler = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Number of processes; all cores unless given.", rich_help_panel="Where it runs"),
+    typer.Option(min=1, help="Number of processes; by default one for each core.", rich_help_panel="Where it runs"),
 ]
 
 Device = Annotated[

@@ -1,10 +1,10 @@
-"""Sweeps on real images: which data set, which preprocessings and features, which loads, which samplers.
+"""Sweeps on real images: data set, preprocessings, features, loads and samplers.
 
-Tasks of kind "images" ask whether an instance was solved, those of kind "mixing" whether chains that stay on at the end
-of their schedule forget where they came from, those of kind "overlaps" how alike two samples are.
+Tasks of kind "images" record whether an instance was solved, of kind "mixing" whether chains that continue at the end of
+their schedule forget their start, of kind "overlaps" how similar two samples are.
 
 A task draws its instance from the pool of a data set as `Perceptron.from_data` does. Which images and which features
-depends on the data set, the number of features, the load, the seed and the instance number: samplers and
+depends on the data set, the number of features, the load, the seed and the instance number only, so that samplers and
 preprocessings are compared on the same images.
 """
 
@@ -47,7 +47,7 @@ PAIRS = 20_000
 DEPENDS = ("seed", "data", "classes", "preprocess", "features", "alpha", "instance")
 """A task's values that its patterns depend on."""
 _ROWS = 1024
-"""Images of a pool that are looked at together."""
+"""Images of a pool that are classified at a time."""
 _POOLS = 3
 """Pools that are kept: tasks on as many data sets may come in any order, where figures are computed together."""
 
@@ -161,7 +161,6 @@ def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
 
 
 def problem_of(task: Task) -> Perceptron:
-    """Return the instance of a task, the same wherever and whenever it is asked for."""
     values = task.values
     X, y = _pool(values)
     patterns, labels = drawn(X, y, values["alpha"], features=values["features"], rng=_seed(task))

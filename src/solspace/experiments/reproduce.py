@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import os
 import time
@@ -12,21 +10,19 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from solspace.experiments import figures
 from solspace.experiments.executors import process_pool
 from solspace.experiments.figures import Figure
-from solspace.experiments.results import Results
+from solspace.experiments.results import Results, write_csv
 from solspace.experiments.runner import Outcome, RunConfig, run_tasks, running
 from solspace.experiments.tasks import Task
 from solspace.samplers.device import LostDevice, resolve
 from solspace.store import StoreError
-from solspace.system.files import replacing
 from solspace.system.names import unknown
-from solspace.system.plain import Values
 
 TOGETHER = 62_000
 """Most tasks that a GPU computes together: an image set's own pixels and its features; with more, pictures come late."""
@@ -36,7 +32,7 @@ EXPECTED = (ValueError, ImportError, OSError)
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceConfig:
-    """How figures are made.
+    """Sizes, files and parameters of figures, and where their tasks run.
 
     Parameters
     ----------
@@ -116,20 +112,8 @@ def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
     path = Path(config.out) / figure.stem(size)
     table = path.with_name(f"{path.name}.csv")
     files = style.save(picture.drawing, path, config.formats)
-    write_table(picture.table, table)
+    write_csv(lambda: picture.table, table)
     return (*files, table)
-
-
-def write_table(rows: Sequence[Values], path: Path) -> None:
-    """Write the numbers of a picture as CSV."""
-    columns = dict.fromkeys(name for row in rows for name in row)
-    with replacing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        text.flush()
-        text.detach()
 
 
 def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -> Iterator[Reproduced]:
@@ -262,14 +246,14 @@ class _Drawing:
 
     def result(self) -> Reproduced:
         """Wait for the files."""
-        made = Reproduced(self.name, (), self.outcome, together=self.together)
+        files: tuple[Path, ...] = ()
+        problem = ""
         try:
-            made = replace(made, files=self.files.result())
+            files = self.files.result()
         except EXPECTED as error:
-            made = replace(made, problem=" ".join(str(error).split()))
+            problem = " ".join(str(error).split())
         except BrokenProcessPool:
-            words = (
+            problem = (
                 "the process that draws ended: out of memory, or killed by the system? The same command draws again."
             )
-            made = replace(made, problem=words)
-        return replace(made, seconds=self.stopped - self.started)
+        return Reproduced(self.name, files, self.outcome, self.stopped - self.started, problem, self.together)

@@ -230,15 +230,7 @@ class Results:
         path : path
             The file, which is replaced.
         """
-        # One pass for the columns, one for the values; a running sweep may add columns between them, which are left out.
-        columns = dict.fromkeys(name for row in self.rows(status=None) for name in row.flat())
-        with replacing(path) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-            writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(row.flat() for row in self.rows(status=None))
-            text.flush()
-            text.detach()
+        write_csv(lambda: (row.flat() for row in self.rows(status=None)), path)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as Parquet.
@@ -282,3 +274,18 @@ def _statistics(value: str, found: Reals) -> Values:
     error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
     low, high = wilson(mean, len(found)) if value.endswith("fraction") else (mean - error, mean + error)
     return {"mean": mean, "error": error, "low": low, "high": high, "instances": len(found)}
+
+
+def write_csv(rows: Callable[[], Iterable[Values]], path: str | os.PathLike[str]) -> None:
+    """Write rows as CSV in two passes: one for the columns, one for the values.
+
+    Columns that a running sweep adds between them are left out.
+    """
+    columns = dict.fromkeys(name for row in rows() for name in row)
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows())
+        text.flush()
+        text.detach()

@@ -1,6 +1,6 @@
-"""The task behind every sweep: draw one random problem, sample it, keep what the figures need.
+"""Tasks of samples: draw one random problem, sample it, keep the numbers and arrays that are needed.
 
-Patterns depend on n, alpha, their ensemble, the spec's seed and the instance number only: samplers and targets are
+Patterns depend on n, alpha, their ensemble, the spec's seed and the instance number only, so that samplers and targets are
 compared on the same problems. The sampler's own randomness depends on the whole task.
 """
 
@@ -23,36 +23,28 @@ from solspace.samples import Samples
 from solspace.system.plain import Values, plain
 
 KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
-"""Arrays of a task's samples that a spec can ask to keep; `path` is what the sampler tells about its way there."""
-
-
+"""Arrays that a spec can keep; `path` is what the sampler records of each step."""
 DEPENDS = ("seed", "n", "alpha", "patterns", "instance")
-"""A task's values from which its patterns are drawn."""
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """A kind of task that samples a problem: a function of the task, whose parts can be had one by one.
+    """A kind of task that samples a problem: a function of the task, of which `device` uses the parts.
 
-    Whoever samples many problems together (`device`) draws them ahead, those of the same patterns once, and looks at all
-    of the samples when they are there.
+    `problem` draws the problem of a task, which depends on the task's values in `depends`; `observe` returns what each of
+    several tasks keeps, which may differ in their instances alone, from their problems and samples.
     """
 
     problem: Callable[[Task], Perceptron]
-    """Draws the problem of a task."""
     depends: tuple[str, ...]
-    """The task's values that its patterns depend on."""
     observe: Callable[[Sequence[Task], Sequence[Perceptron], Sequence[Samples]], list[Found]]
-    """(tasks, problems, samples) -> what each task keeps; the tasks may differ in their instances alone."""
 
     def __call__(self, task: Task) -> Found:
-        """Return the numbers and the arrays of one instance's samples."""
         problem = self.problem(task)
         return self.observe([task], [problem], [drawn(task, problem)])[0]
 
 
 def problem_of(task: Task) -> Perceptron:
-    """Return the random problem of a task, the same wherever and whenever it is asked for."""
     values = task.values
     seed = task.seed_from(*DEPENDS)
     target = Target.from_dict(values["target"])
@@ -60,7 +52,7 @@ def problem_of(task: Task) -> Perceptron:
 
 
 def drawn(task: Task, problem: Perceptron) -> Samples:
-    """Return the samples that a task asks for."""
+    """Return the samples of a task."""
     values, sampler = task.values, find(task.values["sampler"])
     threads = {"n_threads": 1} if issubclass(sampler.info, AnnealingInfo) else {}
     with warnings.catch_warnings():
@@ -70,7 +62,6 @@ def drawn(task: Task, problem: Perceptron) -> Samples:
 
 
 def each(observe: Callable[[Task, Perceptron, Samples], Found]) -> Callable[..., list[Found]]:
-    """Return what looks at the samples of many tasks, one after another."""
     return lambda *many: [observe(*one) for one in zip(*many)]
 
 
@@ -110,4 +101,3 @@ def _array(samples: Samples, name: str) -> Array:
 
 
 sample = Sampled(problem_of, DEPENDS, each(observed))
-"""The kind of task "sample"."""

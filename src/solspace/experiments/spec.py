@@ -75,7 +75,7 @@ class Spec:
     Raises
     ------
     ValueError
-        If an entry is unknown, missing or out of range, or if a sampler does not support a target.
+        If an entry is out of range, or if a sampler does not support a target.
 
     See Also
     --------
@@ -86,10 +86,6 @@ class Spec:
     >>> spec = Spec(n=[9, 11], alpha={"start": 0.2, "stop": 0.4, "step": 0.1}, sampler="exact", instances=5)
     >>> len(spec), spec.alpha
     (30, (0.2, 0.3, 0.4))
-    >>> Spec(n=9, alpa=0.3)
-    Traceback (most recent call last):
-    ...
-    ValueError: unknown entry of the spec 'alpa': did you mean 'alpha'? Known: 'alpha', 'instances', 'keep', ...
     """
 
     n: Any
@@ -105,12 +101,6 @@ class Spec:
     keep: Any = ()
     name: str = "sweep"
     modules: Any = ()
-
-    def __new__(cls, *args: object, **entries: object) -> Spec:
-        for name in entries:
-            if name not in cls.__dataclass_fields__:
-                raise unknown("entry of the spec", name, cls.__dataclass_fields__)
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
@@ -157,10 +147,17 @@ class Spec:
         --------
         >>> len(Spec.from_dict({"n": 9, "alpha": [0.3, 0.4], "sampler": "exact"}))
         2
+        >>> Spec.from_dict({"n": 9, "alpa": 0.3})
+        Traceback (most recent call last):
+        ...
+        ValueError: unknown entry of the spec 'alpa': did you mean 'alpha'? Known: 'alpha', 'instances', 'keep', ...
         """
-        missing = [name for name in ("n", "alpha") if name not in values]
-        if missing and set(values) <= set(cls.__dataclass_fields__):
-            raise ValueError(f"the spec needs an entry {missing[0]!r}.")
+        for name in values:
+            if name not in cls.__dataclass_fields__:
+                raise unknown("entry of the spec", name, cls.__dataclass_fields__)
+        for name in ("n", "alpha"):
+            if name not in values:
+                raise ValueError(f"the spec needs an entry {name!r}.")
         return cls(**values)
 
     @classmethod

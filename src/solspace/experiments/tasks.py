@@ -1,11 +1,11 @@
-"""A task: plain values that say what to compute, a key that names its result, and the seeds that follow from it.
+"""A task: plain values that determine a result, the key of the result, and the seeds that follow from it.
 
-Everything about a task's result follows from its JSON text alone. The key is the hash of that text and of the version
-of the code that matters for it; seeds are hashes of parts of it. So a result does not depend on the order of tasks,
-on who ran them or on what was interrupted, and two programs that state the same task share its result.
+A result follows from the JSON text of its task alone. The key is the hash of that text and of the version of the code that
+matters for it; seeds are hashes of parts of it. So a result does not depend on the order of tasks, on where they run or on
+interruptions, and two programs with the same task share its result.
 
-A *kind* of task is a function of the task's values that returns numbers and arrays. `KINDS` lists them; each carries a
-version, to be raised when its results change.
+A *kind* of task is a function of a task that returns numbers and arrays. `KINDS` lists them with versions, which are raised
+when results change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from solspace.system.plain import Values, plain
 
 if TYPE_CHECKING:
     from solspace.samplers.registry import Sampler
-
 
 Found = tuple[Values, Values]
 """Numbers and arrays of a result."""
@@ -82,7 +81,7 @@ class Task:
         return Task, (dict(self.values),)
 
     def seed_from(self, *names: str) -> int:
-        """Return a seed that depends on some of the task's values only: what tasks share that are to be compared."""
+        """Return a seed that depends on some of the task's values only, shared by tasks that are to be compared."""
         part = json.dumps({name: self.values[name] for name in names}, sort_keys=True, separators=(",", ":"))
         return int(_digest(f"part|{part}"), 16)
 
@@ -111,7 +110,7 @@ def _kind(name: str) -> tuple[str, int]:
 
 @cache
 def function(kind: str) -> Any:
-    """Return what computes tasks of a kind: task -> (numbers, arrays)."""
+    """Return the function of a kind of tasks: task -> (numbers, arrays)."""
     module, name = _kind(kind)[0].split(":")
     return getattr(import_module(module), name)
 
@@ -126,7 +125,7 @@ def import_modules(names: Iterable[str]) -> None:
 
 
 def run(task: Task) -> Result:
-    """Return the task's result; an error becomes a result that says so."""
+    """Return the task's result; an error is recorded in a failed result."""
     start = time.perf_counter()
     values: Values = {}
     arrays: Values = {}

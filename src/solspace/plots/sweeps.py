@@ -95,11 +95,11 @@ AXES = {
     "alpha": r"load $\alpha$", "n": "weights $N$", "temperature": "temperature $T$", "margin": r"margin $\kappa$",
     "n_sweeps": "sweeps", "solved_fraction": "fraction solved", "overlap": "overlap of two samples",
 }  # fmt: skip
-"""What an axis says of the numbers of a sweep."""
+"""Labels of axes."""
 NAMES = {"n": "N = {}", "alpha": "α = {}", "temperature": "T = {}", "margin": "κ = {}", "n_sweeps": "{} sweeps"}
-"""What a legend says of them."""
+"""Labels of lines."""
 WORDS = ("sampler", "potential", "prior", "patterns", "method")
-"""Entries whose values need no name."""
+"""Entries whose values are labels."""
 
 
 def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
@@ -257,5 +257,5 @@ def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """Say under the picture what it was made of: sizes, instances, what the bars mean."""
+    """Write a note below the picture: sizes, instances, meaning of the bars."""
     figure.supxlabel(text, fontsize=7.5, color=GREY)

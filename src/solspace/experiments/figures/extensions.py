@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solspace.experiments.figures.figure import (
+from solspace.experiments.figures import (
     LOCALIZE,
     Figure,
     Picture,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from solspace.data.catalogue import data_set
-from solspace.experiments.figures.figure import Figure, Picture, register, signed, steps
+from solspace.experiments.figures import Figure, Picture, register, signed, steps
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.system.plain import Values

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from solspace.experiments.figures.figure import Picture
+from solspace.experiments.figures import Picture
 from solspace.experiments.results import Results
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals

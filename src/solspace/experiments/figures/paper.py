@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solspace.experiments.figures.figure import (
+from solspace.experiments.figures import (
     LOCALIZE,
     Figure,
     Picture,
