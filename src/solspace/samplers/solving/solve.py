@@ -76,7 +76,8 @@ def solve(
     method : {"auto", "reinforce", "tau", "ep", "exact"}, default "auto"
         Reinforced message passing, chains, reinforced expectation propagation, enumeration (n <= 20), or chosen by the data.
     time_limit : float, optional
-        Seconds, compilation excluded. Without one the search ends when the slowest pass has been made once; with one that pass is repeated.
+        Seconds, compilation excluded. Without one the search ends when the slowest pass has been made once; with one that
+        pass is repeated.
     device : {"cpu", "gpu", "auto"}, default "cpu"
         Where to run message passing.
     progress : bool, optional
