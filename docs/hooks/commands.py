@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import typer
 from mkdocs.structure.files import File, Files
 
-from solspace.cli import VERBS
-from solspace.cli.app import make_app
+from solspace.cli.app import VERBS, make_app
 
 START = """# Command line
 
-`solspace --help` lists the verbs, `solspace VERB --help` teaches each. Every verb takes `--json`, which prints the result
-as JSON on standard output and nothing else. Bad input, and an option that cannot apply, is one sentence on
-standard error and exit code 2; what fails later is one and exit code 1, and `solspace --debug VERB` shows where; 1 is also the
-code of samples none of which is a solution. Ctrl-C exits with 130 and says what is kept and how to go on.
+`solspace --help` lists the verbs, `solspace VERB --help` describes each. With `--json` a verb prints its result as JSON on
+standard output. Exit codes: 2 for wrong input, 1 for a failure during the run or if no sample is a solution, 130 after Ctrl-C;
+`solspace --debug VERB` prints tracebacks.
 
-`solspace --install-completion` teaches bash, zsh, fish or PowerShell to complete verbs and options, and behind them the names
-of samplers, potentials, priors, figures and image sets: `solspace reproduce sph<Tab>`. `--show-completion` prints what it
-would install.
+`solspace --install-completion` installs completion of verbs, options and names for bash, zsh, fish or PowerShell.
 
 """
 
@@ -34,11 +29,8 @@ def on_files(files: Files, config: Any, **_: Any) -> Files:
 
 def page() -> str:
     """Return the page in Markdown."""
-    app = make_app()
-    for verb in VERBS:
-        import_module(f"solspace.cli.{verb}").register(app)
-    group: Any = typer.main.get_command(app)
-    return START + "\n".join(line for name in VERBS for line in _section(name, group.commands[name]))
+    group: Any = typer.main.get_command(make_app())
+    return START + "\n".join(line for name in VERBS for line in _section(name, group.resolve_command(None, [name])[1]))
 
 
 def _section(name: str, command: Any) -> Iterator[str]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import typer
-from terminal import application, invoke
+from terminal import commands, invoke
 
 RANDOM, OWN, IMAGES, FILE = [], ["--patterns", "X.npy"], ["--data", "digits"], ["--data", "table.csv", "--label", "y"]
 TAU, SA, EXACT = (["--sampler", name] for name in ("tau", "sa", "exact"))
@@ -120,15 +119,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def commands():
-    for name, command in typer.main.get_command(application()).commands.items():
+def every_command():
+    for name, command in commands().items():
         yield name, command
         for inside, other in getattr(command, "commands", {}).items():
             yield f"{name} {inside}", other
 
 
 @pytest.mark.parametrize(
-    ("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+    ("name", "command"), list(every_command()), ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_option_is_in_the_table(name, command):
     spelled = [p.opts[0] if p.opts[0].startswith("-") else p.metavar or p.name.upper() for p in command.params]

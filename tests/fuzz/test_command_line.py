@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from matplotlib.figure import Figure
 from mutations import bounded
 from scipy import sparse
-from terminal import application, invoke
+from terminal import commands, invoke
 
 import solspace as ss
 from solspace.experiments import executors
@@ -178,7 +177,7 @@ def arguments(random: np.random.Generator, options: dict[str, list[tuple[str, bo
 
 
 def listed() -> Iterator[tuple[str, list[tuple[str, bool]]]]:
-    for name, command in typer.main.get_command(application()).commands.items():
+    for name, command in commands().items():
         given = [p for p in command.params if p.opts[0].startswith("--") and p.opts[0] != "--help"]
         yield name, [(p.opts[0], not p.is_flag) for p in given]
 

@@ -72,7 +72,6 @@ def test_the_command_writes_a_table(tmp_path):
 
 def test_without_a_clone_the_verb_says_what_to_do(monkeypatch, tmp_path):
     app = make_app()
-    bench.register(app)
     monkeypatch.setattr(bench, "CLONE", tmp_path)
     result = CliRunner().invoke(app, ["bench"])
     assert result.exit_code == 2

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from terminal import application
 
 import solspace as ss
+from solspace.cli.app import make_app
 from solspace.experiments.figures import FIGURES
 from solspace.samplers.registry import SAMPLERS
 
@@ -22,7 +22,7 @@ def completed(monkeypatch, capsys):
         for name, value in asked(line).items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as left:
-            application()(prog_name="solspace")
+            make_app()(prog_name="solspace")
         assert left.value.code in (None, 0)
         return capsys.readouterr().out.split()
 

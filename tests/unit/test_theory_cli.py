@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 import solspace as ss
-from solspace.cli import phase, predict
 from solspace.cli.app import make_app
 
 pytestmark = pytest.mark.slow
@@ -22,8 +21,6 @@ def solspace(tmp_path, monkeypatch):
     """Run a verb in an empty folder: its exit code and what it printed, in one line of single spaces."""
     monkeypatch.chdir(tmp_path)
     app = make_app()
-    for module in (predict, phase):
-        module.register(app)
 
     def run(*arguments):
         done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})

@@ -13,29 +13,55 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from solspace._version import __version__
 from solspace.cli.rules import Rule, check
-from solspace.samplers.device import NoDevice
-from solspace.system.compiled import JitDisabled
-from solspace.system.plain import plain
 
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
-INPUT = (
-    ValueError, ImportError, NoDevice, JitDisabled, FileNotFoundError, FileExistsError, IsADirectoryError,
-    NotADirectoryError, PermissionError,
-)  # fmt: skip
-"""What a user can mend by writing another command."""
+VERBS = {
+    "sample": "Draw fair samples of a perceptron's solution space.",
+    "solve": "Find any solutions, as far as methods reach, or count them.",
+    "predict": "Predict order parameters, thresholds and regimes by replica theory.",
+    "phase": "Draw the t–α diagram, or the map of thresholds over margins or widths.",
+    "reproduce": "Make a figure of the paper, or all of them.",
+    "sweep": "Run a grid of random problems and samplers into a store.",
+    "data": "Show which image data sets are found and where.",
+    "explore": "Open the interactive page.",
+    "bench": "Time samplers and theory beside other tools.",
+}
+
+
+class Verbs(TyperGroup):
+    """The verbs; the module of a verb is imported when it is called, not for `solspace --help`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name, about in VERBS.items():
+            self.add_command(TyperCommand(name, help=about))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in VERBS:
+            app = typer.Typer()
+            app.callback()(lambda: None)
+            import_module(f"solspace.cli.{args[0]}").register(app)
+            self.commands[args[0]] = typer.main.get_group(app).commands[args[0]]
+        return super().resolve_command(ctx, args)
 
 
 def make_app() -> typer.Typer:
-    """Return the application without its verbs."""
+    """Return the application."""
     app = typer.Typer(
         name="solspace",
+        cls=Verbs,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
@@ -101,7 +127,11 @@ def _told(error: Exception) -> tuple[str, int]:
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    if isinstance(error, INPUT):
+    from solspace.samplers.device import NoDevice
+    from solspace.system.compiled import JitDisabled
+
+    files = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+    if isinstance(error, (ValueError, ImportError, NoDevice, JitDisabled, *files)):
         return words, 2
     if isinstance(error, OSError):
         return words, 1
@@ -144,6 +174,8 @@ def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]
 
 def show_json(values: object) -> None:
     """Print `values` as JSON; numbers that JSON cannot say become null."""
+    from solspace.system.plain import plain
+
     print(json.dumps(plain(values), indent=2, allow_nan=False))
 
 
