@@ -172,3 +172,30 @@ def test_the_tau_family_ends_in_the_log_potential():
     np.testing.assert_array_equal(ss.potentials.Tau(0.0).log_weight(s), np.log(s))
     assert ss.potentials.Tau(0.0).hard
     assert not ss.potentials.Tau(0.1).hard
+
+
+@pytest.mark.parametrize("potential", EVERY)
+@pytest.mark.parametrize(
+    ("omega", "variance", "named"),
+    [
+        (np.nan, 1.0, "omega"),
+        (np.inf, 1.0, "omega"),
+        ("a", 1.0, "omega"),
+        (None, 1.0, "omega"),
+        (1j, 1.0, "omega"),
+        ([[1.0], [2.0, 3.0]], 1.0, "omega"),
+        (0.0, 0.0, "variance"),
+        (0.0, np.inf, "variance"),
+        (0.0, np.nan, "variance"),
+        (0.0, "b", "variance"),
+        (np.zeros(3), np.ones(4), r"\(3,\) and \(4,\)"),
+    ],
+)
+def test_a_channel_names_the_bad_argument(potential, omega, variance, named):
+    with pytest.raises(ValueError, match=named):
+        ss.Target(potential=potential).channel(omega, variance)
+
+
+@pytest.mark.parametrize("potential", EVERY)
+def test_a_channel_of_no_fields_is_empty(potential):
+    assert [part.shape for part in ss.Target(potential=potential).channel(np.empty((0, 3)), 1.0)] == [(0, 3)] * 3
