@@ -199,3 +199,33 @@ def test_a_channel_names_the_bad_argument(potential, omega, variance, named):
 @pytest.mark.parametrize("potential", EVERY)
 def test_a_channel_of_no_fields_is_empty(potential):
     assert [part.shape for part in ss.Target(potential=potential).channel(np.empty((0, 3)), 1.0)] == [(0, 3)] * 3
+
+
+class NotANumber(potentials.Potential):
+    """A user's subclass that forgot the other side."""
+
+    def log_weight(self, s):
+        return np.log(np.asarray(s))
+
+
+class OneNumber(potentials.Potential):
+    """A user's subclass that is not vectorised."""
+
+    def log_weight(self, s):
+        return 0.0
+
+
+class NotANumberSomewhere:
+    """A user's potential that is NaN where no probe looks."""
+
+    breakpoints = (0.0,)
+
+    def log_weight(self, s):
+        s = np.asarray(s)
+        return np.where(np.abs(np.abs(s) - 5**-0.5) < 1e-3, np.nan, 0.0)
+
+
+@pytest.mark.parametrize("own", [NotANumber, OneNumber, NotANumberSomewhere])
+def test_a_weight_that_is_none_is_refused_before_anything_is_sampled(own):
+    with pytest.raises(ValueError, match=f"{own.__name__}.log_weight"):
+        ss.Perceptron.random(5, 1.0, target=ss.Target(potential=own()), rng=0).enumerate().sample(3, rng=0)
