@@ -22,11 +22,11 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.localization.denoisers import SitePropagation
 from solspace.samplers.localization.integrators import INTEGRATORS
-from solspace.samplers.localization.loop import Loop, Record
+from solspace.samplers.localization.loop import Record
 from solspace.samplers.localization.pace import METHODS
-from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place
+from solspace.samplers.localization.run import Asked, Run, choose_denoiser, place, unstable
+from solspace.samplers.marginals.amp import cures
 from solspace.samplers.options import (
     DAMPING,
     DEVICE,
@@ -199,7 +199,7 @@ def localize(  # type: ignore[misc]
             raise ValueError("resume needs the seed of the run it goes on with: give rng.")
         store = Checkpoint(checkpoint, run.key() if checkpoint else {}, resume)
         (samples,) = run.go(store, callback, progress)
-        _warn(samples, run.loop)
+        _warn(samples, run, asked)
         store.finish(run.loop.state, keep_checkpoint)
         return samples
     if checkpoint is not None or callback is not None:
@@ -238,19 +238,29 @@ def _together(problems: Sequence[Perceptron], asked: Asked) -> list[list[int]]:
     return list(groups.values())
 
 
-def _warn(samples: Samples, loop: Loop) -> None:
-    lost, missed = int(loop.diverged.sum()), int((~samples.solved & ~loop.diverged).sum())
-    others = "a lower load or ss.anneal" if samples.target.prior.name == "binary" else "a lower load"
-    if lost:
-        damped = (
-            "" if isinstance(loop.denoiser, SitePropagation) else "damping=0.9, "
-        )  # expectation propagation has none
-        words = f"message passing diverged in {lost} of {len(samples)} samples. Try {damped}{others}."
-        warnings.warn(words, stacklevel=3)
-    if missed and samples.target.potential.hard:
+def _warn(samples: Samples, run: Run, asked: Asked) -> None:
+    loop, (problem,) = run.loop, run.problems
+    lost, missed = loop.diverged, ~samples.solved & ~loop.diverged & problem.target.potential.hard
+    shaken = unstable(samples.info["instability"]) & ~lost & ~missed
+    further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")
+    if asked["method"] != "careful":
+        further = f'method="careful", a smaller step, {further}'
+    if lost.any():
+        cure = cures(problem, damped=asked["damping"] == "auto")
+        if run.chosen["denoiser"] == "ep":
+            cure = "Try a lower load or ss.anneal."
+        warnings.warn(f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}", stacklevel=3)
+    if missed.any():
         share = 1 - np.mean(loop.record.converged)
         warnings.warn(
-            f"{missed} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of the "
-            f'calls. Try method="careful", {others}.',
+            f"{missed.sum()} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of "
+            f"the calls. Try {further}.",
+            stacklevel=3,
+        )
+    if shaken.any():
+        highest = np.nanmax(samples.info["instability"][:, shaken])
+        warnings.warn(
+            f"message passing was unstable in {shaken.sum()} of {len(samples)} samples, which may be biased: λ reached "
+            f"{highest:.3g}, and must stay below 1. Try {further}.",
             stacklevel=3,
         )
