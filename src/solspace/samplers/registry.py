@@ -161,6 +161,12 @@ def _lacks_annealing(n: int, target: Target) -> str:
     return f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights."
 
 
+def _lacks_tau(n: int, target: Target) -> str:
+    if hasattr(target.potential, "softened"):
+        return _lacks_annealing(n, target)
+    return f"τ-annealing ends in the log potential, a wall or log_band; got {target.potential}."
+
+
 def _localizes_on_device(problem: Perceptron, options: Mapping[str, object]) -> bool:
     asked = {name: options.get(name, option.default) for name, option in localize.OPTIONS.items()}
     name, _ = localize.choose_denoiser(problem, asked)
@@ -297,10 +303,10 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
     return float(n) * m * k * (options.get("n_sweeps", schedules.DEFAULT_SWEEPS) + options.get("n_extra", 0))
 
 
-def _annealer(name: str, title: str, about: str) -> Sampler:
+def _annealer(name: str, title: str, about: str, lacks: Callable[[int, Target], str] = _lacks_annealing) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.OPTIONS,
-        _lacks_annealing, ready=partial(_fixed, schedule=name), anywhere=True,
+        lacks, ready=partial(_fixed, schedule=name), anywhere=True,
         feed=lambda options: _exchange_parcels if options.get("exchange") else anneal_parcels,
     )  # fmt: skip
 
@@ -315,7 +321,7 @@ SAMPLERS: dict[str, Sampler] = {
         ),
         _annealer(
             "tau", "τ-annealing",
-            "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights",
+            "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights", _lacks_tau,
         ),
         _annealer(
             "temperature", "temperature annealing",
