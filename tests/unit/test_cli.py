@@ -18,6 +18,8 @@ from solspace.numerics.streams import generator
 from solspace.samplers import device
 from solspace.samplers.checkpoint import Checkpoint
 
+PREDICT = ["predict", "--no-thresholds", "--alpha", "0.3"]
+
 
 def run(*arguments, cwd):
     command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]
@@ -291,19 +293,16 @@ def test_failures_are_one_sentence_and_debug_shows_the_trace(monkeypatch, tmp_pa
 
 @pytest.mark.slow
 def test_a_closed_pipe_ends_a_verb_quietly(tmp_path):
-    for arguments in (["sample", "--sampler", "exact", "--json"], ["reproduce", "--list"], ["--help"]):
+    for arguments in (["sample", "--sampler", "exact", "--json"], ["reproduce", "--list"], PREDICT, ["--help"]):
         command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         process.stdout.close()  # as `head` does when it has seen enough
         said = process.stderr.read()
         process.stderr.close()
-        process.wait()
+        assert process.wait() == (1 if arguments == ["--help"] else 128 + 13)
         assert "roken" not in said
         assert "Traceback" not in said
         assert "Exception" not in said
-
-
-PREDICT = ["predict", "--no-thresholds", "--alpha", "0.3"]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
