@@ -47,6 +47,23 @@ def test_public_names_exist_and_are_listed():
         _ = ss.nonsense
 
 
+def test_a_name_that_is_not_public_gets_a_hint_of_what_is():
+    wanted = {
+        "theory": "ss.predict",
+        "samplers": "ss.localize",
+        "learn": "import solspace.learn",
+        "localise": "'localize'",
+    }
+    code = (
+        "import solspace as ss\n"
+        f"for name, hint in {wanted}.items():\n"
+        "    try: getattr(ss, name)\n"
+        "    except AttributeError as error: assert hint in str(error), error\n"
+        "    else: assert False, name\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # where nothing else was imported
+
+
 def test_layers():
     """The contracts of pyproject.toml, by import-linter itself: in whatever folder the tests are started."""
     linter = shutil.which("lint-imports", path=Path(sys.executable).parent)

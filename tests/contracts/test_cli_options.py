@@ -35,7 +35,9 @@ ANYWHERE = {
 
 REFUSED = {
     ("sample", "--accuracy fast"): [TAU, SA, EXACT],
-    ("sample", "--damping 0.3"): [TAU, SA, EXACT],
+    ("sample", "--denoiser amp"): [TAU, SA, EXACT],
+    ("sample", "--damping 0.3"): [TAU, SA, EXACT, ["--denoiser", "ep"]],
+    ("sample", "--prior spherical"): [TAU, SA, EXACT],
     ("sample", "--precision float64"): [TAU, SA, EXACT],
     ("sample", "--sweeps 10"): [[], EXACT],
     ("sample", "--extra 10"): [[], EXACT],

@@ -18,6 +18,8 @@ from solspace.numerics.streams import generator
 from solspace.samplers import device
 from solspace.samplers.checkpoint import Checkpoint
 
+PREDICT = ["predict", "--no-thresholds", "--alpha", "0.3"]
+
 
 def run(*arguments, cwd):
     command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]
@@ -82,6 +84,16 @@ def make_bad_files(folder):
         (["--patterns", "ok.txt"], "known kinds are"),
         (["--labels", "ok.npy"], "needs --patterns"),
         (["--patterns", "ok.npy", "--labels", "ok.npy"], "one label for each row"),
+        (["--seed", "-1"], "--seed must"),
+        (["--samples", "0"], "--samples must"),
+        (["--sampler", "tau", "--sweeps", "0"], "--sweeps must"),
+        (["--sampler", "tau", "--prior", "spherical"], "--prior must be binary"),
+        (["--accuracy", "quick"], "unknown accuracy"),
+        (["--denoiser", "map"], "unknown denoiser"),
+        (["--denoiser", "ep", "--prior", "spherical"], "--denoiser ep takes ±1 weights"),
+        (["--denoiser", "ep", "--damping", "0.5"], "--damping belongs to AMP"),
+        (["--sampler", "tau", "--denoiser", "amp"], "--denoiser belongs to --sampler asl"),
+        (["--n", "2000000000"], "choose a smaller --n"),
     ],
 )
 def test_nonsense_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
@@ -140,7 +152,9 @@ def test_labels_of_two_classes_come_in_many_ways_and_mean_the_same(tmp_path, mon
     [
         (["both.npz", "--labels", "signs.npy"], "brings labels of its own"),
         (["words.csv"], "holds words instead of numbers"),
-        (["X.npy", "--labels", "three.npy"], "two classes; got 3"),
+        (["X.npy", "--labels", "three.npy"], "choose two, as in --classes 1,2"),
+        (["X.npy", "--labels", "one.npy"], "one class only"),
+        (["X.npy", "--classes", "0,1"], "--classes chooses"),
         (["X.npy", "--labels", "words.txt"], "known kinds are"),
         (["X.npy", "--alpha", "1000"], "alpha can be at most"),
         (["X.npy", "--features", "0"], "features must be a positive integer"),
@@ -151,10 +165,73 @@ def test_data_that_cannot_be_meant(tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     labelled(tmp_path)
     np.save("three.npy", np.array([1, 2, 3, 1, 2]))
+    np.save("one.npy", np.ones(5, int))
     done = sample("--patterns", *arguments)
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def table(folder, m=40, n=24, labels=None):
+    """Write a table whose first feature varies much more than the others; return the arguments that name it."""
+    random = np.random.default_rng(2)
+    X = random.normal(size=(m, n)) * np.append(30, np.ones(n - 1))
+    y = random.choice([0, 1], m) if labels is None else labels
+    head = ",".join([*(f"f{i}" for i in range(n)), "target"])
+    np.savetxt(folder / "table.csv", np.column_stack([X, y]), delimiter=",", header=head, comments="")
+    return ["--data", "table.csv", "--label", "target"]
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("further", [[], ["--preprocess", "centred"]])
+def test_a_table_with_one_class_is_an_error(tmp_path, monkeypatch, label, further):
+    monkeypatch.chdir(tmp_path)
+    done = invoke("sample", *table(tmp_path, labels=np.full(40, label)), *further)
+    assert done.exit_code == 2
+    assert "one class" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "denoiser", "judged"),
+    [
+        (["--prior", "spherical"], "AMP", False),
+        ([], "expectation propagation", True),
+        (["--denoiser", "amp"], "AMP", True),
+        (["--potential", "uniform"], "expectation propagation", False),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_is_said_before_a_localization_is_what_is_done(tmp_path, monkeypatch, options, denoiser, judged):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("solspace.cli.draw.SWEEPS", 40)
+    columns = table(tmp_path)
+    done = invoke("sample", *columns, "--preprocess", "centred", "--alpha", "0.3", "--samples", "4", *options)
+    assert done.exit_code in (0, 1), done.stderr
+    assert f"denoiser: {denoiser};" in done.stderr
+    assert ("no chains judge the samples" in done.stderr) != judged
+    assert ("chains" in done.stdout.splitlines()[2]) == judged  # the last column's title
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("denoiser")]
+    assert denoiser in row
+
+
+def test_no_advice_follows_the_proof_that_there_is_no_solution(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = ["--sampler", "tau", "--samples", "4", "--sweeps", "20"]
+    done = invoke("sample", "--n", "11", "--alpha", "4", *options)
+    assert done.exit_code == 1
+    assert "there is no solution" in done.stdout
+    said = done.stderr.splitlines()[-1] + done.stdout
+    assert "there is no solution" in said
+    assert not any(word in said for word in ("try", "Try", "sweeps", "solspace solve"))
+
+
+def test_advice_on_the_command_line_names_its_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = invoke("sample", *table(tmp_path), "--preprocess", "centred", "--samples", "4")
+    assert done.exit_code == 1
+    told = done.stderr + done.stdout
+    assert "--denoiser amp" in told
+    assert not any(word in told for word in ("denoiser=", "accuracy=", "n_extra", "ss."))
 
 
 def test_a_load_features_and_preprocessing_have_their_effect_on_your_patterns(tmp_path, monkeypatch):
@@ -216,19 +293,16 @@ def test_failures_are_one_sentence_and_debug_shows_the_trace(monkeypatch, tmp_pa
 
 @pytest.mark.slow
 def test_a_closed_pipe_ends_a_verb_quietly(tmp_path):
-    for arguments in (["sample", "--sampler", "exact", "--json"], ["reproduce", "--list"], ["--help"]):
+    for arguments in (["sample", "--sampler", "exact", "--json"], ["reproduce", "--list"], PREDICT, ["--help"]):
         command = [sys.executable, "-c", "from solspace.cli import main; main()", *arguments]
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         process.stdout.close()  # as `head` does when it has seen enough
         said = process.stderr.read()
         process.stderr.close()
-        process.wait()
+        assert process.wait() == (1 if arguments == ["--help"] else 128 + 13)
         assert "roken" not in said
         assert "Traceback" not in said
         assert "Exception" not in said
-
-
-PREDICT = ["predict", "--no-thresholds", "--alpha", "0.3"]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
@@ -327,7 +401,7 @@ def test_advice_names_options_of_the_command_line(asked, tmp_path):
     done = invoke("sample", *asked, "--out", str(tmp_path / "out"))
     told = " ".join((done.stdout + done.stderr).split())
     assert any(word in told for word in ("Try", "take", "run"))
-    assert not re.findall(r"ss\.\w+|n_\w+|denoiser=|method=|damping=|reference=|prediction=|exchange=", told)
+    assert not re.findall(r"ss\.\w+|n_\w+|denoiser=|accuracy=|damping=|reference=|prediction=|exchange=", told)
     known = " ".join(invoke("sample", "--help").stdout.split())
     assert all(option in known for option in re.findall(r"--[a-z]+", told))
 

@@ -56,3 +56,19 @@ def test_a_hard_run_goes_on_as_it_would_have(tmp_path, monkeypatch):
     resumed = ss.localize(problem, 3, rng=2, denoiser="ep", checkpoint=path)
     assert np.array_equal(resumed.weights, whole.weights)
     assert np.array_equal(resumed.info.iterations, whole.info.iterations)
+
+
+def test_samples_on_which_message_passing_failed_are_told_of_and_not_called_fair():
+    """Under a soft potential no constraint tells them, and so few samples agree with theory by chance."""
+    problem = ss.Perceptron.random(41, 1.0, ss.Target(potential="errors", temperature=0.1), rng=0)
+    with pytest.warns(UserWarning, match="diverged|unstable") as heard:
+        samples = ss.localize(problem, 4, rng=1)
+    theory, status = ss.predict(problem.target, problem.alpha), np.array(samples.info.status)
+    assert all("damping" not in str(one.message) for one in heard)  # every one was tried
+    highest = np.nanmax(samples.info.instability, axis=0)
+    for how in ("diverged", "unstable"):
+        these = np.array([how in word for word in status])
+        assert these.any()
+        assert not ss.diagnose(samples[these], theory).fair
+        assert any(f"{how} in {these.sum()} of 4" in str(one.message) for one in heard)
+    assert not any("converged at every step" in word for word in status[highest > 10])

@@ -172,3 +172,60 @@ def test_the_tau_family_ends_in_the_log_potential():
     np.testing.assert_array_equal(ss.potentials.Tau(0.0).log_weight(s), np.log(s))
     assert ss.potentials.Tau(0.0).hard
     assert not ss.potentials.Tau(0.1).hard
+
+
+@pytest.mark.parametrize("potential", EVERY)
+@pytest.mark.parametrize(
+    ("omega", "variance", "named"),
+    [
+        (np.nan, 1.0, "omega"),
+        (np.inf, 1.0, "omega"),
+        ("a", 1.0, "omega"),
+        (None, 1.0, "omega"),
+        (1j, 1.0, "omega"),
+        ([[1.0], [2.0, 3.0]], 1.0, "omega"),
+        (0.0, 0.0, "variance"),
+        (0.0, np.inf, "variance"),
+        (0.0, np.nan, "variance"),
+        (0.0, "b", "variance"),
+        (np.zeros(3), np.ones(4), r"\(3,\) and \(4,\)"),
+    ],
+)
+def test_a_channel_names_the_bad_argument(potential, omega, variance, named):
+    with pytest.raises(ValueError, match=named):
+        ss.Target(potential=potential).channel(omega, variance)
+
+
+@pytest.mark.parametrize("potential", EVERY)
+def test_a_channel_of_no_fields_is_empty(potential):
+    assert [part.shape for part in ss.Target(potential=potential).channel(np.empty((0, 3)), 1.0)] == [(0, 3)] * 3
+
+
+class NotANumber(potentials.Potential):
+    """A user's subclass that forgot the other side."""
+
+    def log_weight(self, s):
+        return np.log(np.asarray(s))
+
+
+class OneNumber(potentials.Potential):
+    """A user's subclass that is not vectorised."""
+
+    def log_weight(self, s):
+        return 0.0
+
+
+class NotANumberSomewhere:
+    """A user's potential that is NaN where no probe looks."""
+
+    breakpoints = (0.0,)
+
+    def log_weight(self, s):
+        s = np.asarray(s)
+        return np.where(np.abs(np.abs(s) - 5**-0.5) < 1e-3, np.nan, 0.0)
+
+
+@pytest.mark.parametrize("own", [NotANumber, OneNumber, NotANumberSomewhere])
+def test_a_weight_that_is_none_is_refused_before_anything_is_sampled(own):
+    with pytest.raises(ValueError, match=f"{own.__name__}.log_weight"):
+        ss.Perceptron.random(5, 1.0, target=ss.Target(potential=own()), rng=0).enumerate().sample(3, rng=0)

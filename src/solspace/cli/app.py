@@ -168,6 +168,7 @@ def show_table(title: str, rows: Iterable[Sequence[str]], columns: Sequence[str]
     console = Console()
     if not console.is_terminal:
         console = Console(width=Console(width=10_000).measure(table).maximum)
+    console.on_broken_pipe = _leave_quietly  # type: ignore[method-assign]  # Rich would leave with code 1
     console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
     console.print(table, crop=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ from solspace.cli.app import say
 from solspace.info import Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
+from solspace.samplers.localization.config import LocalizeConfig
+from solspace.samplers.localization.run import choose_denoiser
 from solspace.samplers.registry import SAMPLERS, Sampler
-from solspace.samplers.solving.counting import count
+from solspace.samplers.solving.counting import count, emptiness
 from solspace.samples import Samples
 from solspace.system.plain import Values
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from solspace.theory.prediction import Prediction
+
+DENOISERS = {"amp": "AMP", "ep": "expectation propagation"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Outcome:
     verdict: str
     picture: Callable[[Figure], None]
     size: tuple[float, float] = (10, 4)
+    empty: str = ""
+    """Why there is no solution at all, where that is proved."""
 
 
 def _exact(problem: Perceptron, settings: Settings) -> Outcome:
@@ -95,61 +102,69 @@ def _exact(problem: Perceptron, settings: Settings) -> Outcome:
 
 
 def _sampled(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outcome:
+    options = {name: value for name, value in settings.options.items() if name in sampler.options}
     localized = issubclass(sampler.info, LocalizationInfo)
     if not settings.resume:
         settings.checkpoint.unlink(missing_ok=True)
-    before = _expectation(problem, settings, announced=True) if localized else None
+    before, judges = _announced(problem, settings, options) if localized else (None, 0)
     drawn = sampler.draw(
         problem,
         settings.samples,
         rng=child(seed_sequence(settings.seed), 1),
         progress=settings.progress,
         checkpoint=settings.checkpoint,
-        **{name: value for name, value in settings.options.items() if name in sampler.options},
+        **options,
     )
     final = problem.with_target(drawn.target)
-    prediction = before if localized else _expectation(final, settings, announced=False)
-    chains = _chains(final, settings) if localized and prediction is None else None
-    return _judged(final, drawn, sampler.name, prediction, chains)
+    prediction = before
+    if not localized:
+        prediction, words = _expectation(final)
+        if prediction is None and not problem.structure() and not settings.quiet:
+            say(f"theory: {words}")
+    return _judged(final, drawn, sampler.name, prediction, _chains(final, judges, settings) if judges else None)
 
 
-def _chains(problem: Perceptron, settings: Settings) -> Samples | None:
-    """Return chains that can judge localized samples where theory cannot, or None where they would take too long."""
-    if SAMPLERS["tau"].lacks(problem.n, problem.target):
-        return None
-    number = int(min(CHAINS, WORK // (problem.n * problem.m * 2 * SWEEPS)))
-    if number < FEWEST:
-        if not settings.quiet:
-            say(
-                "the problem is large: no chains are run to judge the samples; see ss.diagnose(samples, reference=chains)."
+def _announced(problem: Perceptron, settings: Settings, options: Values) -> tuple[Prediction | None, int]:
+    """Return theory's prediction of a localization and the number of chains that judge it instead, and say both."""
+    prediction, words = _expectation(problem)
+    judges, why_none = (0, "") if prediction is not None else _judges(problem)
+    if not settings.quiet:
+        say(f"theory: {words}")
+        if prediction is None:
+            name, _ = choose_denoiser(problem, LocalizeConfig(**options))
+            judging = (
+                f"no chains judge the samples, since {why_none}" if why_none else f"{judges} chains judge the samples"
             )
-        return None
+            say(f"denoiser: {DENOISERS[name]}; {judging}.")
+    return prediction, judges
+
+
+def _judges(problem: Perceptron) -> tuple[int, str]:
+    """Return how many chains can judge localized samples, and why none can."""
+    if lacking := SAMPLERS["tau"].lacks(problem.n, problem.target):
+        return 0, lacking.rstrip(".")
+    number = int(min(CHAINS, WORK // (problem.n * problem.m * 2 * SWEEPS)))
+    return (number, "") if number >= FEWEST else (0, "the problem is too large for them")
+
+
+def _chains(problem: Perceptron, number: int, settings: Settings) -> Samples:
     return SAMPLERS["tau"].draw(
         problem, number, rng=child(seed_sequence(settings.seed), 2), n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20,
         device=settings.options["device"], progress=settings.progress,
     )  # fmt: skip
 
 
-def _expectation(problem: Perceptron, settings: Settings, announced: bool) -> Prediction | None:
-    """Return theory's prediction where the patterns look random, and say before an ASL run whether it can work."""
+def _expectation(problem: Perceptron) -> tuple[Prediction | None, str]:
+    """Return theory's prediction where the patterns look random, and its summary or why there is none."""
     from solspace.theory.prediction import predict
 
-    if not problem.looks_random():
-        if announced and not settings.quiet:
-            say(
-                f"theory: none, since the patterns do not look random ({problem.structure()}); expectation propagation takes "
-                "AMP's place, and chains are run to judge the samples."
-            )
-        return None
+    if structure := problem.structure():
+        return None, f"none, since the patterns do not look random ({structure})."
     try:
         prediction = predict(problem.target, problem.alpha)
     except ValueError as error:
-        if not settings.quiet:
-            say(f"theory: {error}")
-        return None
-    if announced and not settings.quiet:
-        say(f"theory: {prediction.summary()}")
-    return prediction
+        return None, str(error)
+    return prediction, prediction.summary()
 
 
 def _judged(
@@ -162,12 +177,15 @@ def _judged(
     if isinstance(drawn.info, LocalizationInfo):
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
     rows = [*_denoised(drawn), *judged.rows()]
+    verdict, notes, empty = judged.verdict, list(judged.notes), ""
     if prediction is None and problem.target.prior.name == "binary":
         counted = count(problem)
         report["solutions"] = asdict(counted)
-        rows.append(
-            ("log of the number of solutions", str(counted), counted.doubt and f"not to be trusted: {counted.doubt}")
-        )
+        rows.append(("log of the number of solutions", str(counted).partition(":")[0], ""))
+        if counted.doubt:
+            notes.append(f"do not trust the number of solutions: {counted.doubt}.")
+        if empty := emptiness(problem):
+            verdict = f"failed: there is no solution: {empty}"
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
 
@@ -176,38 +194,41 @@ def _judged(
 
         sample_panels(drawn, figure.subplots(1, len(sample_kinds(drawn))), prediction, chains)
 
-    verdict = as_options("\n".join([judged.verdict, *judged.notes]), name)
     columns = ("", "samples", "theory" if chains is None else "chains")
-    return Outcome(drawn, report, rows, columns, verdict, picture, (13, 4))
+    return Outcome(
+        drawn, report, rows, columns, as_options("\n".join([verdict, *notes]), name), picture, (13, 4), empty
+    )
 
 
 _OPTIONS = {
-    "exchange=True": "--exchange", "n_extra": "--extra", "n_sweeps": "--sweeps", "n_chains": "--samples", "n >=": "--n >=",
-    'accuracy="careful"': "--accuracy careful", "damping=0.9": "--damping 0.9", "ss.anneal": "--sampler tau",
+    'accuracy="careful", a smaller step': "--accuracy careful", "a smaller step": "--accuracy careful",
+    "exchange=True": "--exchange", "n_extra": "--extra", "n_sweeps": "--sweeps", "n_chains": "--samples",
+    "n_samples": "--samples", "n >=": "--n >=", "ss.anneal": "--sampler tau", "ss.localize": "--sampler asl",
 }  # fmt: skip
 
 
 def as_options(words: str, sampler: str) -> str:
-    """Return advice with the arguments that it names as options of a command line with that `sampler`.
+    """Return advice with the arguments and functions that it names as options of a command line with that `sampler`.
 
     >>> as_options("cannot tell: x; run n_extra >= 4000, or try exchange=True.", "tau")
     'cannot tell: x; run --extra >= 4000, or try --exchange.'
     >>> as_options("cannot tell: (not mixed: x; run n_extra >= 4000).", "asl")
     'cannot tell: (not mixed: x; run --sampler tau with --extra >= 4000).'
+    >>> as_options('Try accuracy="careful", denoiser="amp" or damping=0.9, or ss.anneal.', "asl")
+    'Try --accuracy careful, --denoiser amp or --damping 0.9, or --sampler tau.'
     """
     if "n_extra" not in SAMPLERS[sampler].options:
         words = words.replace("; run ", "; run --sampler tau with ")
     for name, option in _OPTIONS.items():
         words = words.replace(name, option)
-    return words
+    return re.sub(r'\b(accuracy|denoiser|damping)="?(\w+(?:\.\w+)?)"?', r"--\1 \2", words)
 
 
 def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:
     """Return the row that says which denoiser ran; why is in the report."""
     if not isinstance(drawn.info, LocalizationInfo):
         return []
-    names = {"amp": "AMP", "ep": "expectation propagation"}
-    return [("denoiser", names.get(drawn.info.denoiser, drawn.info.denoiser), "")]
+    return [("denoiser", DENOISERS[drawn.info.denoiser], "")]
 
 
 def _about(problem: Perceptron, name: str, drawn: Samples) -> Values:

@@ -16,6 +16,8 @@ from solspace.system.names import unknown
 
 PATTERNS = ("patterns", "X")
 LABELS = ("labels", "y")
+MANY = 20
+"""Different labels beyond which they are hardly classes."""
 
 
 def read_data(patterns: Path, labels: Path | None = None) -> tuple[Array, Array | None]:
@@ -77,10 +79,20 @@ def _from_arrays(path: Path, label: str | None, labels: Path | None) -> tuple[Ar
 
 
 def check_two(path: str, y: Array) -> None:
-    """Raise a sentence where labels `y` are of more than two classes, and say how to choose."""
+    """Raise ValueError where labels `y` in the file `path` are missing or are not of two classes, and say how to choose."""
+    missing = y == "" if y.dtype.kind == "U" else np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    if missing.any():
+        first = int(np.argmax(missing)) + 1
+        raise ValueError(
+            f"{path} has no label in {missing.sum()} of {len(y)} rows (row {first} first): drop or fill them."
+        )
     there = [_spelled(value) for value in np.unique(y)]
+    if len(there) == 1:
+        raise ValueError(f"{path} has labels of one class only: every one is {there[0]}. There must be two.")
+    listed = ", ".join(there[:6]) + (", ..." if len(there) > 6 else "")
+    if len(there) > MANY:
+        raise ValueError(f"{path} has {len(there)} different labels ({listed}): there must be two classes.")
     if len(there) > 2:
-        listed = ", ".join(there[:6]) + (", ..." if len(there) > 6 else "")
         raise ValueError(
             f"{path} has {len(there)} classes ({listed}): choose two, as in --classes {there[0]},{there[1]}."
         )

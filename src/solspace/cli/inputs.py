@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from solspace.cli.data import image_problem
 from solspace.cli.files import check_two, meaning, of_two, read_data, read_table
 from solspace.cli.rules import Rule
 from solspace.data.catalogue import CATALOGUE
-from solspace.data.instances import signs
+from solspace.data.instances import drawn, signs
 from solspace.data.preprocess import PREPROCESSING, SCALES, off_scale, scale
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
@@ -75,11 +76,12 @@ def is_file(data: str | None) -> bool:
 
 
 RULES = (
+    Rule("seed", lambda o: o.seed >= 0, "must not be negative"),
     Rule("data", lambda o: o.patterns is None, "cannot stand beside --patterns: give one of them"),
     Rule("labels", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
     Rule("label index", lambda o: is_file(o.data), "names a column: it needs a file as --data"),
     Rule("label", lambda o: o.labels is None, "cannot stand beside --labels: give one of them"),
-    Rule("classes", lambda o: o.data is not None, "needs --data"),
+    Rule("classes", lambda o: o.data or o.labels or o.patterns, "needs --data, or --patterns with --labels"),
     Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
     Rule("scale", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
     Rule("scale", lambda o: o.preprocess is None, "cannot stand beside --preprocess, which scales as well"),
@@ -133,16 +135,21 @@ class Stated:
             X, y = read_data(self.patterns, self.labels)
         elif self.data is not None and is_file(self.data):
             X, y = read_table(Path(self.data), self.label, self.index, self.labels)
-            if self.classes is None:
-                check_two(self.data, y)
         elif self.data is not None:
             load, how = 0.4 if self.alpha is None else self.alpha, self.preprocess or "centred"
             images = self.data, self.classes, load, target
             return Posed(image_problem(*images, features=self.features, preprocess=how, rng=rng), {})
         else:
             load = self.load if self.alpha is None else self.alpha
+            _check_room(self.n, load, self.ensemble)
             return Posed(Perceptron.random(self.n, load, target, self.ensemble, rng=rng), {})
-        if self.classes is None or y is None:
+        if y is None:
+            if self.classes is not None:
+                raise ValueError("--classes chooses among labels, and there are none: give --labels.")
+            taken = {}
+        elif self.classes is None:
+            if y.size == len(X):
+                check_two(str(self.labels or self.data or self.patterns), y.ravel())
             taken = meaning(y)
         else:
             X, y, taken = of_two(X, y, self.classes)
@@ -155,8 +162,27 @@ class Stated:
         rows = X if self.scale is None else scale(Perceptron(X).patterns, self.scale)
         if (self.alpha, self.features, self.preprocess) == (None, None, None):
             return Perceptron(rows, labels, target=target)
-        pool = np.ones(len(rows), np.int8) if labels is None else labels
-        return Perceptron.from_data(rows, pool, self.alpha, self.features, self.preprocess, target, rng)
+        if labels is not None:
+            return Perceptron.from_data(rows, labels, self.alpha, self.features, self.preprocess, target, rng)
+        Perceptron(X)  # its checks
+        every = np.ones(len(rows), np.int8)
+        patterns, _ = drawn(
+            np.asarray(rows), every, self.alpha, features=self.features, preprocess=self.preprocess, rng=rng
+        )
+        return Perceptron(patterns, target=target)
+
+
+def _check_room(n: int, load: float, ensemble: str) -> None:
+    """Raise ValueError where the patterns of a random instance exceed the memory of the machine."""
+    if not hasattr(os, "sysconf"):
+        return
+    size = float(n) * n * load * (1 if ensemble == "binary" else 4)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ValueError(
+            f"{n} weights at load {load:g} have {size / 1e9:,.0f} GB of patterns, and this machine has "
+            f"{memory / 1e9:,.0f} GB of memory: choose a smaller --n."
+        )
 
 
 def scale_hint(patterns: Array) -> str:

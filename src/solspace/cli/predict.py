@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from solspace.cli.app import JSON, result_file, say, show_json, show_table, verb
@@ -48,13 +49,14 @@ def predict(
     from solspace.theory.prediction import predict as theory
 
     out = result_file(out, "prediction.png")
+    curves = _times(times)
     prediction = theory(Target(prior, potential, temperature, margin), alpha)
     limits = None
     if not no_thresholds:
         from solspace.theory.thresholds import thresholds
 
         limits = thresholds(prediction.target)
-    _draw(prediction, _times(times), out)
+    _draw(prediction, curves, out)
     if as_json:
         show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
         return
@@ -103,9 +105,12 @@ def _times(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
-        return sorted(float(word) for word in text.split(","))
+        times = sorted(float(word) for word in text.split(","))
     except ValueError:
-        raise ValueError(f"--times must be numbers separated by commas, as in 0,0.5,2; got {text!r}.") from None
+        times = [-1.0]
+    if not (times[0] >= 0 and np.isfinite(times).all()):
+        raise ValueError(f"--times must be numbers of at least 0 separated by commas, as in 0,0.5,2; got {text!r}.")
+    return times
 
 
 def _draw(prediction: Prediction, times: list[float] | None, out: Path) -> None:

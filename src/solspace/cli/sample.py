@@ -23,7 +23,6 @@ from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.device import resolve
 from solspace.samplers.registry import SAMPLERS, Sampler, find
-from solspace.samplers.solving.counting import emptiness
 from solspace.samples import Samples
 from solspace.system.files import replacing
 from solspace.system.plain import Values, plain
@@ -34,7 +33,15 @@ DRAWS = 100
 """Draws of a chain from its sweeps at the end."""
 FILES = ("samples.npz", "report.json", "samples.png")
 RULES = (
-    Rule("accuracy damping precision", lambda o: "accuracy" in _named(o.sampler).options, "belongs to --sampler asl"),
+    Rule("denoiser", lambda o: o.denoiser != "ep" or o.prior == "binary", "ep takes ±1 weights; amp takes spherical ones too"),
+    Rule("damping", lambda o: o.denoiser != "ep", "belongs to AMP: it cannot stand beside --denoiser ep"),
+    Rule("samples sweeps", lambda o: min(o.samples, 1 if o.sweeps is None else o.sweeps) > 0, "must be at least 1"),
+    Rule("extra", lambda o: o.extra >= 0, "must not be negative"),
+    Rule(
+        "accuracy denoiser damping precision",
+        lambda o: "accuracy" in _named(o.sampler).options,
+        "belongs to --sampler asl",
+    ),
     Rule(
         "sweeps",
         lambda o: "n_sweeps" in _named(o.sampler).options,
@@ -46,6 +53,11 @@ RULES = (
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
     *inputs.RULES,
+    Rule(
+        "prior",
+        lambda o: o.prior == "binary" or _named(o.sampler).name == "asl",
+        "must be binary with --sampler tau, temperature and exact; --sampler asl takes spherical weights",
+    ),
     Rule(
         "potential",
         lambda o: o.sampler != "tau" or o.potential.partition("(")[0].strip() in ("log", "log_band", "wall"),
@@ -88,6 +100,14 @@ def sample(
     accuracy: Annotated[
         str,
         option("Sampler", "asl: fast, careful, or auto: careful where it gets hard.", offer=choices("asl", "accuracy")),
+    ] = "auto",
+    denoiser: Annotated[
+        str,
+        option(
+            "Sampler",
+            "asl: amp, ep (any patterns, ±1 weights), or auto: ep for ±1 weights on patterns that do not look random.",
+            offer=choices("asl", "denoiser"),
+        ),
     ] = "auto",
     damping: Annotated[str, option("Sampler", "asl: a number from 0 to below 1, or auto.")] = "auto",
     precision: Annotated[
@@ -140,6 +160,14 @@ def sample(
     resolve(device)
     checkpoint = out / f"{chosen.name}.checkpoint.npz"
     make_room(out, [*FILES, checkpoint.name])
+    options: Values = {
+        "accuracy": accuracy, "denoiser": denoiser, "damping": damping if damping == "auto" else _share(damping),
+        "precision": precision, "device": device, "n_sweeps": sweeps, "n_extra": extra, "thin": max(1, extra // DRAWS),
+        "exchange": exchange,
+    }  # fmt: skip
+    chosen.config(
+        **{name: value for name, value in options.items() if name in chosen.options}
+    )  # checked before any work
     target, rng = Target(prior, potential, temperature, margin), generator(seed, 0)
     size = chosen.size if n is None else n
     stated = Stated(
@@ -147,11 +175,6 @@ def sample(
     )
     posed = stated.posed(target, rng)
     problem, told = posed.problem, posed.tell(quiet=as_json)
-    options: Values = {
-        "accuracy": accuracy, "damping": damping if damping == "auto" else _share(damping), "precision": precision,
-        "n_sweeps": sweeps, "device": device,
-        "n_extra": extra, "thin": max(1, extra // DRAWS), "exchange": exchange,
-    }  # fmt: skip
     settings = Settings(samples, seed, options, checkpoint, resume, quiet=as_json)
     outcome = _finished(problem, chosen, settings, out, told)
     if as_json:
@@ -162,7 +185,7 @@ def sample(
             print(outcome.verdict)
         say(f"wrote samples.npz, report.json and samples.png to {out}")
     if _in_vain(outcome.samples):
-        fail(_shortfall(problem, outcome.samples, out), code=1)
+        fail(_shortfall(outcome, out), code=1)
 
 
 def _in_vain(samples: Samples) -> bool:
@@ -171,16 +194,21 @@ def _in_vain(samples: Samples) -> bool:
     return seeks and not samples.solved.any()
 
 
-def _shortfall(problem: Perceptron, samples: Samples, out: Path) -> str:
+def _shortfall(outcome: Outcome, out: Path) -> str:
+    samples = outcome.samples
     unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
     number = f"none of the {len(samples)} samples meets" if len(samples) > 1 else "the sample does not meet"
-    proof = emptiness(problem) if samples.target.prior.name == "binary" else ""
-    way_on = (
-        f"no weights do: {proof}"
-        if proof
-        else "try a lower load, more sweeps of --sampler tau, or solspace solve, which goes further."
-    )
-    return f"{number} all constraints: at best {unmet} of {samples.m} are unmet. They are kept in {out / FILES[0]}; {way_on}"
+    kept = f"at best {unmet} of {samples.m} are unmet. They are kept in {out / FILES[0]}"
+    if outcome.empty:
+        return f"there is no solution: {outcome.empty} {kept[0].upper()}{kept[1:]}."
+    ways = ["a lower load"]
+    if isinstance(samples.info, AnnealingInfo):
+        ways.append("more --sweeps")
+    elif not SAMPLERS["tau"].lacks(samples.n, samples.target):
+        ways.append("--sampler tau")
+    if not SAMPLERS["solve"].lacks(samples.n, samples.target):
+        ways.append("solspace solve, which goes further")
+    return f"{number} all constraints: {kept}; try {', or '.join(ways)}."
 
 
 def _share(text: str) -> float:

@@ -29,14 +29,7 @@ def instance(
     rng: RNG = None,
 ) -> tuple[Array, Array]:
     """Return patterns (m, n) and labels ±1 (m,) of a random instance; see `Perceptron.from_data`."""
-    labels = signs(y, len(X))
-    if features is not None and (
-        isinstance(features, bool) or not isinstance(features, (int, np.integer)) or features < 1
-    ):
-        raise ValueError(f"features must be a positive integer or None; got {features!r}.")
-    if features is not None and features > MOST_FEATURES:
-        raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
-    return drawn(X, labels, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng)
+    return drawn(X, signs(y, len(X)), alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng)
 
 
 def drawn(
@@ -50,6 +43,12 @@ def drawn(
     rng: RNG = None,
 ) -> tuple[Array, Array]:
     """Return what `instance` does, from a pool whose `labels` are ±1 already, as int8."""
+    if features is not None and (
+        isinstance(features, bool) or not isinstance(features, (int, np.integer)) or features < 1
+    ):
+        raise ValueError(f"features must be a positive integer or None; got {features!r}.")
+    if features is not None and features > MOST_FEATURES:
+        raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
     n = X.shape[1] if features is None else int(features)
     seeds = seed_sequence(rng)
     chosen = subset(labels, _count(alpha, n, len(X)), balanced=balanced, rng=seeds)
@@ -87,7 +86,7 @@ def subset(y: ArrayLike, m: int, *, balanced: bool = False, rng: RNG = None) -> 
     """
     labels = np.asarray(y)
     if not 1 <= m <= len(labels):
-        raise ValueError(f"a subset of {m} images was asked for, but there are {len(labels)}.")
+        raise ValueError(f"a subset of {m} rows was asked for, but there are {len(labels)}.")
     random = generator(seed_sequence(rng), 0)
     if not balanced:
         return np.sort(random.permutation(len(labels))[:m])
@@ -95,7 +94,7 @@ def subset(y: ArrayLike, m: int, *, balanced: bool = False, rng: RNG = None) -> 
     sizes = [m // len(groups) + (i < m % len(groups)) for i in range(len(groups))]
     if sizes[-1] > len(groups[-1]):
         raise ValueError(
-            f"a balanced subset of {m} needs {sizes[-1]} images of each class; one class has {len(groups[-1])}."
+            f"a balanced subset of {m} needs {sizes[-1]} rows of each class; one class has {len(groups[-1])}."
         )
     return np.sort(np.concatenate([random.permutation(group)[:size] for group, size in zip(groups, sizes)]))
 
@@ -130,6 +129,8 @@ def classes(y: ArrayLike, m: int) -> Array | None:
     except TypeError:
         kinds = sorted({type(label).__name__ for label in labels})
         raise ValueError(f"y must hold labels of one kind; got {' and '.join(kinds)}.") from None
+    if len(values) == 1:
+        raise ValueError(f"y must hold two classes; got 1: every label is {values[0]}.")
     if labels.dtype.kind in "if" and np.isin(values, (-1, 1)).all():
         return None
     if len(values) != 2:
@@ -153,7 +154,7 @@ def _count(alpha: float | None, n: int, available: int) -> int:
     m = max(1, round(alpha * n))
     if m > available:
         raise ValueError(
-            f"alpha = {alpha:g} with n = {n} needs {m:.10g} images, but there are {available}: "
+            f"alpha = {alpha:g} with n = {n} needs {m:.10g} rows of data, but there are {available}: "
             f"alpha can be at most {available / n:.4g}."
         )
     return m

@@ -86,7 +86,18 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     if reference is not None:
         report["agreement"] = agreement.agreement(samples, reference)
     fair, verdict, within = _verdict(samples, report, prediction, reference)
+    if fair and (lost := _lost(samples, "diverged")):
+        fair, verdict, within = False, f"biased: {lost}: those are no samples of the target.", None
+    elif fair and (lost := _lost(samples, "unstable")):
+        fair, verdict, within = None, f"cannot tell: {lost}: they agree with what judges them, but may be biased.", None
     return Report(**report, fair=fair, verdict=verdict, within=within, notes=_notes(samples, report, prediction))
+
+
+def _lost(samples: Samples, how: str) -> str:
+    """Return in how many samples message passing was `how` ("diverged" or "unstable"), in words; nothing where in none."""
+    words = samples.info.status if isinstance(samples.info, LocalizationInfo) else []
+    lost = sum(how in word for word in words)
+    return f"message passing {'was ' * (how == 'unstable')}{how} in {lost} of {len(samples)} samples" if lost else ""
 
 
 def _comparable(samples: Samples, prediction: Prediction | None, reference: Samples | None) -> None:

@@ -123,8 +123,6 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
     lacking = registry.find(settings.sampler).lacks(n, settings.target)
     if lacking:
         return f"{lacking} Choose ASL."
-    if settings.sampler == "tau" and not hasattr(as_potential(settings.potential), "softened"):
-        return f"τ-annealing ends in the log potential or a wall; the potential is {settings.potential}: choose log or log_band."
     return ""
 
 

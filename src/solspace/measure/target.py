@@ -18,6 +18,7 @@ from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system import html
+from solspace.system.checks import shown
 from solspace.system.names import unknown
 from solspace.system.plain import Values
 
@@ -169,6 +170,9 @@ class Target:
         (-0.693147, 0.797885, -0.63662)
         """
         omega, variance = _channel_arguments(omega, variance)
+        if 0 in (omega.size, variance.size):
+            empty = np.empty(np.broadcast_shapes(omega.shape, variance.shape), omega.dtype)
+            return empty, empty.copy(), empty.copy()
         return self.potential.channel(omega - omega.dtype.type(self.margin), variance, self.beta)
 
     @property
@@ -312,14 +316,28 @@ def _number(name: str, value: Any) -> float:
 
 
 def _channel_arguments(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals]:
-    omega, variance = np.asarray(omega), np.asarray(variance)
+    omega, variance = _reals("omega", omega), _reals("variance", variance)
+    if not np.isfinite(omega).all():
+        raise ValueError("omega, the mean of the stabilities, must be finite.")
+    if not ((variance > 0) & np.isfinite(variance)).all():
+        raise ValueError("variance must be positive and finite.")
+    try:
+        np.broadcast_shapes(omega.shape, variance.shape)
+    except ValueError:
+        shapes = f"{omega.shape} and {variance.shape}"
+        raise ValueError(f"omega and variance must have shapes that broadcast; got {shapes}.") from None
     single = all(a.dtype == np.float32 for a in (omega, variance) if a.ndim or a.dtype == np.float32) and (
         np.float32 in (omega.dtype, variance.dtype)
     )
     dtype = np.float32 if single else np.float64
-    omega, variance = omega.astype(dtype, copy=False), variance.astype(dtype, copy=False)
-    if not (variance > 0).all():
-        raise ValueError("variance must be positive.")
-    if not np.isfinite(omega).all():
-        raise ValueError("omega must be finite.")
-    return omega, variance
+    return omega.astype(dtype, copy=False), variance.astype(dtype, copy=False)
+
+
+def _reals(name: str, values: ArrayLike) -> Reals:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be a real number or an array of them; got {shown(values)}.")
+    return array

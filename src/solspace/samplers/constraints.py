@@ -233,7 +233,7 @@ def check_measure(problem: Perceptron) -> None:
 
     >>> check_measure(Perceptron([[0.5, 1.0], [0.0, 0.0]]))
     Traceback (most recent call last):
-    ValueError: constraint 2 is all zero, ... Drop 1 such row of 2, or take potential='uniform' or 'hinge'.
+    ValueError: constraint 2 is all zero, ...; drop such rows (1 of 2).
     """
     target = problem.target
     if problem.ensemble is None and np.isneginf(target.log_weight(0.0)):
@@ -241,8 +241,7 @@ def check_measure(problem: Perceptron) -> None:
         if len(zero):
             raise ValueError(
                 f"constraint {zero[0] + 1} is all zero, so that its stability is 0 whatever the weights, and the target "
-                f"({target}) gives that the probability 0. Drop {len(zero)} such row{'s' * (len(zero) > 1)} of {problem.m}, "
-                "or take potential='uniform' or 'hinge'."
+                f"({target}) gives that the probability 0; {without(zero, problem.m)}."
             )
     if target.prior.name == "spherical" and target.potential.hard:
         why = _nowhere_on_the_sphere(problem)
@@ -253,6 +252,15 @@ def check_measure(problem: Perceptron) -> None:
 def zero_rows(problem: Perceptron) -> Array:
     """Return the numbers of the constraints whose pattern is all zero."""
     return np.flatnonzero([] if problem.has_binary_patterns else ~problem.patterns.any(axis=1))
+
+
+def without(zero: Array, m: int) -> str:
+    """Return what to do about the constraints `zero` of `m`, whose patterns are all zero."""
+    return (
+        f"drop such rows ({len(zero)} of {m})"
+        if len(zero) < m
+        else "so are all others: these data hold nothing to learn"
+    )
 
 
 def nonzero(problem: Perceptron) -> Perceptron:

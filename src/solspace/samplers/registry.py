@@ -170,6 +170,12 @@ def _lacks_annealing(n: int, target: Target) -> str:
     return f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights."
 
 
+def _lacks_tau(n: int, target: Target) -> str:
+    if hasattr(target.potential, "softened"):
+        return _lacks_annealing(n, target)
+    return f"τ-annealing ends in the log potential, a wall or log_band; got {target.potential}."
+
+
 def _localizes_on_device(problem: Perceptron, options: Mapping[str, Any]) -> bool:
     config = LocalizeConfig(**{**options, "device": "auto"})
     name, _ = localize.choose_denoiser(problem, config)
@@ -310,10 +316,10 @@ def _sweeps(n: int, m: int, k: int, options: Mapping[str, Any]) -> float:
     return float(n) * m * k * (options.get("n_sweeps", schedules.DEFAULT_SWEEPS) + options.get("n_extra", 0))
 
 
-def _annealer(name: str, title: str, about: str) -> Sampler:
+def _annealer(name: str, title: str, about: str, lacks: Callable[[int, Target], str] = _lacks_annealing) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.AnnealConfig,
-        _lacks_annealing, ready=partial(_fixed, schedule=name), anywhere=True,
+        lacks, ready=partial(_fixed, schedule=name), anywhere=True,
         feed=lambda options: _exchange_parcels if options.get("exchange") else anneal_parcels,
     )  # fmt: skip
 
@@ -328,7 +334,7 @@ SAMPLERS: dict[str, Sampler] = {
         ),
         _annealer(
             "tau", "τ-annealing",
-            "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights",
+            "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights", _lacks_tau,
         ),
         Sampler(
             FIRST, "τ-annealing to a solution", "τ-annealing that stops at its first solution; follows no law", 1001,

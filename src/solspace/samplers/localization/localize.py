@@ -22,9 +22,10 @@ from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.localization.config import LocalizeConfig
-from solspace.samplers.localization.denoisers import DenoiserFunction, SitePropagation
-from solspace.samplers.localization.loop import Loop, Record
-from solspace.samplers.localization.run import Run, choose_denoiser, place
+from solspace.samplers.localization.denoisers import DenoiserFunction
+from solspace.samplers.localization.loop import Record
+from solspace.samplers.localization.run import Run, choose_denoiser, place, unstable
+from solspace.samplers.marginals.amp import cures
 from solspace.samplers.options import problem_list
 from solspace.samples import Samples
 from solspace.system.checks import whole
@@ -140,7 +141,7 @@ def localize(  # type: ignore[misc]
         run = Run.of([problem], [seed_sequence(rng)], n_samples, config)
         store = Checkpoint(checkpoint, run.key() if checkpoint else {})
         (samples,) = run.go(store, callback, progress)
-        _warn(samples, run.loop)
+        _warn(samples, run, config)
         store.finish(run.loop.state)
         return samples
     if checkpoint is not None or callback is not None:
@@ -178,19 +179,29 @@ def _together(problems: Sequence[Perceptron], config: LocalizeConfig) -> list[li
     return list(groups.values())
 
 
-def _warn(samples: Samples, loop: Loop) -> None:
-    lost, missed = int(loop.diverged.sum()), int((~samples.solved & ~loop.diverged).sum())
-    others = "a lower load or ss.anneal" if samples.target.prior.name == "binary" else "a lower load"
-    if lost:
-        damped = (
-            "" if isinstance(loop.denoiser, SitePropagation) else "damping=0.9, "
-        )  # expectation propagation has none
-        words = f"message passing diverged in {lost} of {len(samples)} samples. Try {damped}{others}."
-        warnings.warn(words, stacklevel=3)
-    if missed and samples.target.potential.hard:
+def _warn(samples: Samples, run: Run, config: LocalizeConfig) -> None:
+    loop, (problem,) = run.loop, run.problems
+    lost, missed = loop.diverged, ~samples.solved & ~loop.diverged & problem.target.potential.hard
+    shaken = unstable(samples.info["instability"]) & ~lost & ~missed
+    further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")
+    if config.accuracy != "careful":
+        further = f'accuracy="careful", a smaller step, {further}'
+    if lost.any():
+        cure = cures(problem, damped=config.damping == "auto")
+        if run.chosen["denoiser"] == "ep":
+            cure = "Try a lower load or ss.anneal."
+        warnings.warn(f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}", stacklevel=3)
+    if missed.any():
         share = 1 - np.mean(loop.record.converged)
         warnings.warn(
-            f"{missed} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of the "
-            f'calls. Try accuracy="careful", {others}.',
+            f"{missed.sum()} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of "
+            f"the calls. Try {further}.",
+            stacklevel=3,
+        )
+    if shaken.any():
+        highest = np.nanmax(samples.info["instability"][:, shaken])
+        warnings.warn(
+            f"message passing was unstable in {shaken.sum()} of {len(samples)} samples, which may be biased: λ reached "
+            f"{highest:.3g}, and must stay below 1. Try {further}.",
             stacklevel=3,
         )

@@ -32,12 +32,17 @@ from solspace.samplers.options import choose_variances
 from solspace.samples import Samples
 from solspace.system.plain import Values
 
+UNSTABLE = 10.0
+"""Instability beyond which message passing cannot have been near its fixed point, whatever its residual: that takes one below
+1, and near the threshold samples that are fair meet up to 4."""
+
 
 class Fate(Enum):
     """How a sample came about; the value says it in words."""
 
     FAIR = "localized; message passing converged at every step"
     DOUBTFUL = "localized, but message passing missed its tolerance at some steps: the sample may be biased"
+    SHAKEN = "localized, but message passing was unstable (λ far above 1) at some steps: the sample may be biased"
     MISSED = "localized, but constraints are missed"
     DIVERGED = "message passing diverged and no damping helped: not a sample of the target"
 
@@ -176,7 +181,7 @@ class Run:
             damping=loop.denoiser.damping[rows].copy(),
             careful=loop.clock.careful[rows].copy(),
             left=np.where(loop.left, loop.clock.time, np.nan)[rows],
-            status=[str(word) for word in _statuses(samples, record["converged"], loop.diverged[rows])],
+            status=[str(word) for word in _statuses(samples, record, loop.diverged[rows])],
         )
 
 
@@ -231,8 +236,13 @@ def _variances(problem: Perceptron, config: LocalizeConfig, drift: Denoiser) -> 
     return choose_variances(problem, config.variances)
 
 
-def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Fate]:
-    fair = np.asarray(converged.all(axis=0))
+def unstable(instability: Array) -> Array:
+    """Return which samples (k,) met an instability (steps, k) that message passing cannot stand."""
+    return np.asarray((instability > UNSTABLE).any(axis=0))
+
+
+def _statuses(samples: Samples, record: Values, diverged: Array) -> list[Fate]:
+    fair, shaken = np.asarray(record["converged"].all(axis=0)), unstable(record["instability"])
     hard = samples.target.potential.hard
     words = []
     for j, solved in enumerate(samples.solved):
@@ -240,6 +250,8 @@ def _statuses(samples: Samples, converged: Array, diverged: Array) -> list[Fate]
             words.append(Fate.DIVERGED)
         elif hard and not solved:
             words.append(Fate.MISSED)
+        elif shaken[j]:
+            words.append(Fate.SHAKEN)
         else:
             words.append(Fate.FAIR if fair[j] else Fate.DOUBTFUL)
     return words

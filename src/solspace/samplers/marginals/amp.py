@@ -30,11 +30,6 @@ from solspace.samplers.options import (
 )
 from solspace.system.checks import instance, number, reals, shown
 
-TRY = (
-    "Try damping=0.9 or 0.98 with more max_iterations, centre and rescale the patterns' rows to norm √n, a lower load, "
-    "or ss.anneal, which needs no convergence."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class AmpConfig(Config):
@@ -116,7 +111,8 @@ def amp(
     status = [ending(*flags) for flags in zip(effort.converged, effort.blown)]
     missed = [word for word in status if word is not Status.CONVERGED]
     if missed:
-        warnings.warn(f"message passing: {len(missed)} of {k} fields {missed[0]}. {TRY}", stacklevel=2)
+        cure = cures(problem, damped=automatic and missed[0] is Status.DIVERGED)
+        warnings.warn(f"message passing: {len(missed)} of {k} fields {missed[0]}. {cure}", stacklevel=2)
     assert messages.spread is not None
     found = Marginals(
         mean=np.ascontiguousarray(messages.mean[:, :k].T),
@@ -128,6 +124,17 @@ def amp(
         variances=chosen,
     )
     return found.of(0) if single else found
+
+
+def cures(problem: Perceptron, damped: bool) -> str:
+    """Return what to do where message passing fails on `problem`; `damped` is whether every damping was tried."""
+    ways = [] if damped else ["damping=0.9 or 0.98 with more max_iterations"]
+    if not problem.looks_random():
+        ways.append("centring the patterns and rescaling their rows to norm √n")
+    ways.append("a lower load")
+    if problem.target.prior.name == "binary":
+        ways.append("ss.anneal, which needs no convergence")
+    return f"Try {', or '.join(ways)}."
 
 
 def _times(time: ArrayLike, k: int) -> Array:

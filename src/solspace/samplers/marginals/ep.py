@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import check_measure, zero_rows
+from solspace.samplers.constraints import check_measure, without, zero_rows
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.gaussian import Gaussian
 from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
@@ -122,7 +122,7 @@ def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str
     if len(zero):
         raise ValueError(
             f"constraint {zero[0] + 1} is all zero, which says nothing about the weights and which expectation propagation "
-            f"cannot take; drop such rows ({len(zero)} of {problem.m})."
+            f"cannot take; {without(zero, problem.m)}."
         )
     few, many = sorted((problem.m, problem.n))
     if variances == "scalar" or (variances == "auto" and float(few) ** 2 * many > LARGE):
