@@ -106,7 +106,7 @@ TERMS: dict[str, dict[str, Any]] = {
     "localize": {},
     "localize, tolerance 1e-3": {"tolerance": 1e-3},
     "localize, tolerance 1e-3, finish=0": {"tolerance": 1e-3, "finish": 0},
-    "localize, careful, tolerance 1e-3, finish=0": {"tolerance": 1e-3, "finish": 0, "method": "careful"},
+    "localize, careful, tolerance 1e-3, finish=0": {"tolerance": 1e-3, "finish": 0, "accuracy": "careful"},
     "tau, 300 sweeps": {"n_sweeps": 300},
     "tau, 3000 sweeps": {"n_sweeps": 3000},
 }

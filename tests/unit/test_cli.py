@@ -209,7 +209,7 @@ def test_what_is_said_before_a_localization_is_what_is_done(tmp_path, monkeypatc
     assert done.exit_code in (0, 1), done.stderr
     assert f"denoiser: {denoiser};" in done.stderr
     assert ("no chains judge the samples" in done.stderr) != judged
-    assert ("chains" in done.stdout.splitlines()[2]) == judged  # the last column's title
+    assert any("chains" in line for line in done.stdout.splitlines()[:3]) == judged  # the last column's title
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("denoiser")]
     assert denoiser in row
 

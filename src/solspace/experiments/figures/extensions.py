@@ -57,7 +57,7 @@ def threshold_temperature(margin: float = 0.0) -> Figure:
         alphas = scaled(*((0.56, 0.6, shown, 0.68) if size == "quick" else steps(0.56, 0.72, 0.02)))
         return [
             Spec(name="threshold-temperature", n=n, alpha=alphas, target=target(0.5), temperature=list(TEMPERATURES),
-                 sampler={**LOCALIZE, "method": "careful"}, n_samples=samples, instances=instances, keep=["path"])
+                 sampler={**LOCALIZE, "accuracy": "careful"}, n_samples=samples, instances=instances, keep=["path"])
         ]  # fmt: skip
 
     def theory(size: str) -> Sequence[Task]:

@@ -189,7 +189,7 @@ def _warn(samples: Samples, run: Run, config: LocalizeConfig) -> None:
     if lost.any():
         cure = cures(problem, damped=config.damping == "auto")
         if run.chosen["denoiser"] == "ep":
-            cure = "Try a lower load or ss.anneal."
+            cure = 'Try denoiser="amp", which may reach biased solutions, a lower load, or ss.anneal.'
         warnings.warn(f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}", stacklevel=3)
     if missed.any():
         share = 1 - np.mean(loop.record.converged)
