@@ -54,6 +54,13 @@ def subtract_reaction(product, g, variance, margin):
             row[k] -= v[k] * old[k] + margin
 
 
+@njit(inline="always", **FAST)
+def _put(row, values):
+    """Copy `values`: an assignment to a slice compiles for two seconds, as it can raise with a message."""
+    for k in range(values.size):
+        row[k] = values[k]
+
+
 @njit(**FAST)
 def settle(g, new, curvature, weight, first, sums):
     """Move `g` towards `new`; sums[piece] gets Σ dg and Σ dg² for pieces from `first` on; what is negligible becomes 0."""
@@ -69,7 +76,8 @@ def settle(g, new, curvature, weight, first, sums):
                 old[k] = moved if weight[k] > 0 else old[k]
                 total[k] += slope[k]
                 square[k] += slope[k] * slope[k]
-        sums[piece, 0], sums[piece, 1] = total, square
+        _put(sums[piece, 0], total)
+        _put(sums[piece, 1], square)
 
 
 @njit(**FAST)
@@ -106,7 +114,9 @@ def binary_marginals(product, field, mean, spread, precision, weight, first, sum
                 old = spread[r]
                 for k in range(weight.size):
                     old[k] = back[k] if weight[k] > 0 else old[k]
-        sums[piece, 0], sums[piece, 1], sums[piece, 2] = moved, width, width2
+        _put(sums[piece, 0], moved)
+        _put(sums[piece, 1], width)
+        _put(sums[piece, 2], width2)
 
 
 @njit(**FAST)
@@ -142,7 +152,9 @@ def fed_marginals(product, field, mean, spread, precision, weight, share, first,
                 old = spread[r]
                 for k in range(weight.size):
                     old[k] = back[k] if weight[k] > 0 else old[k]
-        sums[piece, 0], sums[piece, 1], sums[piece, 2] = moved, width, width2
+        _put(sums[piece, 0], moved)
+        _put(sums[piece, 1], width)
+        _put(sums[piece, 2], width2)
 
 
 @njit(**FAST)
@@ -158,7 +170,7 @@ def tilt(product, field, mean, precision, first, sums):
             for k in range(power.size):
                 back[k] += a[k] * m[k] + h[k]
                 power[k] += back[k] * back[k]
-        sums[piece, 0] = power
+        _put(sums[piece, 0], power)
 
 
 @njit(**FAST)
@@ -174,4 +186,4 @@ def scale_towards(product, mean, factor, weight, first, sums):
                 change = factor[k] * b[k] - m[k]
                 moved[k] += change * change
                 m[k] = m[k] + weight[k] * change if weight[k] > 0 else m[k]
-        sums[piece, 0] = moved
+        _put(sums[piece, 0], moved)
