@@ -93,3 +93,17 @@ def test_cold_channels_fit_into_memory():
     )
     assert done.returncode == 0, done.stderr
     assert "overlap by r = 0.9998" in done.stdout
+
+
+@pytest.mark.parametrize("prior", ["binary", "spherical"])
+@pytest.mark.parametrize("potential", ["hinge", "errors", "tau(0.3)", "tau_wall(-1, 1, 0.5)"])
+def test_a_soft_measure_at_infinite_temperature_has_no_thresholds(prior, potential):
+    """It is the prior alone: nothing is made of the rounding of log Z = 0."""
+    target = ss.Target(prior, potential, np.inf, margin=0.3)
+    found = ss.thresholds(target)
+    ends = (found.asl, found.dat, found.dynamical, found.condensation, found.zero_entropy)
+    assert ends == (None, None, None, None, None)
+    p = ss.predict(target, 3.0)
+    assert p.samplable
+    assert p.status.ok
+    assert p.overlap == 0

@@ -31,6 +31,7 @@ LOG_SQRT_TWO_PI = np.float64(power_integrals.LOG_SQRT_TWO_PI)
 __all__ = [
     "band_channel",
     "errors_channel",
+    "free_channel",
     "hinge_channel",
     "log_band_channel",
     "log_quadratic_channel",
@@ -164,6 +165,19 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
         log_z = np.where(p < 0.5, right[0] - np.log1p(-p), tilt * (x + 0.5 * tilt) + wrong[0] - np.log(p))
     spread = _mean(x, right[1], right[2], 0.0) + _mean(-y, wrong[1], wrong[2], 0.0)
     return finish(log_z, tilt * p, -tilt * p * q * spread)
+
+
+def free_channel(omega: ArrayLike, variance: ArrayLike) -> Channel:
+    """Return the channel of the weight 1 everywhere: zeros, free of the rounding that any formula would leave.
+
+    Examples
+    --------
+    >>> free_channel([0.0, 1.0], 1.0)[0]
+    array([0., 0.])
+    """
+    shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
+    zeros = [np.zeros(shape, common_precision(omega, variance))[()] for _ in range(3)]
+    return zeros[0], zeros[1], zeros[2]
 
 
 @vanishing

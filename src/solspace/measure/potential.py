@@ -98,6 +98,8 @@ class Potential:
         Channel
             Named tuple (log_z, g, dg), see `Target.channel`.
         """
+        if beta == 0 and not self.hard:
+            return channels.free_channel(omega, variance)
         return channels.quadrature_channel(
             lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
         )

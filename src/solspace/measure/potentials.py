@@ -112,7 +112,7 @@ class Hinge(Potential):
         return np.minimum(np.asarray(s), 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        return channels.hinge_channel(omega, variance, beta)
+        return channels.hinge_channel(omega, variance, beta) if beta > 0 else channels.free_channel(omega, variance)
 
 
 @dataclass(frozen=True)
