@@ -10,6 +10,7 @@ Needs `pip install playwright` and Chromium.
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import shutil
@@ -17,12 +18,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from solspace.explorer.state import Settings
-from solspace.explorer.worker import Worker
+from solspace.explorer.runs import sample
+from solspace.explorer.settings import Settings
+from solspace.explorer.workers import Stopped, Worker, child_environment
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
@@ -83,6 +86,12 @@ def wander(address: str, stop: threading.Event) -> None:
     session.close()
 
 
+def keep_busy(worker: Worker, run: Settings, news: queue.Queue) -> None:
+    """Run until stopped; `news` gets the updates."""
+    with suppress(Stopped):
+        worker.call(sample, run, None, on_update=news.put)
+
+
 def main() -> None:
     """Measure."""
     command = [sys.executable, "-c", "from solspace.cli import main; main()", "explore", "--no-browser"]
@@ -101,15 +110,16 @@ def main() -> None:
         page.evaluate(FIND)
         tell("alone", page)
 
+        os.environ |= child_environment()
         workers, news = [Worker() for _ in range(9)], queue.Queue()
         for k, worker in enumerate(workers):
             run = Settings(sampler="tau", n=2001, alpha=0.5, sweeps=100_000, seed=k)
-            worker.submit("sample", (run, None), lambda *answer: news.put(answer))
+            threading.Thread(target=keep_busy, args=(worker, run, news)).start()
         for _ in workers:
             news.get(timeout=300)
         tell("beside runs", page, ("alpha",))
         for worker in workers:
-            worker.close()
+            worker.stop()
 
         stop = threading.Event()
         others = [threading.Thread(target=wander, args=(address.group(), stop)) for _ in range(9)]

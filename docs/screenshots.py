@@ -57,7 +57,7 @@ def refuses(page: Page, address: str) -> None:
     field = page.locator(".field-temperature input")
     field.fill("0")
     field.press("Enter")
-    page.get_by_text("T must lie between").wait_for()
+    page.locator(".refused", has_text="T must lie between").wait_for()
     page.wait_for_timeout(500)
     keep(card(page, "Measure"), "explorer-refused.png")
 

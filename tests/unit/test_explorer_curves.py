@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.explorer.code import program
 from solspace.explorer.curves import FACTS, columns, curves, path, thresholds
 from solspace.explorer.diagram import loads
 from solspace.explorer.runs import histogram, overlap_bars, sample
-from solspace.explorer.state import Settings
-from solspace.explorer.worker import Stopped
+from solspace.explorer.settings import Settings, program
 
 CASES = [
     (ss.Target(), 0.3, 1.0),
@@ -89,10 +87,9 @@ def test_columns_and_thresholds_are_the_theorys():
 def test_a_run_reports_ends_and_is_repeated_by_its_program(sampler, tmp_path, monkeypatch):
     settings, updates = Settings(n=101, alpha=0.2, samples=3, sweeps=20, sampler=sampler, seed=5), []
     done = sample(settings, None, updates.append)
-    told = [update for update in updates if update is not None]
-    assert told[0]["fraction"] <= told[-1]["fraction"] == 1
-    assert any(("seen" if sampler == "asl" else "energy") in update for update in told)
-    assert "bars" in told[0]
+    assert updates[0]["fraction"] <= updates[-1]["fraction"] == 1
+    assert any(("seen" if sampler == "asl" else "energy") in update for update in updates)
+    assert "bars" in updates[0]
     assert sum(done["bars"]["top"] * (done["bars"]["right"] - done["bars"]["left"])) == pytest.approx(1)
     pairs = done["pairs"]
     assert sum(pairs["top"] * (pairs["right"] - pairs["left"])) == pytest.approx(1)
@@ -107,19 +104,11 @@ def test_a_run_reports_ends_and_is_repeated_by_its_program(sampler, tmp_path, mo
     assert program(settings).encode() == done["files"]["code.py"]
 
 
-def test_a_run_on_own_patterns_needs_no_theory_and_stops_when_told(rng):
+def test_a_run_on_own_patterns_needs_no_theory(rng):
     patterns = rng.choice([-1, 1], size=(400, 101)).astype(np.int8)  # far past capacity
-
-    def stop(update):
-        if update is not None:
-            raise Stopped
-
-    settings = Settings(sampler="tau", samples=2, sweeps=5)
-    done = sample(settings, patterns, lambda update: None)
+    done = sample(Settings(sampler="tau", samples=2, sweeps=5), patterns, lambda update: None)
     assert done["fair"] is not True
     assert "np.load" in done["files"]["code.py"].decode()
-    with pytest.raises(Stopped):
-        sample(settings, patterns, stop)
 
 
 def test_overlaps_lie_in_the_middle_of_their_bars(rng):

@@ -32,8 +32,7 @@ def explore(
         import panel  # noqa: F401
     except ImportError:
         raise ImportError(f"the explorer needs Panel and Bokeh: {install('explorer')}.") from None
-    from solspace.explorer.gate import LOOPBACK
-    from solspace.explorer.server import serve
+    from solspace.explorer.server import LOOPBACK, serve
 
     if host not in LOOPBACK:
         say(

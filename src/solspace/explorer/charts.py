@@ -1,11 +1,8 @@
-"""The charts of the page, in Bokeh: φ_t(q), F(q), q(t), P(s), the t–α diagram, overlaps, and what an annealed run does.
-
-A chart takes arrays that theory or a sampler made and shows them; a pointer on it reads them. Themes change colours only.
-"""
+"""The charts of the page, in Bokeh: φ_t(q), F(q), q(t), P(s), the t–α diagram, overlaps, and energies of annealing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bokeh.models import (
@@ -22,8 +19,6 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from solspace.explorer.themes import paint
-from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -31,180 +26,162 @@ if TYPE_CHECKING:
 
 REGIME = {"green": "#2f9e5f", "yellow": "#e0a800", "red": "#d63a32"}
 """Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
-RUN = ("bars", "pairs", "seen", "energy", "missed")
-"""What a run may tell, by the names of its data."""
-CURVES = ("phi", "tops", "f", "low", "high", "here", "density", "point", "typical")
-"""The data of theory at one (target, α, t)."""
+CURVES = {
+    "phi": "q phi", "tops": "q phi colour name", "f": "q rising falling", "low": "t q", "high": "t q",
+    "here": "t q colour", "density": "s p", "point": "alpha t colour", "typical": "q",
+}  # fmt: skip
+"""The columns of the data of theory at one (target, α, t)."""
+RUN = {
+    "bars": "left right top", "pairs": "left right top", "seen": "t q", "energy": "sweep energy",
+    "missed": "sweep violations",
+}  # fmt: skip
+"""The columns of the data of a run."""
+DIAGRAM = {"lines": "alpha left right bottom top first maxwell last first_text maxwell_text last_text"}
+"""The columns of the data of the t–α diagram."""
 HEIGHT = 270
 T_RANGE = (1e-3, 30.0)
 """Times shown on logarithmic axes."""
-
-_LINES = {"first": "a second maximum at t", "maxwell": "takes over at t", "last": "is alone from t"}
-"""What happens at the lines of the t–α diagram, in the order of time."""
-_TEXTS = ("name", *(f"{line}_text" for line in _LINES))
-"""Columns that hold words."""
+_EVENTS = {"first": "a second maximum at t", "maxwell": "takes over at t", "last": "is alone from t"}
+"""What happens at the lines of the t–α diagram."""
+_TEXTS = ("name", *(f"{line}_text" for line in _EVENTS))
+"""Columns of text."""
+_ROLES = ("panel", "ink", "soft", "line", "theory", "seen", "second")
+THEMES = {
+    "light": dict(zip(_ROLES, ("#f5f7f9", "#1f2933", "#5b6673", "#d5dbe1", "#c8372d", "#3b6fb6", "#8a5a00"))),
+    "dark": dict(zip(_ROLES, ("#1c2229", "#e8ecf1", "#a3aebb", "#39424d", "#ff8a7a", "#7fb0f5", "#e3b04b"))),
+}
+"""The colours of each theme by role; the name of a renderer is its role."""
 
 
 class Charts:
     """All charts of one page and the data they show."""
 
     def __init__(self) -> None:
-        self.data = {
-            name: ColumnDataSource({c: [] for c in columns.split()})
-            for name, columns in {
-                "phi": "q phi", "tops": "q phi colour name", "f": "q rising falling", "low": "t q", "high": "t q",
-                "here": "t q colour", "density": "s p", "bars": "left right top", "seen": "t q",
-                "lines": "alpha left right bottom top first maxwell last first_text maxwell_text last_text",
-                "point": "alpha t colour",
-                "energy": "sweep energy", "missed": "sweep violations", "pairs": "left right top", "typical": "q",
-            }.items()
-        }  # fmt: skip
-        self.free_entropy = self._free_entropy()
-        self.localization = self._localization()
-        self.path = self._path()
-        self.stabilities = self._stabilities()
-        self.diagram = self._diagram()
-        self.overlaps = self._overlaps()
-        self.annealing = self._annealing()
+        columns = {**CURVES, **RUN, **DIAGRAM}
+        self.data = {name: ColumnDataSource({c: [] for c in text.split()}) for name, text in columns.items()}
         self.figures = {
-            "free_entropy": self.free_entropy, "localization": self.localization, "path": self.path,
-            "stabilities": self.stabilities, "diagram": self.diagram, "overlaps": self.overlaps,
-            "annealing": self.annealing,
+            "free_entropy": self._free_entropy(), "localization": self._localization(), "path": self._path(),
+            "stabilities": self._stabilities(), "diagram": self._diagram(), "overlaps": self._overlaps(),
+            "annealing": self._annealing(),
         }  # fmt: skip
         self.clear_run()
         self.theme("light")
 
-    def _figure(self, x: str, y: str, **options: object) -> figure:
+    def _figure(self, x: str, y: str, **options: Any) -> figure:
         plot = figure(
             height=HEIGHT, sizing_mode="stretch_width", tools="pan,wheel_zoom,box_zoom,reset,save",
-            active_drag=None, active_scroll=None, x_axis_label=x, y_axis_label=y, **options,
+            active_drag=None, active_scroll=None, x_axis_label=x, y_axis_label=y, min_border_right=12, **options,
         )  # fmt: skip
-        plot.toolbar.logo = None
-        plot.toolbar.autohide = True
-        plot.min_border_right = 12
+        plot.toolbar.update(logo=None, autohide=True)
         return plot
 
+    def _line(self, plot: figure, data: str, legend: str = "", y: str = "", **options: Any) -> GlyphRenderer:
+        """Draw the first column of `data` and its second, or `y`, as a line."""
+        x, second = {**CURVES, **RUN}[data].split()[:2]
+        options = {"line_width": 2, "name": "theory", **({"legend_label": legend} if legend else {}), **options}
+        return plot.line(x, y or second, source=self.data[data], **options)
+
+    def _bars(self, plot: figure, data: str) -> GlyphRenderer:
+        return plot.quad(
+            "left", "right", "top", 0, source=self.data[data], name="bars", fill_alpha=0.55, line_alpha=0.0,
+            legend_label="this run",
+        )  # fmt: skip
+
     @staticmethod
-    def _read(plot: figure, renderer: GlyphRenderer, mode: str = "vline", /, **columns: str) -> None:
-        """Have a pointer read `columns`, each given with its words, off `renderer`: above it, or on it for "mouse"."""
-        tooltips = [(words, f"@{name}" if name in _TEXTS else f"@{name}{{%.4g}}") for name, words in columns.items()]
+    def _hover(plot: figure, renderer: GlyphRenderer, mode: str = "vline", /, **columns: str) -> None:
+        """Show `columns` of a renderer, given with their labels, below the pointer or, for "mouse", on the glyph."""
+        tooltips = [(label, f"@{name}" if name in _TEXTS else f"@{name}{{%.4g}}") for name, label in columns.items()]
         formatters = {f"@{name}": "printf" for name in columns if name not in _TEXTS}
-        reader = HoverTool(renderers=[renderer], mode=mode, tooltips=tooltips, formatters=formatters, visible=False)
-        reader.update(line_policy="nearest", point_policy="follow_mouse")
-        plot.add_tools(reader)
+        tool = HoverTool(renderers=[renderer], mode=mode, tooltips=tooltips, formatters=formatters, visible=False)
+        tool.update(line_policy="nearest", point_policy="follow_mouse")
+        plot.add_tools(tool)
+
+    @staticmethod
+    def _span(plot: figure, dimension: str, location: float | None = None, width: float = 1.5) -> Span:
+        span = Span(location=location, dimension=dimension, line_dash="dashed", line_width=width)
+        plot.add_layout(span)
+        return span
 
     def _free_entropy(self) -> figure:
-        plot = self._figure("overlap q", "φₜ(q) − φₜ(r)")
-        curve = plot.line("q", "phi", source=self.data["phi"], line_width=2, name="theory")
+        plot = self._figure("overlap q", "φₜ(q) − φₜ(r)", y_range=Range1d(-1, 1))
+        curve = self._line(plot, "phi")
         tops = plot.scatter(
             "q", "phi", source=self.data["tops"], size=13, fill_color="colour", line_width=1.5, name="mark",
             legend_group="name",
         )  # fmt: skip
-        self._read(plot, curve, q="overlap q", phi="φₜ(q) − φₜ(r)")
-        self._read(plot, tops, "mouse", name="", q="overlap q", phi="φₜ(q) − φₜ(r)")
-        plot.y_range = Range1d(-1, 1)
+        self._hover(plot, curve, q="overlap q", phi="φₜ(q) − φₜ(r)")
+        self._hover(plot, tops, "mouse", name="", q="overlap q", phi="φₜ(q) − φₜ(r)")
         plot.yaxis.formatter = BasicTickFormatter(power_limit_low=-4)
         plot.legend.location = "bottom_left"
         return plot
 
     def _localization(self) -> figure:
-        plot = self._figure("overlap q", "time t")
-        rising = plot.line(
-            "q", "rising", source=self.data["f"], line_width=2, name="theory", legend_label="maximum of φₜ"
-        )
-        falling = plot.line(
-            "q", "falling", source=self.data["f"], line_width=2, line_dash="dotted", name="theory",
-            legend_label="minimum",
-        )  # fmt: skip
-        self._read(plot, rising, q="overlap q", rising="maximum at t")
-        self._read(plot, falling, q="overlap q", falling="minimum at t")
-        self.clock = Span(location=1.0, dimension="width", line_dash="dashed", line_width=1.5)
-        plot.add_layout(self.clock)
-        plot.y_range = Range1d(0, 1)
+        plot = self._figure("overlap q", "time t", y_range=Range1d(0, 1))
+        rising = self._line(plot, "f", "maximum of φₜ")
+        falling = self._line(plot, "f", "minimum", y="falling", line_dash="dotted")
+        self._hover(plot, rising, q="overlap q", rising="maximum at t")
+        self._hover(plot, falling, q="overlap q", falling="minimum at t")
+        self.clock = self._span(plot, "width", 1.0)
         plot.legend.location = "top_left"
         return plot
 
     def _path(self) -> figure:
-        plot = self._figure("time t", "overlap q", x_axis_type="log")
-        low = plot.line(
-            "t", "q", source=self.data["low"], line_width=2, name="theory", legend_label="theory, low start"
+        plot = self._figure(
+            "time t", "overlap q", x_axis_type="log", x_range=Range1d(*T_RANGE), y_range=Range1d(0, 1.03)
         )
-        high = plot.line(
-            "t", "q", source=self.data["high"], line_width=2, line_dash="dotted", name="theory",
-            legend_label="high start",
-        )  # fmt: skip
+        low = self._line(plot, "low", "theory, low start")
+        high = self._line(plot, "high", "high start", line_dash="dotted")
         seen = plot.scatter("t", "q", source=self.data["seen"], size=6, name="seen", legend_label="this run")
-        self._read(plot, low, t="time t", q="overlap q")
-        self._read(plot, high, t="time t", q="q, high start")
-        self._read(plot, seen, "mouse", t="time t", q="q of this run")
+        self._hover(plot, low, t="time t", q="overlap q")
+        self._hover(plot, high, t="time t", q="q, high start")
+        self._hover(plot, seen, "mouse", t="time t", q="q of this run")
         plot.scatter("t", "q", source=self.data["here"], size=12, fill_color="colour", line_width=1.5, name="mark")
-        plot.x_range = Range1d(*T_RANGE)
-        plot.y_range = Range1d(0, 1.03)
         plot.legend.location = "bottom_right"
         return plot
 
     def _stabilities(self) -> figure:
-        plot = self._figure("stability s", "density")
-        bars = plot.quad(
-            "left", "right", "top", 0, source=self.data["bars"], name="bars", fill_alpha=0.55, line_alpha=0.0,
-            legend_label="this run",
-        )  # fmt: skip
-        curve = plot.line("s", "p", source=self.data["density"], line_width=2, name="theory", legend_label="theory")
-        self._read(plot, curve, s="stability s", p="theory P(s)")
-        self._read(plot, bars, left="from s", right="to s", top="this run")
-        self.margin = Span(location=0.0, dimension="height", line_dash="dashed", line_width=1)
-        plot.add_layout(self.margin)
-        plot.y_range = DataRange1d(start=0)
+        plot = self._figure("stability s", "density", y_range=DataRange1d(start=0))
+        bars = self._bars(plot, "bars")
+        self._hover(plot, self._line(plot, "density", "theory"), s="stability s", p="theory P(s)")
+        self._hover(plot, bars, left="from s", right="to s", top="this run")
+        self.margin = self._span(plot, "height", 0.0, width=1)
         plot.legend.location = "top_right"
         return plot
 
     def _diagram(self) -> figure:
-        plot = self._figure("load α", "time t", y_axis_type="log")
+        plot = self._figure("load α", "time t", y_axis_type="log", x_range=Range1d(0, 1), y_range=Range1d(*T_RANGE))
         lines = self.data["lines"]
         plot.varea("alpha", "bottom", "top", source=lines, fill_color=REGIME["green"], fill_alpha=0.15)
         for low, high, name in (("first", "maxwell", "yellow"), ("maxwell", "last", "red")):
             plot.varea("alpha", low, high, source=lines, fill_color=REGIME[name], fill_alpha=0.75)
-        # nothing is read off areas: columns that nobody sees lie over them
+        # areas have no hover: invisible columns lie over them
         columns = plot.quad("left", "right", "top", "bottom", source=lines, fill_alpha=0.0, line_alpha=0.0)
-        self._read(plot, columns, "mouse", alpha="load α", **{f"{name}_text": words for name, words in _LINES.items()})
+        self._hover(plot, columns, "mouse", alpha="load α", **{f"{name}_text": text for name, text in _EVENTS.items()})
         self.unstable = BoxAnnotation(left=0, fill_color="#808080", fill_alpha=0.35, line_color=None, visible=False)
         plot.add_layout(self.unstable)
         point = plot.scatter(
             "alpha", "t", source=self.data["point"], size=13, fill_color="colour", line_width=2, name="mark"
         )
-        self._read(plot, point, "mouse", alpha="here: load α", t="time t")
-        plot.y_range = Range1d(*T_RANGE)
-        plot.x_range = Range1d(0, 1)
-        self.frontier = Span(location=None, dimension="height", line_dash="dashed", line_width=1.5)
-        plot.add_layout(self.frontier)
+        self._hover(plot, point, "mouse", alpha="here: load α", t="time t")
+        self.frontier = self._span(plot, "height")
         return plot
 
     def _overlaps(self) -> figure:
-        plot = self._figure("overlap of two samples", "density")
-        bars = plot.quad(
-            "left", "right", "top", 0, source=self.data["pairs"], name="bars", fill_alpha=0.55, line_alpha=0.0,
-            legend_label="this run",
-        )  # fmt: skip
+        plot = self._figure("overlap of two samples", "density", x_range=Range1d(0, 1), y_range=Range1d(0, 1))
+        bars = self._bars(plot, "pairs")
         typical = plot.vspan("q", source=self.data["typical"], line_width=2, name="theory", legend_label="theory: r")
-        self._read(plot, bars, left="from", right="to", top="this run")
-        self._read(plot, typical, "mouse", q="theory: r")
-        plot.x_range = Range1d(0, 1)
-        plot.y_range = Range1d(0, 1)
+        self._hover(plot, bars, left="from", right="to", top="this run")
+        self._hover(plot, typical, "mouse", q="theory: r")
         return plot
 
     def _annealing(self) -> figure:
         plot = self._figure("sweep", "energy per weight")
-        energy = plot.line(
-            "sweep", "energy", source=self.data["energy"], line_width=2, name="seen", legend_label="energy"
-        )
+        energy = self._line(plot, "energy", "energy", name="seen")
         plot.extra_y_ranges = {"missed": DataRange1d(start=0)}
         plot.add_layout(LinearAxis(y_range_name="missed", axis_label="violated constraints"), "right")
-        missed = plot.line(
-            "sweep", "violations", source=self.data["missed"], line_width=2, line_dash="dashed", name="second",
-            y_range_name="missed", legend_label="violated",
-        )  # fmt: skip
-        self._read(plot, energy, sweep="sweep", energy="energy per weight")
-        self._read(plot, missed, sweep="sweep", violations="violated constraints")
+        missed = self._line(plot, "missed", "violated", name="second", line_dash="dashed", y_range_name="missed")
+        self._hover(plot, energy, sweep="sweep", energy="energy per weight")
+        self._hover(plot, missed, sweep="sweep", violations="violated constraints")
         plot.extra_y_ranges["missed"].renderers = [missed]
         plot.y_range.renderers = [energy]
         plot.legend.location = "top_right"
@@ -213,105 +190,92 @@ class Charts:
         return plot
 
     def show_curves(self, curves: Values) -> None:
-        """Show what theory says at one (target, α, t)."""
-        colour = REGIME[curves["regime"]]
-        self.data["phi"].data = {"q": curves["q"], "phi": curves["phi"]}
-        tops = curves["tops"]
-        self.data["tops"].data = {
-            "q": [top["q"] for top in tops], "phi": [top["phi"] for top in tops], "name": [top["name"] for top in tops],
-            "colour": [colour] * len(tops),
-        }  # fmt: skip
-        self.free_entropy.y_range.update(start=curves["phi_range"][0], end=curves["phi_range"][1])
-        rising = curves["rising"]
+        """Show the curves of theory at one (target, α, t)."""
+        colour, tops, rising = REGIME[curves["regime"]], curves["tops"], curves["rising"]
         touching = ~rising | np.append(~rising[1:], False) | np.insert(~rising[:-1], 0, False)
-        self.data["f"].data = {
-            "q": curves["q"], "rising": np.where(rising, curves["f"], np.nan),
-            "falling": np.where(touching, curves["f"], np.nan) if not rising.all() else np.full(len(rising), np.nan),
-        }  # fmt: skip
-        self.clock.location = curves["time"]
-        self.localization.y_range.update(start=curves["f_range"][0], end=curves["f_range"][1])
-        for start in ("low", "high"):
-            self.data[start].data = {"t": curves[f"t_{start}"], "q": curves[start]}
-        shown = max(curves["time"], T_RANGE[0])
-        self.data["here"].data = {
-            "t": [shown] * len(tops), "q": [top["q"] for top in tops], "colour": [colour] * len(tops),
-        }  # fmt: skip
-        self.path.y_range.start = max(0.0, curves["overlap"] - 0.08)
-        self.data["density"].data = {"s": curves["s"], "p": curves["p"]}
-        self.margin.location = curves["margin"]
-        self.data["point"].data = {"alpha": [curves["alpha"]], "t": [shown], "colour": [colour]}
-        self.data["typical"].data = {"q": [curves["overlap"]]}
-        self._fit_overlaps()
-        self._tidy_legends()
+        falling = touching if not rising.all() else np.full(len(rising), False)
+        time, colours = max(curves["time"], T_RANGE[0]), [colour] * len(tops)
+        self._fill(
+            phi={"q": curves["q"], "phi": curves["phi"]},
+            tops={**{column: [top[column] for top in tops] for column in ("q", "phi", "name")}, "colour": colours},
+            f={"q": curves["q"], "rising": np.where(rising, curves["f"], np.nan),
+               "falling": np.where(falling, curves["f"], np.nan)},
+            low={"t": curves["t_low"], "q": curves["low"]},
+            high={"t": curves["t_high"], "q": curves["high"]},
+            here={"t": [time] * len(tops), "q": [top["q"] for top in tops], "colour": colours},
+            density={"s": curves["s"], "p": curves["p"]},
+            point={"alpha": [curves["alpha"]], "t": [time], "colour": [colour]},
+            typical={"q": [curves["overlap"]]},
+        )  # fmt: skip
+        self.clock.location, self.margin.location = curves["time"], curves["margin"]
+        for name, (start, end) in {"free_entropy": curves["phi_range"], "localization": curves["f_range"]}.items():
+            self.figures[name].y_range.update(start=start, end=end)
+        self.figures["path"].y_range.start = max(0.0, curves["overlap"] - 0.08)
 
     def clear_curves(self) -> None:
         """Remove the curves of theory, where it has none."""
-        for name in CURVES:
-            self.data[name].data = {column: [] for column in self.data[name].data}
-        self._fit_overlaps()
-        self._tidy_legends()
+        self._clear(CURVES)
 
     def show_diagram(self, diagram: Diagram) -> None:
-        """Show the exact lines of the t–α diagram that are known so far."""
-        lines = diagram.lines
-        self.diagram.x_range.update(start=diagram.alphas[0], end=diagram.alphas[1])
-        self.frontier.location = diagram.frontier
+        """Show the lines of the t–α diagram that are known so far."""
+        plot, lines, point = self.figures["diagram"], diagram.lines, self.data["point"].data
+        plot.x_range.update(start=diagram.alphas[0], end=diagram.alphas[1])
+        self.frontier.location = diagram.thresholds["asl"] if diagram.thresholds else None
         self.unstable.update(left=diagram.unstable_from, visible=diagram.unstable_from is not None)
-        floor, count = T_RANGE[0] / 10, len(lines["alpha"])
+        floor, top, alpha = T_RANGE[0] / 10, 10 * T_RANGE[1], lines["alpha"]
+        middle = (alpha[1:] + alpha[:-1]) / 2
         self.data["lines"].data = {
-            "alpha": lines["alpha"], "left": _halfway(lines["alpha"], -1), "right": _halfway(lines["alpha"], 1),
-            "bottom": np.full(count, floor), "top": np.full(count, 10 * T_RANGE[1]),
-            **{name: np.clip(lines[name], floor, T_RANGE[1] * 10) for name in _LINES},
-            **{f"{name}_text": [_when(time) for time in lines[name]] for name in _LINES},
+            "alpha": alpha, "left": np.concatenate([alpha[:1], middle]), "right": np.concatenate([middle, alpha[-1:]]),
+            "bottom": np.full(len(alpha), floor), "top": np.full(len(alpha), top),
+            **{name: np.clip(lines[name], floor, top) for name in _EVENTS},
+            **{f"{name}_text": [f"{t:.3g}" if np.isfinite(t) else "never" for t in lines[name]] for name in _EVENTS},
         }  # fmt: skip
-        highest = max(np.nanmax(lines["last"], initial=0.0), *self.data["point"].data["t"], 0.1)
-        self.diagram.y_range.update(start=min(highest / 300, *self.data["point"].data["t"], 1.0) / 2, end=2 * highest)
+        highest = max(np.nanmax(lines["last"], initial=0.0), *point["t"], 0.1)
+        plot.y_range.update(start=min(highest / 300, *point["t"], 1.0) / 2, end=2 * highest)
 
     def clear_diagram(self) -> None:
-        """Take the lines of another target off the diagram."""
-        self.data["lines"].data = {name: [] for name in self.data["lines"].data}
+        """Remove the lines of another target."""
+        self._clear(DIAGRAM)
         self.frontier.location = None
         self.unstable.visible = False
 
     def show_run(self, update: Values) -> None:
-        """Show how a run stands: any of `RUN`."""
-        for name in RUN:
-            if name in update:
-                self.data[name].data = dict(update[name])
-        self._fit_overlaps()
-        self._tidy_legends()
+        """Show the state of a run: any data of `RUN`."""
+        self._fill(**{name: dict(update[name]) for name in RUN if name in update})
 
     def clear_run(self) -> None:
-        """Take the last run off the charts."""
-        for name in RUN:
-            self.data[name].data = {column: [] for column in self.data[name].data}
-        self.annealing.visible = False
+        """Remove the last run."""
+        self._clear(RUN)
+        self.figures["annealing"].visible = False
+
+    def _clear(self, names: dict[str, str]) -> None:
+        self._fill(**{name: {column: [] for column in columns.split()} for name, columns in names.items()})
+
+    def _fill(self, **data: Values) -> None:
+        for name, columns in data.items():
+            self.data[name].data = columns
         self._fit_overlaps()
-        self._tidy_legends()
-
-    def _fit_overlaps(self) -> None:
-        """Show overlaps of a run and r, large; all of [0, 1] as long as there is no run."""
-        bars, low, high, top = self.data["pairs"].data, 0.0, 1.0, 1.0
-        if len(bars["top"]):
-            ends = [*bars["left"], *bars["right"], *self.data["typical"].data["q"]]
-            room = 0.1 * (max(ends) - min(ends))
-            low, high, top = min(ends) - room, max(ends) + room, 1.1 * max(bars["top"])
-        self.overlaps.x_range.update(start=low, end=high)
-        self.overlaps.y_range.end = top
-        on_the_left = [q < (low + high) / 2 for q in self.data["typical"].data["q"]]
-        self.overlaps.legend.location = "top_right" if any(on_the_left) else "top_left"
-
-    def _tidy_legends(self) -> None:
-        """Name in a legend only what the chart shows."""
         for plot in self.figures.values():
             for legend in plot.legend:
                 for item in legend.items:
                     item.visible = any(_has_points(renderer) for renderer in item.renderers)
 
+    def _fit_overlaps(self) -> None:
+        """Zoom to the overlaps of a run and r; show all of [0, 1] without a run."""
+        plot, bars, typical = self.figures["overlaps"], self.data["pairs"].data, self.data["typical"].data["q"]
+        low, high, top = 0.0, 1.0, 1.0
+        if len(bars["top"]):
+            ends = [*bars["left"], *bars["right"], *typical]
+            room = 0.1 * (max(ends) - min(ends))
+            low, high, top = min(ends) - room, max(ends) + room, 1.1 * max(bars["top"])
+        plot.x_range.update(start=low, end=high)
+        plot.y_range.end = top
+        plot.legend.location = "top_right" if any(q < (low + high) / 2 for q in typical) else "top_left"
+
     def theme(self, name: str) -> None:
         """Colour everything for a light or a dark page."""
         for plot in self.figures.values():
-            paint(plot, name)
+            _colour(plot, THEMES[name])
 
 
 def _has_points(renderer: GlyphRenderer) -> bool:
@@ -320,15 +284,32 @@ def _has_points(renderer: GlyphRenderer) -> bool:
     return bool(np.isfinite(np.asarray(values, dtype=float)).any())
 
 
-def _halfway(x: Reals, way: int) -> Reals:
-    """Return the places half way from each of `x`, in rising order, to the next one (`way` 1) or the one before (-1).
-
-    >>> _halfway(np.array([1.0, 2.0, 4.0]), 1), _halfway(np.array([1.0, 2.0, 4.0]), -1)
-    (array([1.5, 3. , 4. ]), array([1. , 1.5, 3. ]))
-    """
-    middle = (x[1:] + x[:-1]) / 2
-    return np.concatenate([middle, x[-1:]] if way > 0 else [x[:1], middle])
-
-
-def _when(time: float) -> str:
-    return f"{time:.3g}" if np.isfinite(time) else "never"
+def _colour(plot: figure, colours: dict[str, str]) -> None:
+    soft = colours["soft"]
+    plot.update(
+        background_fill_color=colours["panel"], border_fill_color=colours["panel"], outline_line_color=colours["line"]
+    )
+    if "border_line_color" in plot.properties():  # newer Bokeh shows half a pixel of its white canvas otherwise
+        plot.update(border_line_color=colours["panel"], border_line_width=2)
+    for axis in plot.axis:
+        axis.update(
+            axis_label_text_color=soft, major_label_text_color=soft, axis_line_color=soft, major_tick_line_color=soft,
+            minor_tick_line_color=soft, axis_label_text_font_style="normal",
+        )  # fmt: skip
+    for grid in plot.grid:
+        grid.update(grid_line_color=colours["line"], grid_line_alpha=0.6)
+    for legend in plot.legend:
+        legend.update(
+            background_fill_alpha=0.0, border_line_color=None, label_text_color=colours["ink"],
+            label_text_font_size="11px", padding=4, margin=4, spacing=0,
+        )  # fmt: skip
+    for renderer in plot.renderers:
+        glyph, role = renderer.glyph, renderer.name
+        if role in ("theory", "seen", "second"):
+            glyph.line_color = colours[role]
+        if role in ("seen", "bars") and hasattr(glyph, "fill_color"):
+            glyph.fill_color = colours["seen"]
+        if role == "mark":
+            glyph.line_color = colours["ink"]
+    for span in plot.select(Span):
+        span.line_color = soft

@@ -1,19 +1,19 @@
-"""What the page asks of theory: a prediction turned into the arrays that are drawn. Runs in worker processes.
+"""Predictions as the arrays that are drawn; runs in worker processes.
 
-Nothing is computed here that `ss.predict`, `ss.thresholds` and `ss.phase_diagram` do not say. A prediction is kept, so
-that moving t alone costs no new solution.
+Predictions are cached, so that moving t alone needs no new solution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 import solspace as ss
-from solspace.explorer.tables import THRESHOLDS
+from solspace.explorer.summary import THRESHOLDS
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values
@@ -22,7 +22,7 @@ from solspace.theory.prediction import Prediction
 LATEST = 30.0
 """The last time shown."""
 FINE = 1e-3
-"""How far the chords of a drawn curve may lie beside it, in parts of its own height; half of that of its width."""
+"""Largest distance of a drawn chord from its curve, relative to the height of the curve."""
 FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "populated", "satisfiable")
 
 
@@ -33,7 +33,7 @@ def _prediction(target: str, alpha: float) -> Prediction:
 
 @lru_cache(maxsize=64)
 def _still(target: str, alpha: float) -> Values:
-    """Return what does not depend on t."""
+    """Return all that does not depend on t."""
     p = _prediction(target, alpha)
     jumps = _jumps(p)
     q, f = _localization(p, overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]))
@@ -41,7 +41,7 @@ def _still(target: str, alpha: float) -> Values:
     return {
         **{name: _plain(getattr(p, name)) for name in FACTS},
         "hard": p.target.potential.hard,
-        **window(p),
+        "takeover": min((max(0.0, float(window.maxwell)) for window in _windows(p)), default=None),
         "q": q,
         "f": f,
         "rising": np.gradient(f, q) > 0,
@@ -53,7 +53,7 @@ def _still(target: str, alpha: float) -> Values:
 
 
 def curves(target: str, alpha: float, time: float) -> Values:
-    """Return everything drawn at one (target as JSON, α, t), as plain numbers and arrays."""
+    """Return all that is drawn at one (target as JSON, α, t), as plain numbers and arrays."""
     p, still = _prediction(target, alpha), _still(target, alpha)
     r, q = p.overlap, still["q"]
     base = float(p.free_entropy_at(r, time))
@@ -72,39 +72,29 @@ def curves(target: str, alpha: float, time: float) -> Values:
 
 
 def columns(target: str, alphas: Sequence[float]) -> Values:
-    """Return the exact lines of the t–α diagram at some loads: a second maximum appears, takes over, is alone.
+    """Return the times at which a second maximum appears, takes over and is alone, at some loads.
 
     NaN where there is one maximum at every time, and where the equations have no solution.
     """
     lines = np.full((3, len(alphas)), np.nan)
     for k, alpha in enumerate(alphas):
-        try:
-            p = _prediction(target, alpha)
-            later = [w for w in p.windows if w.high > 0]
-        except ValueError:
-            continue
-        if later:
-            lines[:, k] = later[0]
+        with suppress(ValueError, IndexError):
+            lines[:, k] = _windows(_prediction(target, alpha))[0]
     return {"alpha": np.asarray(alphas, dtype=float), "first": lines[0], "maxwell": lines[1], "last": lines[2]}
 
 
-def window(p: Prediction) -> Values:
-    """Return when a second maximum takes over (`takeover`) and when it appears and is alone (`window`), if ever."""
-    later = [w for w in p.windows if w.high > 0]
-    first = min(later, key=lambda w: w.maxwell, default=None)
-    if first is None:
-        return {"takeover": None, "window": None}
-    return {"takeover": max(0.0, float(first.maxwell)), "window": (max(0.0, float(first.low)), float(first.high))}
+def _windows(p: Prediction) -> list[Any]:
+    return [window for window in p.windows if window.high > 0]
 
 
 def thresholds(target: str) -> Values:
-    """Return the loads at which things change, None where there is none."""
+    """Return the thresholds of a target (as JSON), None for those that do not exist."""
     found = ss.thresholds(Target.from_json(target))
     return {name: _plain(getattr(found, name)) for name in THRESHOLDS}
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
-    """Return overlaps from r to 1: even between, by equal ratios of q - r and of 1 - q towards the ends, and `more`.
+    """Return overlaps from r to 1, logarithmically spaced towards both ends, with those of `more` that lie inside.
 
     >>> bool(np.all(np.diff(overlaps(0.5, [0.75])) > 0))
     True
@@ -115,7 +105,7 @@ def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
 
 
 def _localization(p: Prediction, q: Reals) -> tuple[Reals, Reals]:
-    """Return overlaps, those given and some between, and F there: as many as make its chords a curve."""
+    """Return the overlaps `q`, with as many between as a smooth curve needs, and F there."""
     f = np.asarray(p.localization_time(q), dtype=float)
     more = between(q, f)
     if len(more) == 0:
@@ -126,10 +116,10 @@ def _localization(p: Prediction, q: Reals) -> tuple[Reals, Reals]:
 
 
 def between(x: Reals, y: Reals) -> Reals:
-    """Return points to add to `x` (k,) where the chords of `y` lie visibly beside a curve, as its bends let guess.
+    """Return points to add to `x` (k,) where the chords of `y` would differ visibly from a curve.
 
-    A chord of length h lies by |y''| h²/8 beside the curve. It may by `FINE` of the height, or, where the curve is
-    steep, by half of `FINE` of the whole width.
+    A chord of length h differs by |y''| h²/8. It may by `FINE` of the height or, where the curve is steep, of half the
+    width.
 
     >>> x = np.linspace(0, 1, 11)
     >>> len(between(x, 3 * x)), len(between(x, np.exp(3 * x))) > 10
@@ -163,17 +153,13 @@ def _tops(p: Prediction, time: float, base: float) -> list[Values]:
 
 def _jumps(p: Prediction) -> list[tuple[float, float, float]]:
     """Return (t, q before, q after) where the path from a low start jumps: at the end of each lower maximum."""
-    ends = [float(w.high) for w in p.windows if w.high > 0]
+    ends = [float(window.high) for window in _windows(p)]
     before, after = (np.atleast_1d(p.overlap_at(np.array(ends) * x, start="low")) for x in (1 - 1e-9, 1 + 1e-9))
     return list(zip(ends, before.tolist(), after.tolist()))
 
 
 def path(q: Reals, f: Reals, r: float, jumps: Sequence[tuple[float, float, float]]) -> dict[str, Reals]:
-    """Return q(t) from a low and from a high start, as points of the curve t = F(q).
-
-    The smallest root of F(q) = t is a point where F exceeds all values before it, the largest one where F stays below
-    all values behind it. `high` is drawn where it differs from `low`.
-    """
+    """Return q(t) from a low start, the smallest root of F(q) = t, and from a high start, the largest, where different."""
     first = f > np.concatenate([[0.0], np.maximum.accumulate(np.maximum(f, 0.0))[:-1]])
     last = (f < np.concatenate([np.minimum.accumulate(f[::-1])[::-1][1:], [np.inf]])) & (f > 0)
     points = [(0.0, r), *zip(f[first], q[first])]
@@ -188,7 +174,6 @@ def path(q: Reals, f: Reals, r: float, jumps: Sequence[tuple[float, float, float
 
 
 def _height_range(q: Reals, phi: Reals, tops: list[Values]) -> tuple[float, float]:
-    """Return the heights shown: all of φ_t up to its last maximum, and a part of its fall behind."""
     highest = max(top["phi"] for top in tops)
     lowest = min(0.0, float(np.min(phi[q <= tops[-1]["q"]], initial=0.0)))
     span = max(highest - lowest, 1e-4)
@@ -196,7 +181,7 @@ def _height_range(q: Reals, phi: Reals, tops: list[Values]) -> tuple[float, floa
 
 
 def _time_range(f: Reals, time: float) -> tuple[float, float]:
-    """Return the times shown beside F(q): both the line t and the curve's turning points must be seen."""
+    """Return a range of times that contains t and the turning points of F."""
     finite = f[np.isfinite(f)]
     turns = finite[1:-1][np.diff(np.sign(np.diff(finite))) != 0]
     top = 1.6 * max(time, float(np.max(turns, initial=0.0)), 0.02 * float(np.median(finite)), 1e-3)

@@ -1,7 +1,4 @@
-"""The t–α diagram of a page, grown in the background: thresholds first, then a few loads at a time.
-
-What is asked for depends on the target alone, so pages that look at the same measure share every answer.
-"""
+"""The t–α diagram of a page, computed in the background: thresholds first, then a few loads at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from solspace.explorer.pool import Pool
+from solspace.explorer.curves import columns, thresholds
+from solspace.explorer.workers import Pool
 from solspace.measure import Target
 from solspace.system.plain import Values
 
@@ -22,22 +20,23 @@ LINES = ("first", "maxwell", "last")
 
 
 class Diagram:
-    """The lines t(α) known so far."""
+    """The lines t(α) known so far, of one target (as JSON) at a time.
 
-    def __init__(
-        self, pool: Pool, asker: Hashable, later: Callable[[Callable[[], None]], None], grown: Callable[[Diagram], None]
-    ) -> None:
-        self.pool, self.asker, self.later, self.grown = pool, asker, later, grown
-        self.target = ""
+    `asker` is the name under which the pool is asked, `schedule` runs a function in an update of the page, and `grown`
+    is called whenever more is known.
+    """
+
+    def __init__(self, pool: Pool, asker: Hashable, schedule: Callable[..., None], grown: Callable[[], None]) -> None:
+        self.pool, self.asker, self.schedule, self.grown = pool, asker, schedule, grown
+        self.clear()
+
+    def clear(self, target: str = "") -> None:
+        """Forget the lines of another target."""
+        self.target = target
         self.thresholds: Values | None = None
         self.alphas = (0.0, 1.0)
         self.lines: Values = {name: np.array([]) for name in ("alpha", *LINES)}
         self._ahead: list[float] = []
-
-    @property
-    def frontier(self) -> float | None:
-        """The load where ASL stops, once known."""
-        return None if self.thresholds is None else self.thresholds["asl"]
 
     @property
     def unstable_from(self) -> float | None:
@@ -45,53 +44,50 @@ class Diagram:
         dat = None if self.thresholds is None else self.thresholds["dat"]
         return dat if dat is not None and dat < self.alphas[1] else None
 
-    def follow(self, target: Target) -> None:
-        """Start anew for another target."""
-        self.target, self.thresholds = target.to_json(), None
-        self.lines = {name: np.array([]) for name in self.lines}
-        self._ahead = []
-        self._ask("thresholds", (self.target,), self._thresholds_came)
+    def start(self, target: Target) -> None:
+        """Compute the lines of `target`."""
+        self.clear(target.to_json())
+        self._ask(self._thresholds_known, thresholds, self.target)
 
-    def _ask(self, job: str, args: tuple[object, ...], then: Callable[[Any], None]) -> None:
+    def _ask(self, then: Callable[[Any], None], function: Callable[..., Any], *args: Hashable) -> None:
         target = self.target
 
-        def arrived(kind: str, value: object) -> None:
+        def answered(kind: str, value: object) -> None:
             if kind == "done" and target == self.target:
                 then(value)
 
-        self.pool.ask(self.asker, job, args, lambda kind, value: self.later(partial(arrived, kind, value)))
+        self.pool.ask(self.asker, partial(self.schedule, answered), function, *args)
 
-    def _thresholds_came(self, thresholds: Values) -> None:
-        self.thresholds = thresholds
-        self.alphas, self._ahead = loads(thresholds)
-        self.grown(self)
+    def _thresholds_known(self, found: Values) -> None:
+        self.thresholds = found
+        self.alphas, self._ahead = loads(found)
+        self._next()
+
+    def _columns_known(self, found: Values) -> None:
+        joined = {name: np.concatenate([self.lines[name], found[name]]) for name in self.lines}
+        order = np.argsort(joined["alpha"])
+        self.lines = {name: values[order] for name, values in joined.items()}
         self._next()
 
     def _next(self) -> None:
+        self.grown()
         if self._ahead:
             batch, self._ahead = tuple(self._ahead[:BATCH]), self._ahead[BATCH:]
-            self._ask("columns", (self.target, batch), self._columns_came)
-
-    def _columns_came(self, columns: Values) -> None:
-        joined = {name: np.concatenate([self.lines[name], columns[name]]) for name in self.lines}
-        order = np.argsort(joined["alpha"])
-        self.lines = {name: values[order] for name, values in joined.items()}
-        self.grown(self)
-        self._next()
+            self._ask(self._columns_known, columns, self.target, batch)
 
 
 def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
-    """Return the range of α to show and the loads to compute, the interesting ones first.
+    """Return the range of α to show and the loads to compute, those between the transitions first.
 
     >>> span, alphas = loads({"asl": 0.65, "dat": 0.72, "dynamical": None, "condensation": 0.68, "capacity": 0.83})
     >>> span, len(alphas)
     ((0.0, 0.83), 36)
     """
     known = [value for value in thresholds.values() if value is not None]
-    top = max(thresholds.get("capacity") or 0.0, thresholds.get("zero_entropy") or 0.0)
-    if not top or (thresholds.get("asl") or 0.0) > top:  # a soft measure, which goes on past capacity
-        top = 1.2 * max(known, default=1.0)
     first = thresholds.get("asl") or 0.0
+    top = max(thresholds.get("capacity") or 0.0, thresholds.get("zero_entropy") or 0.0)
+    if not top or first > top:  # a soft measure, which continues past capacity
+        top = 1.2 * max(known, default=1.0)
     last = thresholds.get("condensation") or thresholds.get("dat") or top
     last = min(top, last + 0.3 * (last - first)) if last > first else top
     near = np.linspace(first, last, COLUMNS // 2)

@@ -4,13 +4,11 @@
   input.addEventListener("change", async () => {
     const file = input.files[0];
     if (!file) return;
-    const head = { method: "POST", headers: {} };
-    if (file.size > Number(input.dataset.limit)) {
-      head.headers["X-Refused-Size"] = String(file.size);
-    } else {
-      head.body = file;
-    }
-    try { await fetch(input.dataset.href, head); } finally { input.value = ""; }
+    const limit = Number(input.dataset.limit), words = document.getElementById("too-large");
+    words.hidden = file.size <= limit;
+    words.textContent = `Refused: the file has ${(file.size / 2**20).toFixed(0)} MiB; the limit is ${limit / 2**20} MiB.`;
+    try { if (file.size <= limit) await fetch(input.dataset.href, { method: "POST", body: file }); }
+    finally { input.value = ""; }
   });
 
   const models = () => (window.Bokeh && Bokeh.documents.length ? [...Bokeh.documents[0].all_models] : []);
@@ -26,7 +24,7 @@
   tellScheme();
   dark.addEventListener("change", () => {
     tellScheme();
-    if (!document.documentElement.dataset.chosen) document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
+    window.setTheme(document.documentElement.dataset.chosen);
   });
 
   // the page that this tab showed before: its finished run is shown again

@@ -1,12 +1,15 @@
-"""One visitor's page: controls on the left, a verdict on top, charts on the right, and what happens when one is moved.
+"""One visitor's page: controls on the left, a verdict on top, charts on the right.
 
-The page holds a `Settings` value. A move makes a new one, puts it into the URL and asks the shared workers for the
-curves; the answer is drawn when it comes, unless the slider has moved on. Thresholds and the t–α diagram follow in the
-background, column by column. Moves and answers alike wait for a turn of the page (see `turns`).
+The page holds a `Settings` value. A change replaces it, puts it into the URL, and asks the shared workers for the
+curves; thresholds and the t–α diagram follow in the background.
+
+Models of Bokeh may be changed only under the document's lock, which watchers of widgets and worker threads do not
+hold: they all pass their changes to `Page.schedule`.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,17 +18,17 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import panel as pn
+from bokeh.document import Document
 from bokeh.events import Tap
 
-from solspace.explorer import tables
 from solspace.explorer.charts import Charts
-from solspace.explorer.controls import Choice, Field, Scale, scales
+from solspace.explorer.controls import STYLES, Choice, Field, Scale, html_pane, scales
+from solspace.explorer.curves import curves
 from solspace.explorer.diagram import Diagram
-from solspace.explorer.running import Running
-from solspace.explorer.state import THEMES, Settings, offered, parse, with_parameters
-from solspace.explorer.turns import Turns
-from solspace.explorer.uploads import MAX_BYTES
-from solspace.explorer.verdict import verdict
+from solspace.explorer.runs import MAX_BYTES
+from solspace.explorer.sample_card import SampleCard
+from solspace.explorer.settings import THEMES, Settings, offered, parse, with_parameters
+from solspace.explorer.summary import numbers, verdict
 from solspace.measure import Target
 from solspace.measure.potentials import as_potential
 from solspace.system.plain import Values
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from solspace.explorer.server import Service
 
 _HERE = files("solspace.explorer")
-STYLES = (_HERE / "widgets.css").read_text(encoding="utf-8")
 _TITLES = {
     "free_entropy": "Free entropy φₜ(q): samples sit at its highest maximum",
     "localization": "F(q): the time at which overlap q is stationary",
@@ -45,10 +47,10 @@ _TITLES = {
     "annealing": "Annealing: energy and violated constraints, mean over chains",
 }
 _FLAT = ("uniform", "band")
-"""Potentials that temperature does not touch."""
+"""Potentials that do not depend on temperature."""
 SLOW = 400
-"""Milliseconds after which a page says that it is computing."""
-RESTS = 600
+"""Milliseconds after which the page shows that it is computing."""
+REST = 600
 """Milliseconds after which a slider is taken to be at rest."""
 
 
@@ -56,112 +58,124 @@ class Page:
     """The session of one visitor."""
 
     def __init__(self, service: Service, query: dict[str, str]) -> None:
-        self.service = service
-        self.settings, self._refused = Settings.from_query(query)
-        self.token = service.register(self)
-        self.turns = Turns(pn.state.curdoc, service.loop)
-        self.charts = Charts()
-        self.verdict = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
-        self.numbers = pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
-        self.fields = self._fields()
+        self.service, self.token = service, secrets.token_hex(16)
+        self.settings, self._not_in_link = Settings.from_query(query)
+        self._doc: Document | None = pn.state.curdoc
+        self._number = 0
         self.facts: Values | None = None
         self.failure = ""
-        self.thresholds: Values | None = None
-        self._pending = 0
-        self.diagram = Diagram(service.background, self.token, self.turns.soon, self._diagram_grew)
-        self.running = Running(self, STYLES)
-        self.address = pn.widgets.TextInput(value="", visible=False)
-        self.address.jscallback(value="history.replaceState(null, '', cb_obj.value || location.pathname)")
-        self.scheme = pn.widgets.TextInput(name="scheme", value="light", visible=False, css_classes=["scheme"])
-        self.scheme.param.watch(lambda event: self.turns.soon(self._set_theme), "value")
-        self.before = pn.widgets.TextInput(name="before", value="", visible=False, css_classes=["before"])
-        self.before.param.watch(lambda event: self.turns.soon(partial(self.running.restore, event.new)), "value")
-        self.stale = pn.widgets.TextInput(name="stale", value="", visible=False)
-        self.stale.jscallback(value="document.documentElement.dataset.stale = cb_obj.value")
-        for field in self._typed_fields():
-            field.on_refusal = self._refusals_changed
-        self.running.settings_changed()
-        self.charts.diagram.on_event(Tap, self._tapped)
+        self.charts = Charts()
+        self.verdict, self.numbers = html_pane(), html_pane()
+        self.fields = self._fields()
+        self.sample = SampleCard(self)
+        self.diagram = Diagram(service.background, self.token, self.schedule, self._diagram_grew)
+        self.address = self._hidden("address", "history.replaceState(null, '', cb_obj.value || location.pathname)")
+        self.outdated = self._hidden("stale", "document.documentElement.dataset.outdated = cb_obj.value")
+        self.scheme = self._hidden("scheme", changed=lambda value: self._set_theme())
+        self.before = self._hidden("before", changed=self.sample.restore)
+        self.charts.figures["diagram"].on_event(Tap, self._tapped)
+        service.pages[self.token] = self
         self._show_parameters()
         self._set_theme()
         self._ask()
         self._new_target()
+        self.sample.settings_changed()
 
     def view(self) -> pn.Template:
         """Return the page."""
         page = _Template((_HERE / "page.html").read_text(encoding="utf-8"))
+        controls = pn.Column(*(part.layout for part in self.fields.values()), margin=0, sizing_mode="stretch_width")
         for name, root in {
-            "tools": self._tools(), "verdict": self.verdict, "controls": self._controls(), "numbers": self.numbers,
-            "run": self.running.controls, "upload": self.running.upload, "outcome": self.running.outcome,
+            "tools": self._tools(), "verdict": self.verdict, "controls": controls, "numbers": self.numbers,
+            "run": self.sample.controls, "upload": self.sample.upload, "outcome": self.sample.outcome,
             **self.charts.figures,
         }.items():  # fmt: skip
             page.add_panel(name, root)
         for name, value in {
             "page_css": (_HERE / "page.css").read_text(encoding="utf-8"),
             "page_js": (_HERE / "page.js").read_text(encoding="utf-8"),
-            "theme": self.settings.theme, "charts": _TITLES,
-            "token": self.token, "upload_limit": f"{MAX_BYTES // 2**20} MiB",
-            "upload_bytes": MAX_BYTES,
+            "theme": self.settings.theme, "charts": _TITLES, "token": self.token, "upload_bytes": MAX_BYTES,
         }.items():  # fmt: skip
             page.add_variable(name, value)
         return page
 
     def close(self) -> None:
-        """End everything this page started."""
-        self.turns.close()
+        """End all that this page started; its finished run is kept for a reload."""
+        self._doc = None
         self.service.theory.drop(self.token)
         self.service.background.drop(self.token)
-        self.running.close()
-        self.service.forget(self.token)
+        self.sample.halt()
+        self.service.pages.pop(self.token, None)
+
+    # ---- updates
+
+    def schedule(self, action: Callable[..., None], *args: object) -> None:
+        """Call `action(*args)` under the document's lock and send its changes together; from any thread."""
+        # by way of the loop: called inside an update, Bokeh would hold the new callback back with the other changes
+        self.service.loop.add_callback(self._enter, partial(action, *args))
+
+    def schedule_after(self, milliseconds: float, action: Callable[..., None], *args: object) -> None:
+        """Schedule `action(*args)` after some time."""
+        loop = self.service.loop
+        loop.add_callback(loop.call_later, milliseconds / 1000, self._enter, partial(action, *args))
+
+    def _enter(self, action: Callable[[], None]) -> None:
+        if self._doc is not None:
+            self._doc.add_next_tick_callback(partial(self._update, self._doc, action))
+
+    def _update(self, doc: Document, action: Callable[[], None]) -> None:
+        if self._doc is None:
+            return
+        doc.hold("combine")  # Panel's own `hold` loses changes made while the browser draws the page
+        try:
+            action()
+        finally:
+            doc.unhold()
 
     # ---- controls
 
     def _fields(self) -> Values:
         s, ranges = self.settings, scales(self.settings)
+        kinds = {"binary (±1)": "binary", "spherical": "spherical"}
+        labels = {"temperature": "temperature T", "margin": "margin κ", "alpha": "load α = M/N", "time": "time t"}
+        potential = as_potential(s.potential).name
         parts: Values = {
-            "prior": Choice("prior", "weights", {"binary (±1)": "binary", "spherical": "spherical"}, s.prior,
-                            self.changed, STYLES),
-            "potential": Choice("potential", "potential U(s)", offered(), as_potential(s.potential).name,
-                                self._potential_chosen, STYLES),
-        }  # fmt: skip
+            "prior": Choice(self, "prior", "weights", kinds, s.prior),
+            "potential": Choice(self, "potential", "potential U(s)", offered(), potential, self._potential_chosen),
+        }
         for k in range(2):
-            parts[f"parameter{k}"] = Field(
-                f"parameter{k}",
-                f"parameter {k + 1}",
-                "",
-                self._parameter_typed,
-                self.turns.soon,
-                STYLES,
-                read=partial(self._read_parameter, f"parameter{k}"),
-            )
-        for name, label in {"temperature": "temperature T", "margin": "margin κ", "alpha": "load α = M/N",
-                            "time": "time t"}.items():  # fmt: skip
-            parts[name] = Field(name, label, getattr(s, name), self.changed, self.turns.soon, STYLES, ranges[name])
+            name = f"parameter{k}"
+            read = partial(self._read_parameter, name)
+            parts[name] = Field(self, name, f"parameter {k + 1}", "", read=read, changed=self._parameter_typed)
+        for name, label in labels.items():
+            parts[name] = Field(self, name, label, getattr(s, name), ranges[name])
         return parts
 
-    def _controls(self) -> pn.Column:
-        return pn.Column(*(part.layout for part in self.fields.values()), margin=0, sizing_mode="stretch_width")
+    def _hidden(self, name: str, code: str = "", changed: Callable[[str], None] | None = None) -> pn.widgets.TextInput:
+        """Return an invisible input: its value runs `code` in the browser, or is set there and passed to `changed`."""
+        hidden = pn.widgets.TextInput(name=name, value="", visible=False, css_classes=[name])
+        if code:
+            hidden.jscallback(value=code)
+        if changed is not None:
+            hidden.param.watch(lambda event: self.schedule(changed, event.new), "value")
+        return hidden
 
     def _tools(self) -> pn.Row:
-        self.theme = pn.widgets.Select(
+        theme = pn.widgets.Select(
             name="", options=list(THEMES), value=self.settings.theme, width=90, margin=0, stylesheets=[STYLES],
             css_classes=["field-theme"],
         )  # fmt: skip
-        self.theme.param.watch(lambda event: self.changed("theme", event.new), "value")
-        self.theme.jscallback(value=(
-            "document.documentElement.dataset.chosen = cb_obj.value !== 'auto' ? '1' : '';"
-            "document.documentElement.dataset.theme = cb_obj.value !== 'auto' ? cb_obj.value : "
-            "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
-        ))  # fmt: skip
+        theme.param.watch(lambda event: self.changed("theme", event.new), "value")
+        theme.jscallback(value="window.setTheme(cb_obj.value)")
         link = pn.widgets.Button(name="Copy link", margin=(0, 0, 0, 8), stylesheets=[STYLES])
         link.jscallback(clicks=(
             "navigator.clipboard && navigator.clipboard.writeText(location.href);"
             "cb_obj.label = 'Copied'; setTimeout(() => { cb_obj.label = 'Copy link' }, 1500)"
         ))  # fmt: skip
-        return pn.Row(self.theme, link, self.address, self.scheme, self.before, self.stale, margin=0)
+        return pn.Row(theme, link, self.address, self.outdated, self.scheme, self.before, margin=0)
 
     def _potential_chosen(self, name: str, value: str) -> None:
-        self.changed("potential", parse("potential", value))
+        self.changed(name, parse(name, value))
 
     def _with_parameter(self, name: str, text: str) -> str:
         texts = {f"parameter{k}": self.fields[f"parameter{k}"].accepted for k in range(2)} | {name: text}
@@ -176,42 +190,39 @@ class Page:
 
     def _show_parameters(self) -> None:
         potential = as_potential(self.settings.potential)
+        names = list(potential.parameters)
         for k in range(2):
-            field, names = self.fields[f"parameter{k}"], list(potential.parameters)
+            field = self.fields[f"parameter{k}"]
             field.layout.visible = k < len(names)
             if k < len(names):
                 field.text.name = names[k]
                 field.show("" if (value := potential.parameters[names[k]]) is None else float(value))
         self.fields["temperature"].layout.visible = potential.name not in _FLAT
 
-    # ---- refused values
-
-    def _typed_fields(self) -> list[Field]:
-        return [field for field in (*self.fields.values(), *self.running.fields.values()) if isinstance(field, Field)]
-
     def refusals(self) -> list[str]:
-        """Return a sentence for each visible field whose text is not a value that the page shows."""
+        """Return a sentence for each visible field with a text that was refused."""
         return [
             f"{field.refusal} The page still shows {field.accepted}."
-            for field in self._typed_fields()
-            if field.refusal and field.layout.visible
+            for field in (*self.fields.values(), *self.sample.fields.values())
+            if isinstance(field, Field) and field.refusal and field.layout.visible
         ]
 
-    def _refusals_changed(self) -> None:
-        self._show_words()
-        self.running.settings_changed()
+    def refusals_changed(self) -> None:
+        """Show which values are refused, and that the rest of the page is out of date."""
+        self._show_summary()
+        self.sample.settings_changed()
 
     # ---- what a change does
 
     def changed(self, name: str, value: object) -> None:
-        """Take over a new value of one field at the page's next turn."""
-        self.turns.soon(partial(self._change, name, value))
+        """Schedule a new value of one setting."""
+        self.schedule(self._change, name, value)
 
     def _change(self, name: str, value: Any) -> None:
         before, self.settings = self.settings, replace(self.settings, **{name: value})
         if self.settings == before:
             return
-        self._refused = []
+        self._not_in_link = []
         self.address.value = f"?{self.settings.query()}"
         if name == "potential":
             self._show_parameters()
@@ -221,101 +232,86 @@ class Page:
             self._ask()
             if self.settings.target != before.target:
                 self._new_target()
-        self.running.settings_changed()
+        self.sample.settings_changed()
 
     def _tapped(self, event: Any) -> None:
-        """Go to the point of the t–α diagram that was touched."""
         for name, value in (("alpha", f"{event.x:.4g}"), ("time", f"{event.y:.3g}")):
             self.fields[name].type(value)
 
     def _ask(self) -> None:
-        s = self.settings
-        self._pending += 1
-        question = (s.target.to_json(), s.alpha, s.time)
-        self.service.theory.ask(self.token, "curves", question, partial(self._answered, self._pending))
-        self.turns.after(SLOW, partial(self._say_computing, self._pending))
-
-    def _answered(self, number: int, kind: str, value: object) -> None:
-        self.turns.soon(partial(self._show_theory, number, kind, value))
+        s, self._number = self.settings, self._number + 1
+        show = partial(self.schedule, self._show_theory, self._number)
+        self.service.theory.ask(self.token, show, curves, s.target.to_json(), s.alpha, s.time)
+        self.schedule_after(SLOW, self._show_computing, self._number)
 
     def _show_theory(self, number: int, kind: str, value: Any) -> None:
-        if number != self._pending:
+        if number != self._number:
             return
-        self._pending += 1
+        self._number += 1
         if kind == "failed":
             self.facts, self.failure = None, value
             self.charts.clear_curves()
         else:
             self.facts, self.failure = value, ""
             self.charts.show_curves(value)
-        self._show_words()
-        self.running.settings_changed()
+        self._show_summary()
 
-    def _show_words(self) -> None:
-        if self.facts is not None:
-            said = verdict(self.facts, self.thresholds)
-            self._say(said.colour, said.sentence, " ".join([said.detail, *self._link_notes()]))
-        elif self.failure:
-            self._say("red", f"Theory has no curves at α = {self.settings.alpha:g}: {self.failure}", "")
-        else:
+    def _show_summary(self) -> None:
+        if self.facts is None and not self.failure:
             return
-        self.numbers.object = tables.numbers(self.facts, self.thresholds)
-
-    def _link_notes(self) -> list[str]:
-        return [f"Not taken from the link: {sentence}" for sentence in self._refused]
-
-    def _say(self, colour: str, sentence: str, detail: str) -> None:
+        colour, sentence, detail = "red", f"Theory has no curves at α = {self.settings.alpha:g}: {self.failure}", ""
+        if self.facts is not None:
+            colour, sentence, detail = verdict(self.facts, self.diagram.thresholds)
+        detail = " ".join([detail, *(f"Not taken from the link: {refused}" for refused in self._not_in_link)])
         small = f"<small>{escape(detail)}</small>" if detail else ""
-        refused = self.refusals()
-        self.stale.value = "yes" if refused else ""
-        note = f'<div class="outdated" role="status">{escape(" ".join(refused))}</div>' if refused else ""
+        refused = " ".join(self.refusals())
+        note = f'<div class="outdated" role="status">{escape(refused)}</div>' if refused else ""
+        self.outdated.value = "yes" if refused else ""
         self.verdict.object = f'{note}<div class="verdict {colour}" role="status">{escape(sentence)}{small}</div>'
+        self.numbers.object = numbers(self.facts, self.diagram.thresholds)
 
-    def _say_computing(self, number: int) -> None:
-        if number == self._pending and "pending" not in self.verdict.object:
+    def _show_computing(self, number: int) -> None:
+        if number == self._number and "pending" not in self.verdict.object:
             self.verdict.object = self.verdict.object.replace('class="verdict', 'class="verdict pending', 1)
 
     # ---- thresholds and the diagram
 
     def _new_target(self) -> None:
-        self.thresholds = None
+        self.diagram.clear()
         self.charts.clear_diagram()
-        self._show_words()
-        self.diagram.target = ""
-        # a slider under way asks for every target it passes; only where it rests is worth a diagram
-        self.turns.after(RESTS, partial(self._start_diagram, self.settings.target))
+        self._show_summary()
+        # not for every target that a moving slider passes
+        self.schedule_after(REST, self._start_diagram, self.settings.target)
 
     def _start_diagram(self, target: Target) -> None:
         if target == self.settings.target and self.diagram.target == "":
-            self.diagram.follow(target)
+            self.diagram.start(target)
 
-    def _diagram_grew(self, diagram: Diagram) -> None:
-        if diagram.thresholds is not None and diagram.thresholds is not self.thresholds:
-            self.thresholds = diagram.thresholds
-            top = max(diagram.alphas[1], self.settings.alpha)
+    def _diagram_grew(self) -> None:
+        if len(self.diagram.lines["alpha"]) == 0:  # thresholds alone are new
+            top = max(self.diagram.alphas[1], self.settings.alpha)
             self.fields["alpha"].rescale(Scale(0.001 * top, top), self.settings.alpha)
-            self._show_words()
-            self.running.settings_changed()
-        self.charts.show_diagram(diagram)
+            self._show_summary()
+        self.charts.show_diagram(self.diagram)
 
     # ---- appearance
 
     def _set_theme(self) -> None:
         name = self.settings.theme
-        self.charts.theme(self.scheme.value if name == "auto" else name)
+        self.charts.theme((self.scheme.value or "light") if name == "auto" else name)
 
 
 class _Template(pn.Template):
-    """A template that is put into its document in half the time: other visitors wait while one opens the page."""
+    """A template that is built in half the time, since other visitors wait meanwhile."""
 
-    def __repr__(self, depth: int = 0) -> str:  # Panel asks for it at every root, and spells out every widget
+    def __repr__(self, depth: int = 0) -> str:  # Panel calls it for every root, and would describe every widget
         return "Template()"
 
     def _init_doc(self, doc: Any = None, *args: object, **options: object) -> Any:
         doc = doc or pn.state.curdoc
         if doc is None:
             return super()._init_doc(doc, *args, **options)
-        with doc.models.freeze():  # else every root makes Bokeh look at all models again
+        with doc.models.freeze():  # else Bokeh collects all models again for every root
             return super()._init_doc(doc, *args, **options)
 
 

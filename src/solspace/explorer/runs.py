@@ -1,6 +1,6 @@
-"""A run of the page: draw samples, show how far it is, and make the files that are left. Runs in a worker process.
+"""What worker processes do for the card "Sample": read patterns of the user, draw samples, write files of a run.
 
-What runs here is what `code.program` prints, call by call, so that a user's own session gives the same samples.
+Samples are drawn as in `settings.program`, which repeats a run.
 """
 
 from __future__ import annotations
@@ -17,121 +17,133 @@ import numpy as np
 
 import solspace as ss
 from solspace.diagnostics import Report
-from solspace.explorer.code import program
-from solspace.explorer.state import Settings
-from solspace.explorer.worker import reporting
+from solspace.explorer.settings import Settings, program
 from solspace.info import LocalizationInfo
 from solspace.measure import Target
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Array, Reals
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains
 from solspace.samplers.localization.loop import Record
 from solspace.samplers.registry import find
 from solspace.samples import Samples
+from solspace.system.arrays import read_arrays
 from solspace.system.plain import Values, plain
 from solspace.theory.prediction import Prediction
 
-BEAT = 0.2
+INTERVAL = 0.2
 """Seconds between two updates of a page."""
+MAX_BYTES = 32 * 2**20
+"""Largest file with patterns."""
+MAX_PATTERNS = 64 * 2**20
+"""Bytes that patterns may take in memory."""
 
 
-@reporting
-def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values | None], None]) -> Values:
-    """Return what the page shows after a run on a random instance or on the user's `patterns` (m, n)."""
+def read_patterns(content: bytes) -> Array:
+    """Return the patterns (m, n) in `content`: a .npy file, a .npz with one array, or a table, one pattern a line.
+
+    >>> read_patterns(b"a,b,c\\n1,-1,1\\n1,1,-1\\n")
+    array([[ 1, -1,  1],
+           [ 1,  1, -1]], dtype=int8)
+    """
+    if not content:
+        raise ValueError("the file is empty.")
+    arrays = read_arrays(content, MAX_PATTERNS)
+    if len(arrays) != 1:
+        raise ValueError(f"the file holds {len(arrays)} arrays; send one with the patterns alone.")
+    patterns = ss.Perceptron(*arrays.values()).patterns
+    if patterns.nbytes > MAX_PATTERNS:
+        size, limit = patterns.nbytes / 2**20, MAX_PATTERNS // 2**20
+        raise ValueError(f"the patterns take {size:.0f} MiB of memory; the limit is {limit} MiB.")
+    return patterns
+
+
+def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values], None]) -> Values:
+    """Return all that the page shows after a run on random patterns or on the user's `patterns` (m, n)."""
     s, target = settings, settings.target
     if patterns is None:
         problem = ss.Perceptron.random(n=s.n, alpha=s.alpha, target=target, patterns=s.patterns, rng=s.seed)
     else:
         problem = ss.Perceptron(patterns, target=target)
-    watch = Watch(problem, s, report)
+    progress = Progress(problem, report)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
-        more: Values = {"callback": watch.localized}
+        options: Values = {"callback": progress.localized}
         if s.annealed:
-            more = {"callback": watch.annealed, "n_sweeps": s.sweeps, "n_threads": 1}
-        samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **more)
-        seen = {**watch.stabilities(samples.stabilities), "pairs": overlap_bars(samples.overlaps(), samples.n)}
-        report({"fraction": 1.0, "words": "comparing with theory", **seen})
-        prediction = _prediction(samples.target, problem.alpha)  # annealing may end in another
+            options = {"callback": progress.annealed, "n_sweeps": s.sweeps, "n_threads": 1}
+        samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **options)
+        data = {"bars": progress.bars(samples.stabilities), "pairs": overlap_bars(samples.overlaps(), samples.n)}
+        report({"fraction": 1.0, "words": "comparing with theory", **data})
+        prediction = _prediction(samples.target, problem.alpha)  # annealing may end in another target
         judged = ss.diagnose(samples, prediction if patterns is None else None)
+    if isinstance(samples.info, LocalizationInfo):
+        data["seen"] = overlap_path(samples.info.t, samples.info.overlap)
+    else:
+        data |= {"energy": energy(samples.info["energy"], samples.n), "missed": progress.missed}
+    warned = [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
     return {
-        "fraction": 1.0,
-        **seen,
-        **_end(samples, watch),
-        "verdict": " ".join([judged.verdict, *judged.notes, *_sentences(notes)]),
+        **data,
+        "verdict": " ".join([judged.verdict, *judged.notes, *warned]),
         "fair": judged.fair,
         "rows": [*judged.rows(), ("seconds", f"{samples.info['wall_time']:.2f}", "")],
         "files": _files(s, samples, prediction, judged, patterns is not None),
     }
 
 
-class Watch:
-    """Turns what samplers tell into updates of the page, a few a second."""
+class Progress:
+    """Callbacks of the samplers that report a few updates a second."""
 
-    def __init__(self, problem: Perceptron, settings: Settings, report: Callable[[Values | None], None]) -> None:
-        self.problem, self.settings, self.report = problem, settings, report
+    def __init__(self, problem: Perceptron, report: Callable[[Values], None]) -> None:
+        self.problem, self.report = problem, report
         self._last = -np.inf
         self._missed: list[tuple[int, float]] = []
 
-    @property
-    def due(self) -> bool:
-        """True where the page has not heard anything for a while."""
-        return time.monotonic() - self._last >= BEAT
-
-    def tell(self, update: Values) -> None:
-        """Send `update` to the page."""
-        self._last = time.monotonic()
-        self.report(update)
-
-    def stop_if_asked(self) -> None:
-        """Raise `Stopped` if the user asked for it."""
-        self.report(None)
-
     def localized(self, path: Record) -> None:
-        """Tell of a step of localization."""
-        self.stop_if_asked()
-        if not self.due:
+        """Report a step of localization."""
+        if not self._due():
             return
-        t, q = (
-            np.nanmean(values[-1]) if np.isfinite(values[-1]).any() else np.nan for values in (path.t, path.overlap)
-        )
-        seen = overlap_path(path.t, path.overlap)
-        end = 20.0 if self.problem.target.prior.name == "binary" else 1e4
-        words = f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}"
-        bars = self._decoded(path.means())
-        self.tell({"fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))), "words": words, "seen": seen, **bars})
-
-    def _decoded(self, means: Reals) -> Values:
-        return self.stabilities(self.problem.stabilities(self.problem.target.prior.decode(means)))
+        times, overlaps = path.t, path.overlap
+        t, q = (np.nanmean(row[-1]) if np.isfinite(row[-1]).any() else np.nan for row in (times, overlaps))
+        prior = self.problem.target.prior
+        self.report({
+            "fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(20.0 if prior.name == "binary" else 1e4))),
+            "words": f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}",
+            "seen": overlap_path(times, overlaps),
+            "bars": self.bars(self.problem.stabilities(prior.decode(path.means()))),
+        })  # fmt: skip
 
     def annealed(self, chains: Chains) -> None:
-        """Tell of some sweeps of annealing."""
+        """Report some sweeps of annealing."""
         stabilities = self.problem.stabilities(chains.weights)
-        violated = self.problem.target.violated(stabilities).sum(axis=1)
-        self._missed.append((chains.sweep, float(violated.mean())))
-        self.stop_if_asked()
-        if not self.due:
+        violated = float(self.problem.target.violated(stabilities).sum(axis=1).mean())
+        self._missed.append((chains.sweep, violated))
+        if not self._due():
             return
         total = chains.energy.shape[1]
-        words = f"sweep {chains.sweep} of {total}, {violated.mean():.3g} constraints violated on average"
-        self.tell(
-            {"fraction": chains.sweep / total, "words": words, "energy": energy(chains.energy, self.problem.n),
-             "missed": self.missed, **self.stabilities(stabilities)}
-        )  # fmt: skip
+        self.report({
+            "fraction": chains.sweep / total,
+            "words": f"sweep {chains.sweep} of {total}, {violated:.3g} constraints violated on average",
+            "energy": energy(chains.energy, self.problem.n), "missed": self.missed, "bars": self.bars(stabilities),
+        })  # fmt: skip
 
     @property
     def missed(self) -> dict[str, Reals]:
-        """Violated constraints, mean over chains, at the sweeps seen."""
+        """Violated constraints, mean over chains, at the sweeps of the callbacks."""
         sweeps, violated = np.array(self._missed).reshape(-1, 2).T
         return {"sweep": sweeps, "violations": violated}
 
-    def stabilities(self, values: Reals) -> Values:
-        """Return the histogram of stabilities, any shape, as bars."""
-        return {"bars": histogram(values, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)}
+    def bars(self, stabilities: Reals) -> dict[str, Reals]:
+        """Return the histogram of stabilities of any shape."""
+        return histogram(stabilities, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)
+
+    def _due(self) -> bool:
+        due = time.monotonic() - self._last >= INTERVAL
+        if due:
+            self._last = time.monotonic()
+        return due
 
 
 def histogram(values: Reals, edge: float, step: float, least: float = 0.0, most: int = 60) -> dict[str, Reals]:
-    """Return bars (left, right, top): bins of whole lattice steps, one of them beginning at `edge`, about `most`.
+    """Return bars (left, right, top) with widths in whole steps of a lattice and one edge at `edge`.
 
     >>> bars = histogram(np.array([0.1, 0.3, 2.9]), edge=0.0, step=0.2, least=0.08)
     >>> float((bars["top"] * (bars["right"] - bars["left"])).sum().round(12))
@@ -147,9 +159,7 @@ def histogram(values: Reals, edge: float, step: float, least: float = 0.0, most:
 
 
 def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
-    """Return the histogram of overlaps of pairs of samples as bars; none without pairs.
-
-    Overlaps of ±1 weights lie on the lattice 1 - 2j/n: edges lie half a step beside it.
+    """Return the histogram of overlaps of pairs, with edges half way between the values 1 - 2j/n of ±1 weights.
 
     >>> overlap_bars(np.array([1 / 3]), n=3)["left"].round(6)
     array([0.      , 0.666667])
@@ -160,7 +170,7 @@ def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
 
 
 def overlap_path(t: Reals, overlap: Reals) -> dict[str, Reals]:
-    """Return the mean over samples of times and overlaps (steps, k), step by step, without t = 0."""
+    """Return the means over samples of times and overlaps (steps, k), without t = 0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         t, q = np.nanmean(t, axis=1), np.nanmean(overlap, axis=1)
@@ -169,7 +179,7 @@ def overlap_path(t: Reals, overlap: Reals) -> dict[str, Reals]:
 
 
 def energy(values: Reals, n: int, most: int = 400) -> dict[str, Reals]:
-    """Return the mean energy per weight of the sweeps done, thinned to about `most` points."""
+    """Return the mean energy per weight after each sweep, thinned to about `most` points."""
     done = np.isfinite(values).all(axis=0)
     mean = values[:, done].mean(axis=0) / n
     stride = max(1, len(mean) // most)
@@ -179,18 +189,8 @@ def energy(values: Reals, n: int, most: int = 400) -> dict[str, Reals]:
 def _prediction(target: Target, alpha: float) -> Prediction | None:
     try:
         return ss.predict(target, alpha=alpha)
-    except ValueError:  # past capacity: samples are still shown, without a theory line
+    except ValueError:  # past capacity
         return None
-
-
-def _end(samples: Samples, watch: Watch) -> Values:
-    if isinstance(samples.info, LocalizationInfo):
-        return {"seen": overlap_path(samples.info.t, samples.info.overlap)}
-    return {"energy": energy(samples.info["energy"], samples.n), "missed": watch.missed}
-
-
-def _sentences(notes: list[warnings.WarningMessage]) -> list[str]:
-    return [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
 
 
 def _files(
@@ -198,7 +198,7 @@ def _files(
 ) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as folder:
         samples.save(Path(folder) / "samples.npz")
-        packed = (Path(folder) / "samples.npz").read_bytes()
+        saved = (Path(folder) / "samples.npz").read_bytes()
     report = {
         "settings": {name: getattr(settings, name) for name in settings.__dataclass_fields__ if name != "theme"},
         "prediction": None if prediction is None else prediction.to_dict(),
@@ -207,7 +207,7 @@ def _files(
         "samples": len(samples),
     }
     return {
-        "samples.npz": packed,
+        "samples.npz": saved,
         "report.json": json.dumps(plain(report), indent=2).encode(),
         **pictures(samples, prediction),
         "code.py": program(settings, own).encode(),
@@ -215,29 +215,15 @@ def _files(
 
 
 def pictures(samples: Samples, prediction: Prediction | None) -> dict[str, bytes]:
-    """Return a picture of the run by file name: stabilities, and the path of the overlap or the energy."""
-    from matplotlib.figure import Figure
+    """Return pictures of the run by file name: stabilities, overlaps, and the course of the run."""
+    from solspace.plots.samples import sample_kinds, sample_panels
+    from solspace.plots.style import panels
 
-    from solspace.plots import samples as plots
-    from solspace.plots import theory
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    plots.stability_histogram(samples, left, None if prediction is None else prediction.stability_density)
-    if isinstance(samples.info, LocalizationInfo):
-        if prediction is not None:
-            theory.overlap_path(prediction, right)
-        seen = overlap_path(samples.info.t, samples.info.overlap)
-        right.plot(seen["t"], seen["q"], "o", ms=4, color=plots.BLUE, label="samples")
-        right.set(xlim=(0, 20), xlabel="time $t$", ylabel="overlap")
-        right.legend(frameon=False, loc="lower right")
-    else:
-        seen = energy(samples.info["energy"], samples.n)
-        right.plot(seen["sweep"], seen["energy"], color=plots.BLUE)
-        right.set(xlabel="sweep", ylabel="energy per weight", title="annealing")
-    made = {}
+    figure, axes = panels(len(sample_kinds(samples)))
+    sample_panels(samples, axes, prediction)
+    drawn = {}
     for kind in ("svg", "png"):
         file = BytesIO()
         figure.savefig(file, format=kind, dpi=160)
-        made[f"picture.{kind}"] = file.getvalue()
-    return made
+        drawn[f"picture.{kind}"] = file.getvalue()
+    return drawn

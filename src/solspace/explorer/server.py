@@ -1,93 +1,100 @@
-"""The server of the explorer: loopback unless told otherwise, and nothing from outside.
+"""The server of the explorer, for this machine alone by default, and its protection against pages of other sites.
 
-Every visitor gets a `Page`. They share two pools of worker processes for theory, one that answers at once and one in
-the background; each run has a process of its own. When a tab closes, its page is closed within seconds and its run
-with it. Downloads and uploads are plain HTTP under a secret token of the page. What may come in at all is up to `gate`.
+Every visitor has a `Page`. All pages share two pools of worker processes for theory, one for what is moved and one for
+the background; each run has a process of its own. When a tab closes, its page and its run are ended within seconds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-import secrets
+import re
 import socket
 import time
 import webbrowser
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import panel as pn
 from bokeh.server.server import Server
+from tornado.httputil import HTTPHeaders, HTTPServerRequest
 from tornado.ioloop import IOLoop
-from tornado.web import HTTPError, RequestHandler, stream_request_body
+from tornado.routing import Matcher, Rule
+from tornado.web import ErrorHandler, HTTPError, OutputTransform, RequestHandler
 
-from solspace.explorer import gate
-from solspace.explorer.pool import Pool
-from solspace.explorer.state import Settings
-from solspace.explorer.uploads import MAX_BYTES, Allowance, too_large
+from solspace.explorer.curves import curves
+from solspace.explorer.runs import MAX_BYTES, read_patterns
+from solspace.explorer.settings import Settings
+from solspace.explorer.workers import Failure, Pool, child_environment
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
-    from solspace.explorer.running import FinishedRun
+    from solspace.explorer.sample_card import FinishedRun
 
 KEPT_FOR = 24 * 3600.0
 """Seconds that the finished run of a closed page is kept for a reload."""
 MAX_KEPT = 256 * 2**20
 """Bytes of finished runs above which those of closed pages are dropped."""
+MAX_UPLOADS = 256 * 2**20
+"""Bytes that patterns of users may take, over all pages."""
 MAX_RUNS = 16
-"""Runs under way at once, over all pages."""
+"""Runs in progress at once, over all pages."""
 LIFETIME = 12_000
 """Milliseconds that a page outlives its connection: as long as a slow machine needs to load it."""
 MAX_MESSAGE = 2**20
-"""Bytes of the largest message that a page's websocket takes; moving a slider needs a thousand."""
-KINDS = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
-         "py": "text/x-python"}  # fmt: skip
+"""Bytes of the largest message on a page's websocket."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+EVERYWHERE = ("0.0.0.0", "::")
+_TYPES = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
+          "py": "text/x-python"}  # fmt: skip
 
 
 class Service:
-    """What all pages share; they come from any thread."""
+    """What all pages share."""
 
     loop: IOLoop
-    """The server's own, once there is one."""
+    """The event loop of the server."""
 
     def __init__(self) -> None:
+        os.environ |= child_environment()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.theory = Pool(min(cores, 4), niceness=0, patience=20.0)
-        self.background = Pool(min(max(cores - 1, 1), 4), niceness=10, patience=120.0)
+        self.theory = Pool(min(cores, 4), niceness=0, limit=20.0)
+        self.background = Pool(min(max(cores - 1, 1), 4), niceness=10, limit=120.0)
+        self.runs = ThreadPoolExecutor(MAX_RUNS)
         self.pages: dict[str, Page] = {}
-        self.runs: OrderedDict[str, FinishedRun] = OrderedDict()
-        self.allowance = Allowance()
-
-    def register(self, page: Page) -> str:
-        """Return the secret token under which `page` is known."""
-        token = secrets.token_hex(16)
-        self.pages[token] = page
-        return token
-
-    def forget(self, token: str) -> None:
-        """Drop a page and its patterns; its finished run stays for a reload."""
-        self.pages.pop(token, None)
-        self.allowance.free(token)
+        self.finished: OrderedDict[str, FinishedRun] = OrderedDict()
 
     def keep(self, token: str, run: FinishedRun | None) -> None:
         """Keep the finished run of a page, for download and for a reload; None to drop it.
 
         Runs of closed pages are dropped, the oldest first, after `KEPT_FOR` seconds or when all take too much memory.
         """
-        self.runs.pop(token, None)
+        self.finished.pop(token, None)
         if run is not None:
-            self.runs[token] = run
-        for other, old in list(self.runs.items()):
-            size = sum(
-                kept.size for kept in set(self.runs.values())
-            )  # a reloaded page shares the run of the one before
+            self.finished[token] = run
+        for other, old in list(self.finished.items()):
+            size = sum(kept.size for kept in set(self.finished.values()))  # a reloaded page shares the run before
             if other not in self.pages and (size > MAX_KEPT or time.monotonic() - old.ended > KEPT_FOR):
-                del self.runs[other]
+                del self.finished[other]
 
-    def may_run(self, page: Page) -> bool:
-        """Tell whether another run may start."""
-        return sum(other.running.busy for other in list(self.pages.values())) < MAX_RUNS
+    def may_run(self) -> bool:
+        """Return whether another run may start."""
+        return sum(page.sample.busy for page in self.pages.values()) < MAX_RUNS
+
+    def no_memory(self, page: Page, size: int) -> str:
+        """Return why `page` may not use patterns of `size` bytes, or ''."""
+        others = [other.sample.patterns for other in self.pages.values() if other is not page]
+        total = sum(patterns.nbytes for patterns in others if patterns is not None)
+        if total + size <= MAX_UPLOADS:
+            return ""
+        return (
+            f"uploads of all open pages take {total / 2**20:.0f} MiB and this one needs {size / 2**20:.0f} MiB more; "
+            f"the limit is {MAX_UPLOADS // 2**20} MiB: close a tab."
+        )
 
     def close(self) -> None:
         """End all processes."""
@@ -95,128 +102,152 @@ class Service:
             page.close()
         self.theory.close()
         self.background.close()
+        self.runs.shutdown(wait=False)
+
+
+class Gate(Matcher):
+    """Matches requests that the user's own page cannot have sent, and those for what it does not need.
+
+    Any page in the user's browser can send requests to this machine. Refused are names of the `Host` header under
+    which this server is not known (DNS rebinding), an `Origin` other than the page itself, requests that the browser
+    marks as coming from another site except a link to the page, and all paths but `PATHS`: Bokeh and Panel serve more,
+    such as `/components/MODULE/…`, which imports a module, and `/autoload.js`, which embeds the page in others.
+
+    >>> gate = Gate("127.0.0.1", 5006)
+    >>> gate.serves("localhost:5006"), gate.serves("[::1]:5006"), gate.serves("evil.test:5006"), gate.serves("localhost")
+    (True, True, False, False)
+    """
+
+    PATHS = re.compile(
+        r"/|/ws"
+        r"|/files/[0-9a-f]{32}/[a-z]+\.[a-z]+|/upload/[0-9a-f]{32}"
+        r"|/static/js/bokeh[a-z-]*\.min\.js"
+        r"|/static/extensions/panel/[\w@%^.+/-]+\.(js|css|svg|woff2)"
+    )
+
+    def __init__(self, host: str, port: int) -> None:
+        names = {*LOOPBACK, host.lower()}
+        addresses = ""
+        if host in EVERYWHERE:  # a numeric address cannot be forged by a name server
+            names |= {socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
+            addresses = r"|(\d{1,3}\.){3}\d{1,3}|\[[\da-f:.]*:[\da-f:.]*\]"
+        known = "|".join(re.escape(f"[{name}]" if ":" in name else name) for name in names)
+        self.hosts = re.compile(rf"({known}{addresses})(:{port}){'?' if port == 80 else ''}", re.ASCII)
+
+    def serves(self, host: str) -> bool:
+        """Return whether `host`, a name and a port, is this server."""
+        return self.hosts.fullmatch(host.lower()) is not None
+
+    def refusal(self, method: str, path: str, headers: HTTPHeaders) -> int | None:
+        """Return the HTTP status with which a request is refused, or None."""
+        host, origin = headers.get("Host", ""), headers.get("Origin", headers.get("Sec-Websocket-Origin"))
+        if not self.serves(host) or (origin is not None and origin.lower() != f"http://{host.lower()}"):
+            return 403
+        kind = method, path, headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")
+        foreign = headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+        if foreign and kind != ("GET", "/", "navigate", "document"):
+            return 403
+        return None if self.PATHS.fullmatch(path) else 404
+
+    def match(self, request: HTTPServerRequest) -> Values | None:
+        """Return the arguments of the handler that refuses the request, or None."""
+        status = self.refusal(request.method or "", request.path or "", request.headers)
+        return None if status is None else {"target_kwargs": {"status_code": status}}
+
+
+class _Refused(ErrorHandler):
+    def write_error(self, status_code: int, **options: object) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        names = "The explorer answers to its own page, under this machine's addresses and the name in --host.\n"
+        self.finish(names if status_code == 403 else "There is nothing here.\n")
+
+
+class _SafeHeaders(OutputTransform):
+    HEADERS = {  # noqa: RUF012
+        "Cache-Control": "no-store",  # going back must open a new page: the session of the old one has ended
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+
+    def __init__(self, request: HTTPServerRequest) -> None:
+        pass
+
+    def transform_first_chunk(
+        self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
+    ) -> tuple[int, HTTPHeaders, bytes]:
+        for name, value in self.HEADERS.items():
+            headers.setdefault(name, value)
+        return status_code, headers, chunk
 
 
 class _Handler(RequestHandler):
     def initialize(self, service: Service) -> None:
         self.service = service
 
-    def set_default_headers(self) -> None:
-        self.set_header("Cache-Control", "no-store")
-        self.set_header("X-Content-Type-Options", "nosniff")
-
 
 class Download(_Handler):
-    """A file of the page's last run."""
+    """A file of the page's finished run."""
 
     def get(self, token: str, name: str) -> None:
         """Send the file."""
-        run = self.service.runs.get(token)
+        run = self.service.finished.get(token)
         if run is None or name not in run.files:
             raise HTTPError(404)
-        self.set_header("Content-Type", KINDS[name.rpartition(".")[2]])
+        self.set_header("Content-Type", _TYPES[name.rpartition(".")[2]])
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         self.finish(run.files[name])
 
 
-@stream_request_body
 class Upload(_Handler):
-    """Patterns that a user sends to the page; kept in memory, never on the disk."""
+    """Patterns of the user: kept in memory, never written to disk."""
 
-    def prepare(self) -> None:
-        """Decide before the file comes whether it will be kept."""
-        token = self.path_args[0]
-        if token not in self.service.pages:
-            raise HTTPError(404)
-        self.request.connection.set_max_body_size(MAX_BYTES)  # type: ignore[union-attr]
-        self.parts: list[bytes] = []
-        self.why_not = ""
-        try:
-            self.service.allowance.take(token, "file", self._said("Content-Length", MAX_BYTES))
-        except ValueError as error:
-            self.why_not = str(error)
-
-    def _said(self, header: str, otherwise: int) -> int:
-        number = self.request.headers.get(header, "")
-        return int(number) if number.isdecimal() and len(number) < 16 else otherwise
-
-    def data_received(self, chunk: bytes) -> None:
-        """Keep a part; one that is refused is heard out, since a browser takes a broken connection for a fault."""
-        if not self.why_not:
-            self.parts.append(chunk)
-
-    def on_connection_close(self) -> None:
-        """Forget what came of a file that will not come whole."""
-        self.service.allowance.free(self.path_args[0], "file")
-
-    def post(self, token: str) -> None:
-        """Have the content read by a worker and hand it to the page."""
+    async def post(self, token: str) -> None:
+        """Have a worker read the file, and give the patterns to the page."""
         page = self.service.pages.get(token)
         if page is None:
             raise HTTPError(404)
-        if "X-Refused-Size" in self.request.headers:
-            self.why_not = too_large(self._said("X-Refused-Size", 0))
-        if self.why_not:
-            self.parts.clear()
-            page.running.uploaded("failed", self.why_not)
-        else:
-            content = b"".join(self.parts)
-            self.parts.clear()
-            take = page.running.uploaded
-            self.service.background.ask((token, "upload"), "upload", (content,), take, remember=False)
-        self.finish()
-
-
-def free_port(host: str, port: int) -> int:
-    """Return `port` if it is free on `host`, any free one for 0; `ValueError` if it is taken."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ValueError(
-                f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port."
-            ) from None
-        return int(probe.getsockname()[1])
+            patterns = await asyncio.wrap_future(self.service.background.submit(read_patterns, self.request.body))
+            page.schedule(page.sample.take_upload, patterns)
+        except Failure as error:
+            page.schedule(page.sample.refuse_upload, str(error))
 
 
 def make_server(service: Service, host: str, port: int) -> Server:
-    """Return the server, not yet started, on a port that is free."""
+    """Return the server, not yet started, on any free port for 0; raise ValueError if the port is taken."""
     from solspace.explorer.page import make_page
 
     pn.extension(inline=True)
-    logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # a tab that closes is nothing to warn of
-    server = pn.serve(
-        {"/": make_page(service)},
-        port=port,
-        address=host,
-        show=False,
-        start=False,
-        verbose=False,
-        title="solspace explorer",
-        websocket_max_message_size=MAX_MESSAGE,
-        http_server_kwargs={"max_body_size": MAX_MESSAGE},
-        check_unused_sessions_milliseconds=1000,
-        unused_session_lifetime_milliseconds=LIFETIME,
-        extra_patterns=[
-            (r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)", Download, {"service": service}),
-            (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
-        ],
-    )
-    service.loop = server.io_loop
-    gate.install(server._tornado, host, port)
+    logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # no warning for each tab that closes
+    options: Values = {"show": False, "start": False, "verbose": False, "title": "solspace explorer"}
+    limits = {"websocket_max_message_size": MAX_MESSAGE, "unused_session_lifetime_milliseconds": LIFETIME}
+    routes = [
+        (r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)", Download, {"service": service}),
+        (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
+    ]
+    try:
+        server = pn.serve(
+            {"/": make_page(service)}, port=port, address=host, extra_patterns=routes, **options, **limits,
+            check_unused_sessions_milliseconds=1000, http_server_kwargs={"max_body_size": MAX_BYTES},
+        )  # fmt: skip
+    except OSError as error:
+        raise ValueError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port.") from None
+    service.loop, application = server.io_loop, server._tornado
+    application.add_handlers(r".*", [Rule(Gate(host, server.port), _Refused)])
+    application.add_transform(_SafeHeaders)
+    # Bokeh's own check of websocket origins cannot read IPv6 addresses; the gate is stricter
+    application.websocket_origins.add(f"*:{server.port}")
     return server
 
 
 def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> None:
     """Serve the page until Ctrl-C."""
-    port = free_port(host, port)
-    service = Service()
-    first = Settings()
-    service.theory.start("curves", (first.target.to_json(), first.alpha, first.time))
+    service, first = Service(), Settings()
     server = make_server(service, host, port)
-    shown = "127.0.0.1" if host in gate.EVERYWHERE else host
-    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+    service.theory.warm_up(curves, first.target.to_json(), first.alpha, first.time)
+    shown = "127.0.0.1" if host in EVERYWHERE else host
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{server.port}/"
     say(f"solspace explorer: {address}  (Ctrl-C ends it)")
     if browser:
         webbrowser.open(address)

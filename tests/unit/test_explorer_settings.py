@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solspace.explorer.code import program
-from solspace.explorer.state import ENSEMBLES, PRIORS, SAMPLERS, THEMES, Settings, parse, refusal
+from solspace.explorer.settings import ENSEMBLES, PRIORS, SAMPLERS, THEMES, Settings, parse, program, refusal
 
 POTENTIALS = [
     "log",

@@ -1,9 +1,13 @@
-"""Which requests reach the explorer: by Host, Origin, the browser's word about the sender, and path."""
+"""The server of the explorer: which requests it refuses, how much memory pages may take, and uploads over HTTP."""
 
 from __future__ import annotations
 
+import io
+import socket
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from explorer_server import serving
 
@@ -31,7 +35,7 @@ def token(explorer):
 
 
 def gate(host="127.0.0.1", port=5006):
-    from solspace.explorer.gate import Gate
+    from solspace.explorer.server import Gate
 
     return Gate(host, port)
 
@@ -41,7 +45,7 @@ def test_other_hosts_are_refused(explorer, host):
     forged = host.format(port=explorer.port)
     status, _, body = explorer.request(headers={"Host": forged.encode("latin-1")})
     assert status in (400, 403)
-    assert b"<html" not in body
+    assert b"solspace explorer" not in body
     assert gate(port=explorer.port).serves(forged) is False
 
 
@@ -124,3 +128,52 @@ def test_an_ipv6_address_is_served(tmp_path):
         if "cannot listen" not in str(failure):
             raise
         pytest.skip("this machine has no IPv6")
+
+
+def test_finished_runs_of_closed_pages_are_kept_within_limits(monkeypatch):
+    from solspace.explorer import server
+    from solspace.explorer.sample_card import FinishedRun
+    from solspace.explorer.settings import Settings
+
+    def run():
+        return FinishedRun(Settings(), None, {"files": {"samples.npz": b"1" * 60}})
+
+    monkeypatch.setattr(server, "MAX_KEPT", 150)
+    service = server.Service()
+    service.pages["open"] = None
+    for token in ("open", "a", "b", "c"):
+        service.keep(token, run())
+    assert set(service.finished) == {"open", "c"}
+    service.keep("reloaded", service.finished["c"])  # takes no more memory
+    assert set(service.finished) == {"open", "c", "reloaded"}
+    monkeypatch.setattr(server, "KEPT_FOR", -1.0)
+    service.keep("d", run())
+    assert set(service.finished) == {"open"}
+
+
+def test_patterns_of_all_pages_share_one_limit(monkeypatch):
+    from solspace.explorer import server
+
+    monkeypatch.setattr(server, "MAX_UPLOADS", 100)
+    service = server.Service()
+    pages = [SimpleNamespace(sample=SimpleNamespace(patterns=np.zeros(60, np.int8))) for _ in range(2)]
+    service.pages = dict(enumerate(pages))
+    assert "close a tab" in service.no_memory(pages[0], 50)
+    assert service.no_memory(pages[0], 40) == ""  # instead of its own
+    del service.pages[1]
+    assert service.no_memory(pages[0], 50) == ""
+
+
+def test_uploads_need_a_page_and_have_a_largest_size(explorer):
+    secret = explorer.open_page()[1]
+    file = io.BytesIO()
+    np.save(file, np.ones((3, 5)))
+    assert explorer.request("POST", f"/upload/{secret}", body=file.getvalue())[0] == 200
+    assert explorer.request("POST", f"/upload/{'0' * 32}", body=b"1,2")[0] == 404
+    with socket.create_connection((explorer.host, explorer.port), timeout=90) as link:
+        link.sendall(
+            f"POST /upload/{secret} HTTP/1.1\r\nHost: {explorer.name}\r\nContent-Length: 99999999\r\n\r\n".encode()
+        )
+        answer = link.recv(100)
+    assert not answer or b" 200 " not in answer  # refused before it is sent
+    assert explorer.request("POST", f"/upload/{secret}", body=b"not patterns")[0] == 200  # the page says why not

@@ -1,7 +1,7 @@
-"""The settings of a page: what may be asked for, and how a URL carries it.
+"""The settings of a page: their limits, the query of a URL that carries them, and the program that repeats a run.
 
-A page's state is a value. Every field is read from text by `parse`, which refuses nonsense with a sentence; the query
-of a URL holds the fields that differ from the defaults, so that a link is a state and a state is a link.
+Every value is read from text by `parse`, which raises ValueError with a sentence for the user. The query of a URL holds
+the fields that differ from the defaults.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from solspace.system.names import unknown
 
 PRIORS = tuple(priors.REGISTRY)
 SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}
-"""What the page offers: its name and what it is called there."""
+"""Samplers on the page, with their titles."""
 THEMES = ("auto", "light", "dark")
 BEGINNINGS = {"wall": "wall(-1, 2)"}
-"""What the page begins with where a potential has no parameters of its own to begin with."""
+"""Initial parameters of potentials that have no defaults."""
 MAX_ENTRIES = 10**8
-"""Pattern entries (N times M) that one run on the page may have."""
+"""Largest number of pattern entries (N times M) of a run."""
 MAX_STABILITIES = 5 * 10**6
-"""Stabilities (samples times M) that one run on the page may keep."""
+"""Largest number of stabilities (samples times M) of a run."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything a page shows and runs.
+    """All settings of a page.
 
     >>> Settings(alpha=0.6).query()
     'alpha=0.6'
@@ -57,17 +57,13 @@ class Settings:
 
     @property
     def target(self) -> Target:
-        """The measure."""
+        """The measure over the weights."""
         return Target(self.prior, self.potential, self.temperature, self.margin)
 
     @property
     def annealed(self) -> bool:
-        """Whether the sampler makes sweeps."""
+        """Whether the sampler anneals, in sweeps."""
         return "n_sweeps" in registry.find(self.sampler).options
-
-    def with_text(self, name: str, text: str) -> Settings:
-        """Return the settings with one field read from what a user typed; `ValueError` with a sentence if refused."""
-        return replace(self, **{name: parse(name, text)})
 
     def query(self) -> str:
         """Return the query of the URL: the fields that differ from the defaults."""
@@ -82,14 +78,10 @@ class Settings:
         for field in fields(cls):
             if field.name in query:
                 try:
-                    settings = settings.with_text(field.name, query[field.name])
+                    settings = replace(settings, **{field.name: parse(field.name, query[field.name])})
                 except ValueError as error:
                     refused.append(str(error))
         return settings, refused
-
-    def constraints(self) -> int:
-        """Return M = round(α N), the number of patterns of a random instance."""
-        return constraints(self.alpha, self.n)
 
 
 def parse(name: str, text: str) -> Any:
@@ -106,12 +98,12 @@ def parse(name: str, text: str) -> Any:
 
 
 def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
-    """Return why a run with `settings` is refused, on a random instance or on patterns of `shape` (m, n); else ''.
+    """Return why a run is refused, on random patterns or on patterns of `shape` (m, n); '' if it is not.
 
     >>> refusal(Settings(n=20000, alpha=0.5))
     'N = 20000 at α = 0.5 makes 2e+08 pattern entries and the page takes at most 1e+08: choose N ≤ 14142.'
     """
-    m, n = shape or (settings.constraints(), settings.n)
+    m, n = shape or (constraints(settings.alpha, settings.n), settings.n)
     if m * n > MAX_ENTRIES:
         limit = math.isqrt(int(MAX_ENTRIES / settings.alpha))
         return (
@@ -175,23 +167,23 @@ def _potential(text: str) -> str:
 
 
 def offered() -> list[str]:
-    """Return the potentials to choose from: those that need nothing to begin with, or have a beginning here.
+    """Return the names of the potentials that have initial parameters.
 
     >>> "log_band" in offered(), "wall" in offered(), "tau_wall" in offered()
     (True, True, False)
     """
-    return [name for name in REGISTRY if _begins(BEGINNINGS.get(name, name))]
 
+    def complete(name: str) -> bool:
+        try:
+            return None not in as_potential(BEGINNINGS.get(name, name)).parameters.values()
+        except (TypeError, ValueError):
+            return False
 
-def _begins(text: str) -> bool:
-    try:
-        return None not in as_potential(text).parameters.values()
-    except (TypeError, ValueError):
-        return False
+    return [name for name in REGISTRY if complete(name)]
 
 
 def with_parameters(potential: str, texts: list[str]) -> str:
-    """Return the potential of the same name whose parameters are read from `texts`; an empty one is left out.
+    """Return the potential of the same name with parameters read from `texts`; empty ones are left out.
 
     >>> with_parameters("band(1)", ["0.8"]), with_parameters("wall(-1, 2)", ["", "1.5"])
     ('band(0.8)', 'wall(upper=1.5)')
@@ -216,3 +208,38 @@ _PARSERS: dict[str, Callable[[str], float | str]] = {
     "seed": _between("seed", 0, 2**31 - 1, whole=True),
     "theme": _one_of("theme", THEMES),
 }
+
+
+def program(settings: Settings, own_patterns: bool = False) -> str:
+    """Return a Python program that repeats a run and saves its samples.
+
+    >>> print(program(Settings()))
+    import solspace as ss
+    <BLANKLINE>
+    target = ss.Target(prior='binary', potential='log', temperature=0.5, margin=0.0)
+    problem = ss.Perceptron.random(n=1001, alpha=0.3, target=target, patterns='binary', rng=0)
+    samples = ss.localize(problem, n_samples=16, rng=1)
+    print(ss.diagnose(samples, ss.predict(samples.target, problem.alpha)))
+    samples.save("samples.npz")
+    <BLANKLINE>
+    """
+    s = settings
+    measure = f"prior={s.prior!r}, potential={s.potential!r}, temperature={s.temperature!r}, margin={s.margin!r}"
+    instance = f"n={s.n}, alpha={s.alpha!r}, target=target, patterns={s.patterns!r}, rng={s.seed}"
+    annealing = f"n_chains={s.samples}, n_sweeps={s.sweeps}, schedule={s.sampler!r}, rng={s.seed + 1}"
+    draw = (
+        f"anneal(problem, {annealing})" if s.annealed else f"localize(problem, n_samples={s.samples}, rng={s.seed + 1})"
+    )
+    problem, reference = f"problem = ss.Perceptron.random({instance})", ", ss.predict(samples.target, problem.alpha)"
+    if own_patterns:
+        read = 'patterns = np.load("patterns.npy", allow_pickle=False)  # your own file'
+        problem, reference = f"{read}\nproblem = ss.Perceptron(patterns, target=target)", ""
+    lines = [
+        "import numpy as np\nimport solspace as ss\n" if own_patterns else "import solspace as ss\n",
+        f"target = ss.Target({measure})",
+        problem,
+        f"samples = ss.{draw}",
+        f"print(ss.diagnose(samples{reference}))",
+        'samples.save("samples.npz")\n',
+    ]
+    return "\n".join(lines)
