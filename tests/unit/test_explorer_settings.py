@@ -79,10 +79,6 @@ def test_nonsense_is_refused_with_a_sentence(name, text, words):
     assert refused == [str(caught.value)]
 
 
-def test_links_of_version_0_1_name_temperature_annealing_otherwise():
-    assert Settings.from_query({"sampler": "sa"}) == (Settings(sampler="temperature"), [])
-
-
 def test_unknown_fields_of_a_url_are_ignored():
     assert Settings.from_query({"nonsense": "1", "alpha": "0.6"}) == (Settings(alpha=0.6), [])
 

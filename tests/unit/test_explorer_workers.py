@@ -112,7 +112,7 @@ def test_a_computation_is_stopped(worker):
     thread = threading.Thread(target=call)
     thread.start()
     assert updates.get(timeout=LONG) == 0
-    process = worker.pid
+    process = worker.process.pid
     worker.stop()
     thread.join()
     assert ends.get_nowait()
@@ -141,7 +141,7 @@ def test_nothing_in_the_current_folder_is_run(tmp_path, monkeypatch):
 def test_a_worker_ends_with_its_server():
     code = (
         "import threading, time; from solspace.explorer.workers import Worker\n"
-        "w = Worker(); threading.Thread(target=w.call, args=(time.sleep, 600)).start(); print(w.pid, flush=True)\n"
+        "w = Worker(); threading.Thread(target=w.call, args=(time.sleep, 600)).start(); print(w.process.pid, flush=True)\n"
     )
     server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     child = int(server.stdout.readline())

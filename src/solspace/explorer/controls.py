@@ -31,14 +31,12 @@ class Scale:
     logarithmic: bool = False
 
     def value(self, position: float) -> float:
-        """Return the value at `position`, rounded to three or four digits."""
+        """Return the value at `position`, rounded to four digits."""
         if self.logarithmic:
             exact = self.low * (self.high / self.low) ** position
         else:
             exact = self.low + (self.high - self.low) * position**self.power
-        digits = 3 - math.floor(math.log10(max(abs(exact), 1e-3)))
-        step = 1e-3 * (self.high - self.low)
-        return round(exact, min(digits, max(0, math.ceil(-math.log10(step))) + (2 if self.power > 1 else 0)))
+        return round(float(f"{exact:.4g}"), 6)
 
     def position(self, value: float) -> float:
         """Return the position of `value`, clipped to the ends."""

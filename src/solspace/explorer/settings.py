@@ -7,7 +7,7 @@ the fields that differ from the defaults.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -22,6 +22,20 @@ PRIORS = tuple(priors.REGISTRY)
 SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}
 """Samplers on the page, with their titles."""
 THEMES = ("auto", "light", "dark")
+CHOICES: dict[str, Collection[str]] = {
+    "prior": PRIORS, "sampler": SAMPLERS, "patterns": ENSEMBLES, "theme": THEMES,
+}  # fmt: skip
+LIMITS = {
+    "temperature": ("T", 0.05, 20),
+    "margin": ("κ", -6, 2),
+    "alpha": ("α", 0.001, 10_000),
+    "time": ("t", 0, 1000),
+    "n": ("N", 3, 50_000),
+    "samples": ("samples", 1, 256),
+    "sweeps": ("sweeps", 1, 100_000),
+    "seed": ("seed", 0, 2**31 - 1),
+}
+"""Symbol, smallest and largest value of each number."""
 BEGINNINGS = {"wall": "wall(-1, 2)"}
 """Initial parameters of potentials that have no defaults."""
 MAX_ENTRIES = 10**8
@@ -69,7 +83,7 @@ class Settings:
         """Return the query of the URL: the fields that differ from the defaults."""
         default = Settings()
         changed = {f.name: getattr(self, f.name) for f in fields(self)}
-        return urlencode({k: _text(v) for k, v in changed.items() if v != getattr(default, k)}, safe="(),")
+        return urlencode({k: v for k, v in changed.items() if v != getattr(default, k)}, safe="(),")
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -94,7 +108,27 @@ def parse(name: str, text: str) -> Any:
     ...
     ValueError: N must lie between 3 and 50000; got 1000000000.
     """
-    return _PARSERS[name](str(text).strip())
+    text = str(text).strip()
+    if name == "potential":
+        return _potential(text)
+    if name in CHOICES:
+        if text not in CHOICES[name]:
+            raise unknown(name, text, CHOICES[name])
+        return text
+    symbol, low, high = LIMITS[name]
+    top, _, bottom = text.partition("/")
+    try:
+        value = float(top) / float(bottom) if bottom else float(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{symbol} must be a number; got {text!r}.") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{symbol} must be a finite number; got {text!r}.")
+    whole = isinstance(getattr(Settings, name), int)
+    if whole and value != round(value):
+        raise ValueError(f"{symbol} must be a whole number; got {text}.")
+    if not low <= value <= high:
+        raise ValueError(f"{symbol} must lie between {low:.10g} and {high:.10g}; got {value:.10g}.")
+    return int(value) if whole else value
 
 
 def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
@@ -116,44 +150,6 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
     if lacking:
         return f"{lacking} Choose ASL."
     return ""
-
-
-def _text(value: object) -> str:
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def _number(symbol: str, text: str) -> float:
-    top, _, bottom = text.partition("/")
-    try:
-        value = float(top) / float(bottom) if bottom else float(text)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{symbol} must be a number; got {text!r}.") from None
-    if not math.isfinite(value):
-        raise ValueError(f"{symbol} must be a finite number; got {text!r}.")
-    return value
-
-
-def _between(symbol: str, low: float, high: float, whole: bool = False) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        value = _number(symbol, text)
-        if whole:
-            if value != round(value):
-                raise ValueError(f"{symbol} must be a whole number; got {text}.")
-            value = int(value)
-        if not low <= value <= high:
-            raise ValueError(f"{symbol} must lie between {low:.10g} and {high:.10g}; got {value:.10g}.")
-        return value
-
-    return read
-
-
-def _one_of(kind: str, allowed: Collection[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise unknown(kind, text, allowed)
-        return text
-
-    return read
 
 
 def _potential(text: str) -> str:
@@ -191,23 +187,6 @@ def with_parameters(potential: str, texts: list[str]) -> str:
     known = as_potential(potential)
     words = [f"{name}={text}" for name, text in zip(known.parameters, texts) if text.strip()]
     return parse("potential", f"{known.name}({', '.join(words)})")
-
-
-_PARSERS: dict[str, Callable[[str], float | str]] = {
-    "prior": _one_of("prior", PRIORS),
-    "potential": _potential,
-    "temperature": _between("T", 0.05, 20),
-    "margin": _between("κ", -6, 2),
-    "alpha": _between("α", 0.001, 10_000),
-    "time": _between("t", 0, 1000),
-    "sampler": lambda text: _one_of("sampler", SAMPLERS)({"sa": "temperature"}.get(text, text)),  # links of 0.1 say sa
-    "n": _between("N", 3, 50_000, whole=True),
-    "samples": _between("samples", 1, 256, whole=True),
-    "sweeps": _between("sweeps", 1, 100_000, whole=True),
-    "patterns": _one_of("patterns", ENSEMBLES),
-    "seed": _between("seed", 0, 2**31 - 1, whole=True),
-    "theme": _one_of("theme", THEMES),
-}
 
 
 def program(settings: Settings, own_patterns: bool = False) -> str:

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
 STARTING = 120.0
 """Seconds allowed on top of the time limit for the first answer of a process: it imports, and may have to compile."""
@@ -43,15 +43,8 @@ def child_environment() -> dict[str, str]:
 
 
 class Worker:
-    """A process that computes one thing at a time.
+    """A process that computes one thing at a time; `niceness` is relative to the server.
 
-    Parameters
-    ----------
-    niceness : int
-        Niceness of the process relative to the server.
-
-    Examples
-    --------
     >>> from solspace.explorer.settings import parse
     >>> worker = Worker()
     >>> worker.call(parse, "alpha", "1/4")
@@ -61,20 +54,15 @@ class Worker:
 
     def __init__(self, niceness: int = 5) -> None:
         self._link, link = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(link, niceness), daemon=True)
-        self._process.start()
+        self.process = _SPAWN.Process(target=_serve, args=(link, niceness), daemon=True)
+        self.process.start()
         link.close()
         self._stopped = False
 
     @property
-    def pid(self) -> int | None:
-        """The process id."""
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         """Whether the process can take a computation."""
-        return not self._stopped and self._process.is_alive()
+        return not self._stopped and self.process.is_alive()
 
     def call(
         self,
@@ -100,8 +88,8 @@ class Worker:
         except (EOFError, OSError):
             if self._stopped:
                 raise Stopped from None
-            self._process.join()
-            code = self._process.exitcode
+            self.process.join()
+            code = self.process.exitcode
             raise Failure(f"the worker process ended (code {code}): out of memory, or killed by the system?") from None
         self.stop()
         raise Failure(f"no answer within {limit:g} seconds; try values closer to the defaults.")
@@ -109,31 +97,16 @@ class Worker:
     def stop(self) -> None:
         """End the process, whatever it is doing; may be called from any thread."""
         self._stopped = True
-        self._process.kill()
-        self._process.join()
-
-
-class _Question(NamedTuple):
-    future: Future[Any]
-    answer: Answer
+        self.process.kill()
+        self.process.join()
 
 
 class Pool:
-    """Worker processes for the questions of all pages.
+    """Worker processes, `size` of them, for the questions of all pages.
 
     Each asker has at most one open question: a new one replaces the one before, as when a slider moves on. Questions
-    are answered in their order, equal ones once, and the latest answers are kept.
-
-    Parameters
-    ----------
-    size : int
-        Number of processes.
-    niceness : int
-        Niceness of the processes relative to the server.
-    limit : float
-        Seconds after which a computation is stopped.
-    memory : int
-        Number of answers kept.
+    are answered in their order, equal ones once; `memory` answers are kept. A computation of more than `limit` seconds
+    is stopped, and with it its process.
     """
 
     def __init__(self, size: int, niceness: int = 0, limit: float = 20.0, memory: int = 512) -> None:
@@ -142,7 +115,7 @@ class Pool:
         self._local = threading.local()
         self._workers: list[Worker] = []
         self._known: OrderedDict[Hashable, Future[Any]] = OrderedDict()
-        self._open: dict[Hashable, _Question] = {}
+        self._open: dict[Hashable, tuple[Future[Any], Answer]] = {}
         self._lock = threading.RLock()
 
     def warm_up(self, function: Callable[..., Any], *args: object) -> None:
@@ -166,15 +139,15 @@ class Pool:
             self._known.move_to_end(key)
             while len(self._known) > self.memory:
                 self._known.popitem(last=False)
-            question = self._open[asker] = _Question(future, answer)
+            question = self._open[asker] = future, answer
         future.add_done_callback(lambda _: self._answer(asker, question))
 
     def drop(self, asker: Hashable) -> None:
         """Withdraw the open question of `asker`."""
         with self._lock:
-            question = self._open.pop(asker, None)
-            if question is not None and all(question.future is not other.future for other in self._open.values()):
-                question.future.cancel()
+            future, _ = self._open.pop(asker, (None, None))
+            if future is not None and all(future is not other for other, _ in self._open.values()):
+                future.cancel()
 
     def close(self) -> None:
         """End all processes."""
@@ -186,8 +159,9 @@ class Pool:
         worker, limit = getattr(self._local, "worker", None), self.limit
         if worker is None or not worker.alive:
             worker = self._local.worker = Worker(self.niceness)
-            self._workers = [*(other for other in self._workers if other.alive), worker]
             limit += STARTING
+            with self._lock:
+                self._workers = [*(other for other in self._workers if other.alive), worker]
         return worker.call(function, *args, limit=limit)
 
     def _forget_failure(self, key: Hashable, future: Future[Any]) -> None:
@@ -195,13 +169,14 @@ class Pool:
             if (future.cancelled() or future.exception()) and self._known.get(key) is future:
                 del self._known[key]
 
-    def _answer(self, asker: Hashable, question: _Question) -> None:
+    def _answer(self, asker: Hashable, question: tuple[Future[Any], Answer]) -> None:
         with self._lock:
-            if self._open.get(asker) is not question:
+            if self._open.get(asker) is not question:  # the asker has asked something else since
                 return
             del self._open[asker]
-        error = question.future.exception()
-        question.answer(*(("done", question.future.result()) if error is None else ("failed", str(error))))
+        future, answer = question
+        error = future.exception()
+        answer(*(("done", future.result()) if error is None else ("failed", str(error))))
 
 
 def _serve(link: Connection, niceness: int) -> None:
