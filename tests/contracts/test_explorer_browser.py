@@ -176,6 +176,7 @@ def move_and_refuse(visit):
 
     give(page, "temperature", "0")
     page.locator(".refused", has_text="T must lie between 0.05 and 20; got 0.").wait_for()
+    give(page, "temperature", "0.5")
     give(page, "alpha", "0.7")
     verdict(page, "typical samples end before α = 0.7")
     assert page.locator(".start button").is_enabled()
