@@ -14,6 +14,7 @@ the true ones.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any
 
@@ -39,8 +40,8 @@ from solspace.system.names import unknown
 METHODS = ("sample", "solve")
 LARGE = 1e6
 """A stability that every classifier must be allowed to reach."""
-CURES = {"sample": "more sweeps, or method='solve', may help", "solve": "a longer time_limit may help"}
-"""What to try where a fit falls short."""
+_said: set[str] = set()
+"""Advice given in a fold of a cross-validation, where once is enough: the model is not kept, and fits are many."""
 
 
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
@@ -140,7 +141,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> BinaryPerceptronClassifier:
         """Draw `n_solutions` weights that classify X (m, n) without error, and return self.
 
-        When none are found the best effort is kept and a `ConvergenceWarning` says by how much it falls short.
+        When none are found the best effort is kept and a `ConvergenceWarning` says by how much it falls short: in the folds
+        of a cross-validation or of a search over parameters the first time only.
         """
         self._check()
         target = self._target()
@@ -270,12 +272,21 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             return solve(problem, self.n_solutions, rng, time_limit=self.time_limit, device=self.device, progress=False)
 
     def _complain(self, m: int) -> None:
+        ways = []
+        if self.method == "sample":
+            ways = ["method='solve'"] if self.sampler == "asl" else ["more n_sweeps", "method='solve'"]
+        elif self.time_limit is not None:
+            ways = ["a longer time_limit"]
+        advice = ", ".join([*ways, "or more features, without which ±1 weights may not be able to separate the data"])
+        if _in_fold():
+            if advice in _said:
+                return
+            _said.add(advice)
         failed = int((self.violations_ > 0).sum())
         what = "the solution gets" if self.n_solutions == 1 else f"{failed} of {self.n_solutions} solutions get up to"
         short = "wrong" if self.margin == 0 else f"short of the margin {self.margin:g}"
         warnings.warn(
-            f"{what} {self.n_violations_} of {m} training samples {short}: {CURES[self.method]}; "
-            "else the data cannot be separated by ±1 weights without more features.",
+            f"{what} {self.n_violations_} of {m} training samples {short}: try {advice.removeprefix('or ')}.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -304,3 +315,11 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
 def _dense(X: Any) -> Array:
     return np.asarray(X.toarray()) if hasattr(X, "toarray") else X
+
+
+def _in_fold() -> bool:
+    """Return whether scikit-learn is fitting one fold of a cross-validation."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_name != "_fit_and_score":
+        frame = frame.f_back
+    return frame is not None

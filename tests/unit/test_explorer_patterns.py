@@ -62,7 +62,7 @@ def promising(shape):
         (promising((2**40, 2**40)), "announces"),
         (promising((0, 5)), "announces"),
         (b"\x93NUMPY\x09\x00nonsense", "not a NumPy array"),
-        (b"a,b\nc,d\n", "not a table of numbers"),
+        (b"a,b\nc,d\n", "text in columns"),
         (b"1,2\n3\n", "not a table of numbers"),
         (b"only words", "array of numbers"),
         (b"\xff\xfe\x00", "not text"),

@@ -140,6 +140,21 @@ def test_pipelines_and_searches(digits: tuple[np.ndarray, np.ndarray]) -> None:
     assert search.best_score_ > 0.9
 
 
+def test_a_search_over_parameters_says_once_that_errors_are_left() -> None:
+    """Once for all of its folds, and once for the model that it keeps."""
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((60, 11)), random.choice([0, 1], 60)
+    search = GridSearchCV(Classifier(n_sweeps=20, random_state=0), {"n_solutions": [1, 2, 3]}, cv=4)
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert {one.category for one in record} == {ConvergenceWarning}
+    assert 1 <= len(record) <= 2
+    for _ in range(2):  # a fit of one's own is always told of
+        with pytest.warns(ConvergenceWarning):
+            search.best_estimator_.fit(X, y)
+
+
 @pytest.mark.parametrize("wrapper", [OneVsRestClassifier, OneVsOneClassifier])
 def test_more_classes_through_scikit_learns_wrappers(wrapper: Any) -> None:
     X, y = load_digits(n_class=4, return_X_y=True)
@@ -272,7 +287,7 @@ def test_solving_makes_no_training_error_at_high_loads() -> None:
 def test_what_cannot_be_separated_gets_the_fewest_errors_and_a_warning() -> None:
     X, y = teacher(101, 25, seed=1)
     X, y = np.vstack([X, X[:3]]), np.concatenate([y, -y[:3]])
-    with pytest.warns(ConvergenceWarning, match="gets 3 of 28 training samples wrong: a longer time_limit"):
+    with pytest.warns(ConvergenceWarning, match="gets 3 of 28 training samples wrong: try more features"):
         model = Classifier(method="solve", preprocess="raw", random_state=0).fit(X, y)
     assert model.n_violations_ == 3
     assert model.solved_ is False
