@@ -198,9 +198,9 @@ def _shortfall(outcome: Outcome, out: Path) -> str:
     samples = outcome.samples
     unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
     number = f"none of the {len(samples)} samples meets" if len(samples) > 1 else "the sample does not meet"
-    kept = f"at best {unmet} of {samples.m} are unmet. They are kept in {out / FILES[0]}"
+    kept = f"with {unmet} of {samples.m} unmet at best; see {out / FILES[0]}"
     if outcome.empty:
-        return f"there is no solution: {outcome.empty} {kept[0].upper()}{kept[1:]}."
+        return f"there is no solution: {outcome.empty} The samples are not solutions, {kept}."
     ways = ["a lower load"]
     if isinstance(samples.info, AnnealingInfo):
         ways.append("more --sweeps")
@@ -208,7 +208,7 @@ def _shortfall(outcome: Outcome, out: Path) -> str:
         ways.append("--sampler tau")
     if not SAMPLERS["solve"].lacks(samples.n, samples.target):
         ways.append("solspace solve, which goes further")
-    return f"{number} all constraints: {kept}; try {', or '.join(ways)}."
+    return f"{number} all constraints, {kept}. Try {', or '.join(ways)}."
 
 
 def _share(text: str) -> float:
