@@ -38,20 +38,30 @@ ENSEMBLES = ("binary", "gaussian")
 
 
 class Perceptron:
-    """Patterns (m, n) with labels folded in, and a target.
+    """A perceptron problem: patterns with labels folded in, and a target.
 
     Parameters
     ----------
-    patterns
+    patterns : array_like
         (m, n) array, nested lists, SciPy sparse matrix or pandas frame of finite real numbers, at most 1e15 in size. A
-        writable array is copied; a read-only one (`X.flags.writeable = False`, a file mapped with `mmap_mode="r"`) of
-        numbers that need no conversion is shared, where memory for two is short.
-    labels
-        (m,) of ±1, or None when every pattern is already multiplied by its label. For labels of any other two
-        classes there is `Perceptron.from_data`.
-    target
-        What is sampled; the log potential at T = 0.5 on ±1 weights unless given.
+        writable array is copied; a read-only one that needs no conversion is shared.
+    labels : array_like, optional
+        (m,) of ±1; None if the patterns are already multiplied by their labels. `from_data` takes any two classes.
+    target : Target, optional
+        Measure over the weights; by default the log potential at T = 0.5 on ±1 weights.
 
+    Attributes
+    ----------
+    ensemble : str or None
+        "binary" or "gaussian" for patterns drawn by `random`.
+
+    Raises
+    ------
+    ValueError
+        If the patterns are not a matrix of finite numbers, or the labels are not ±1.
+
+    Examples
+    --------
     >>> problem = Perceptron([[1, -1, 1], [1, 1, 1]], labels=[1, -1])
     >>> problem.patterns
     array([[ 1, -1,  1],
@@ -91,8 +101,28 @@ class Perceptron:
     def random(
         cls, n: int, alpha: float, target: Target | None = None, patterns: str = "binary", rng: RNG = None
     ) -> Perceptron:
-        """Return a random problem: m = round(alpha n) patterns with independent entries, ±1 or standard Gaussian.
+        """Draw a random problem with independent entries.
 
+        Parameters
+        ----------
+        n : int
+            Weights.
+        alpha : float
+            Load; there are m = round(alpha n) constraints, at least one.
+        target : Target, optional
+            Measure over the weights; by default the log potential at T = 0.5 on ±1 weights.
+        patterns : {"binary", "gaussian"}, default "binary"
+            Entries ±1 or standard normal.
+        rng : int, Generator, SeedSequence or None
+            Seed.
+
+        Returns
+        -------
+        Perceptron
+            The problem.
+
+        Examples
+        --------
         >>> Perceptron.random(n=11, alpha=0.5, rng=0)
         Perceptron(n=11, m=6, patterns int8, binary weights, log potential, T = 0.5, margin 0)
         """
@@ -128,26 +158,40 @@ class Perceptron:
         rng: RNG = None,
         balanced: bool = False,
     ) -> Perceptron:
-        """Return a problem of m = round(alpha n) images drawn at random from a pool, as patterns with labels ±1.
+        """Make a problem from labelled data: m = round(alpha n) rows drawn at random from a pool.
 
         Parameters
         ----------
-        X
-            (k, d) pool of images; a (k, height, width) stack is flattened.
-        y
+        X : array_like
+            (k, d) pool; a (k, height, width) stack of images is flattened.
+        y : array_like
             (k,) labels of two classes; the smaller becomes -1.
-        alpha
-            Load m/n; None takes every image.
-        features
-            Number n of random linear features F x with F ~ N(0, 1), drawn anew for every problem; None: n = d.
-        preprocess
-            `"centred"`, `"raw"` or `"binarised"`, see `solspace.data.load`; means are taken over the whole pool. None:
-            bytes are centred, other numbers taken as they are (features of rows of norm √d are rescaled to norm √n).
-        target
-            What is sampled, as in `Perceptron`.
-        balanced
+        alpha : float, optional
+            Load m/n; by default every row is taken.
+        features : int, optional
+            Number n of random linear features F x with F ~ N(0, 1), drawn for every problem; by default n = d.
+        preprocess : {"centred", "raw", "binarised"}, optional
+            See `solspace.data.load`; means are taken over the whole pool. By default bytes are centred and other numbers kept
+            (features of rows of norm √d are rescaled to norm √n).
+        target : Target, optional
+            Measure over the weights.
+        rng : int, Generator, SeedSequence or None
+            Seed.
+        balanced : bool, default False
             Whether to draw both classes equally often.
 
+        Returns
+        -------
+        Perceptron
+            The problem.
+
+        Raises
+        ------
+        ValueError
+            If the labels are not of two classes, or the pool has fewer than `alpha` n rows.
+
+        Examples
+        --------
         >>> X = np.array([[0, 9, 3], [7, 1, 3], [2, 8, 5], [9, 0, 1]], dtype=np.uint8)
         >>> problem = Perceptron.from_data(X, [3, 8, 3, 8], alpha=1.0, rng=0)
         >>> problem.m, float((problem.patterns[0] ** 2).sum().round(4))
@@ -183,11 +227,10 @@ class Perceptron:
 
     @cached_property
     def digest(self) -> str:
-        """128-bit name of the patterns, by which samples of one problem are told from those of another.
+        """128-bit digest of the patterns; it reads a few entries of each pattern.
 
-        It looks at a few entries of each pattern (of some patterns, where there are thousands), so that it costs no time
-        beside a sampler: patterns that differ in a few entries alone may share it.
-
+        Examples
+        --------
         >>> Perceptron([[1, -1]], [1]).digest == Perceptron([[-1.0, 1.0]], [-1]).digest
         True
         """
@@ -202,26 +245,58 @@ class Perceptron:
         return self.patterns[::rows, ::columns]
 
     def with_target(self, target: Target) -> Perceptron:
-        """Return the same patterns under another target; the patterns are shared."""
+        """Return the same patterns under another target.
+
+        Parameters
+        ----------
+        target : Target
+            Measure over the weights.
+
+        Returns
+        -------
+        Perceptron
+            A problem that shares the patterns.
+        """
         problem = type(self).__new__(type(self))
         problem._keep(self.patterns, target)
         problem.ensemble = self.ensemble
         return problem
 
     def blocks(self, dtype: DTypeLike = np.float64) -> Iterator[tuple[slice, Array]]:
-        """Yield (rows, patterns[rows] as `dtype`), block by block, so that no second copy of the patterns is made."""
+        """Iterate over the patterns in blocks of rows.
+
+        Parameters
+        ----------
+        dtype : dtype, default float64
+            Type of the blocks.
+
+        Yields
+        ------
+        tuple of slice and ndarray
+            Rows and `patterns[rows]` as `dtype`.
+        """
         rows = max(1, BLOCK // self.n)
         for start in range(0, self.m, rows):
             part = slice(start, min(start + rows, self.m))
             yield part, self.patterns[part].astype(dtype, copy=False)
 
     def stabilities(self, weights: ArrayLike) -> Array:
-        """Return ⟨x, w⟩/√n for `weights` (n,) or (k, n): shape (m,) or (k, m), float64.
+        """Return the stabilities ⟨x, w⟩/√n.
 
-        For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin (or of the
-        edge of a band) is returned as exactly that, and its constraint counts as met: a tie such as 0.1 + 0.2 - 0.3 then
-        does not depend on the order of summation, the memory layout or the scale of the rows. The rounding error is taken
-        as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least 4.8e-7 |x| |w| / n.
+        For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin, or of an edge
+        of a band, is returned as exactly that value and its constraint counts as met, so that a tie does not depend on the order
+        of summation, the memory layout or the scale of the rows. The rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and
+        for patterns in single precision at least 4.8e-7 |x| |w| / n.
+
+        Parameters
+        ----------
+        weights : array_like
+            (n,) or (k, n).
+
+        Returns
+        -------
+        ndarray
+            (m,) or (k, m), float64.
         """
         weights = self._weights(weights)
         # ±1 times ±1 summed in float32 is exact below 2^24 and twice as fast; anything else goes through float64.
@@ -255,29 +330,63 @@ class Perceptron:
         return np.concatenate([np.linalg.norm(block, axis=1) for _, block in self.blocks()])
 
     def violations(self, weights: ArrayLike) -> Any:
-        """Return the number of constraints that `weights` (n,) or (k, n) miss: an int or (k,) ints."""
+        """Return the number of constraints that weights violate.
+
+        Parameters
+        ----------
+        weights : array_like
+            (n,) or (k, n).
+
+        Returns
+        -------
+        int or ndarray of int
+            () or (k,).
+        """
         missed = self.target.violated(self.stabilities(weights)).sum(axis=-1)
         return int(missed) if missed.ndim == 0 else missed
 
     def is_solution(self, weights: ArrayLike) -> Any:
-        """Return whether `weights` (n,) or (k, n) meet every constraint and the prior: a bool or (k,) bools.
+        """Return whether weights meet every constraint and the prior.
 
-        A constraint is met where its stability is at least the margin, a tie included (see `stabilities`), whatever weight
-        the potential gives to it: under the log potential a solution with a tie has weight zero.
+        A constraint is met if its stability is at least the margin, ties included (see `stabilities`), whatever weight the
+        potential gives to it: under the log potential a solution with a tie has weight zero.
+
+        Parameters
+        ----------
+        weights : array_like
+            (n,) or (k, n).
+
+        Returns
+        -------
+        bool or ndarray of bool
+            () or (k,).
         """
         solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
         return bool(solved) if solved.ndim == 0 else solved
 
     def looks_random(self) -> bool:
-        """Return whether theory for independent entries of unit variance can be expected to hold for these patterns."""
+        """Return whether the patterns look like independent entries of unit variance, as theory assumes.
+
+        Returns
+        -------
+        bool
+            True if `structure()` is empty.
+        """
         return not self.structure()
 
     def structure(self) -> str:
-        """Return in words what keeps the patterns from looking like independent entries of unit variance; else ''.
+        """Return why the patterns do not look like independent entries of unit variance.
 
-        Three signs are looked for: rows of uneven or wrong length, columns with a mean, and a direction in which the
-        patterns vary more than the edge (1 + √α)² of the Marchenko-Pastur law allows (by power iteration).
+        Three properties are checked: rows of unequal norm, columns with a mean, and a direction in which the patterns vary more
+        than the edge (1 + √α)² of the Marchenko–Pastur law allows.
 
+        Returns
+        -------
+        str
+            The reason; empty if none was found.
+
+        Examples
+        --------
         >>> Perceptron(np.outer(np.arange(1.0, 60.0), np.ones(200))).structure()
         'their rows differ in length'
         """
@@ -304,7 +413,13 @@ class Perceptron:
         return f"they vary {largest / edge:.2g} times too much along one direction" if largest >= edge else ""
 
     def enumerate(self) -> Enumeration:
-        """Return the exact law of all 2^n weights (±1 weights, n <= 20)."""
+        """Enumerate all 2^n weights (±1 weights, n <= 20).
+
+        Returns
+        -------
+        Enumeration
+            The exact law.
+        """
         from solspace.enumeration import Enumeration
 
         return Enumeration(self)

@@ -33,27 +33,34 @@ Judged = tuple[bool | None, str, float | None]
 
 
 def diagnose(samples: Samples, prediction: Prediction | None = None, reference: Samples | None = None) -> Report:
-    """Return how fair `samples` are, with a verdict in words: by theory, by a reference, or by the samples alone.
+    """Judge whether samples are fair: by theory, by a reference, or by the samples alone.
+
+    Without `prediction` and `reference`, chains with draws after their schedule judge themselves, and localized samples are
+    compared with their own marginals at t = 0.
 
     Parameters
     ----------
-    prediction
-        What `ss.predict` says of such random patterns: of the target of the samples, at their load m/n.
-    reference
-        Samples of the same problem by another sampler, best annealed chains with `n_extra` sweeps that have mixed: means,
-        overlaps and energies are compared.
+    samples : Samples
+        Samples of one problem.
+    prediction : Prediction, optional
+        Theory of the samples' target at their load m/n, for random patterns.
+    reference : Samples, optional
+        Samples of the same problem by another sampler, best by annealed chains with `n_extra` sweeps that have mixed.
+
+    Returns
+    -------
+    Report
+        Verdict, and the numbers with their errors; `within` is a bias of the overlaps that would have been detected with
+        95% probability.
 
     Raises
     ------
     ValueError
-        If `prediction` is of another target or load than the samples, or `reference` of another problem or target; or if
-        there are no samples, or both judges are given.
+        If there are no samples, if `prediction` is of another target or load or `reference` of another problem or target, or
+        if both are given.
 
-    Notes
-    -----
-    Without both, chains with draws after their schedule judge themselves (*mixed: fair within x*, *not mixed: ...* or
-    *cannot tell: ...*), and localized samples are held against their own marginals at t = 0.
-
+    Examples
+    --------
     >>> import solspace as ss
     >>> problem = ss.Perceptron.random(n=501, alpha=0.3, rng=0)
     >>> samples = ss.localize(problem, n_samples=8, rng=1)
