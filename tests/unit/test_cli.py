@@ -231,7 +231,7 @@ def test_advice_on_the_command_line_names_its_options(tmp_path, monkeypatch):
     assert done.exit_code == 1
     told = done.stderr + done.stdout
     assert "--denoiser amp" in told
-    assert not any(word in told for word in ("denoiser=", "accuracy=", "n_extra", "ss."))
+    assert not any(word in told for word in ("denoiser=", "accuracy=", "n_extra", "ss.anneal"))
 
 
 def test_a_load_features_and_preprocessing_have_their_effect_on_your_patterns(tmp_path, monkeypatch):
