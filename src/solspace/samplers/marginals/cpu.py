@@ -113,25 +113,24 @@ class Messages:
         change, size, size2 = amp_compiled.estimate(
             back, self.field, self.mean, self.spread, precision, time, weight, target, fed
         )
-        if self.full:
-            measured = self._uneven_instability(precision, work["curvature"], work["forward"])
-        else:
-            measured = self.problem.alpha * self.moment**2 * roughness * size2
         self._set_variance(size, weight)
-        self.instability[...] = np.where(weight > 0, measured, self.instability)
+        if not self.full:
+            measured = self.problem.alpha * self.moment**2 * roughness * size2
+            self.instability[...] = np.where(weight > 0, measured, self.instability)
         self.width[...] = np.where(weight > 0, size, self.width)
         return change[: self.k], (change / size)[: self.k]
 
-    def _uneven_instability(self, precision: Array, curvature: Array, out: Array) -> Array:
-        """Return the Rayleigh quotient of MᵀM at ΔA, half a power iteration from 1; `precision` A and `out` are used up."""
+    def measure_instability(self) -> None:
+        """After iterations with full variances: take the Rayleigh quotient of MᵀM at ΔA, half a power iteration from 1."""
         assert self.spread is not None
-        precision *= self.spread
-        size = np.einsum("ij,ij->j", precision, precision, dtype=np.float64)
-        precision *= self.spread
-        image = self.products.forward_squares(precision, out=out)
-        image *= curvature
+        start, image = self._scratch["precision"], self._scratch["forward"]
+        start *= self.spread
+        size = np.einsum("ij,ij->j", start, start, dtype=np.float64)
+        start *= self.spread
+        self.products.forward_squares(start, out=image)
+        image *= self._scratch["curvature"]
         power = np.einsum("ij,ij->j", image, image, dtype=np.float64)
-        return np.divide(power, size, out=np.zeros_like(size), where=size > 0)
+        self.instability[...] = np.divide(power, size, out=np.zeros_like(size), where=size > 0)
 
     def _set_variance(self, size: Array, weight: Array) -> None:
         if self.full and self.spread is not None:
@@ -265,6 +264,8 @@ class Batch:
 
     def end(self) -> Ending:
         """Give the columns back to the whole."""
+        if self.messages.full:
+            self.messages.measure_instability()
         if self.messages is not self.whole:
             self.whole.put(self.messages, self.lanes)
         return Ending(self.outcome, self.count, self.best, self.residual)
