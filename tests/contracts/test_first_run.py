@@ -87,7 +87,7 @@ def test_compilation_is_announced_and_does_not_count_against_a_time_limit(tmp_pa
     code = """
 import solspace as ss
 problem = ss.Perceptron.random(n=301, alpha=0.4, rng=0)
-found = ss.solve(problem, method="tau", time_limit=1, progress=True)
+found = ss.solve(problem, method="tau", time_limit=1, rng=0, progress=True)
 assert found.solved.all(), found.info
 assert found.info.seconds < found.info.wall_time - 1
 """

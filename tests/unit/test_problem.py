@@ -230,7 +230,7 @@ def test_what_enumeration_counts_are_the_solutions():
             continue
         np.testing.assert_array_equal(found, every[solved])
         np.testing.assert_array_equal(problem.enumerate().probabilities > 0, solved)
-        samples = ss.solve(problem, len(found), method="exact", progress=False)
+        samples = ss.solve(problem, len(found), method="exact", rng=0, progress=False)
         assert samples.solved.all()
 
 

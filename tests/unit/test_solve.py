@@ -45,7 +45,7 @@ def test_it_is_saved_and_loaded(tmp_path):
 
 def test_opposite_patterns_are_told_at_once():
     with pytest.warns(UserWarning, match="constraints 8 and 61 are opposite"):
-        samples = ss.solve(impossible(), progress=False)
+        samples = ss.solve(impossible(), rng=0, progress=False)
     assert not samples.solved.any()
     assert "opposite" in samples.info.impossible
     assert samples.info.unmet[0] == 1
@@ -83,7 +83,7 @@ def test_rows_that_a_tie_can_meet_are_no_contradiction(seed):
 
 def test_what_only_an_unlikely_tie_can_meet_is_a_doubt():
     with pytest.warns(UserWarning, match="exactly 0 meet both, and none were found"):
-        samples = ss.solve(impossible(kind="gaussian"), progress=False)
+        samples = ss.solve(impossible(kind="gaussian"), rng=0, progress=False)
     assert not samples.solved.any()
     assert samples.info.impossible == ""
     assert "opposite" in samples.info.ended
@@ -112,7 +112,7 @@ def test_patterns_that_no_plane_separates_are_proved_so():
     problem = ss.Perceptron.random(31, 3.0, rng=0)
     assert inseparable(problem, 5.0)
     with pytest.warns(UserWarning, match="a linear program"):
-        samples = ss.solve(problem, progress=False)
+        samples = ss.solve(problem, rng=0, progress=False)
     assert samples.info.unmet[0] <= 26
     assert inseparable(ss.Perceptron.random(31, 0.3, rng=0), 5.0) == ""
 
@@ -121,7 +121,7 @@ def test_a_time_limit_is_kept():
     problem = ss.Perceptron.random(1501, 0.8, rng=0)
     began = time.monotonic()
     with pytest.warns(UserWarning, match="time limit has passed"):
-        samples = ss.solve(problem, time_limit=1.5, progress=False)
+        samples = ss.solve(problem, time_limit=1.5, rng=0, progress=False)
     assert time.monotonic() - began < 30
     assert samples.info.ended == module.OUT_OF_TIME
     assert 0 < samples.info.unmet[0] < problem.m / 3
@@ -131,7 +131,7 @@ def test_a_time_limit_is_kept():
 def test_a_time_limit_is_kept_by_every_method(method):
     problem = ss.Perceptron.random(401, 0.82, rng=0)
     with pytest.warns(UserWarning, match="time limit has passed"):
-        samples = ss.solve(problem, method=method, time_limit=1.0, progress=False)
+        samples = ss.solve(problem, method=method, time_limit=1.0, rng=0, progress=False)
     assert samples.info.tried[0] == method
 
 
@@ -145,7 +145,7 @@ def test_ctrl_c_leaves_the_best_so_far():
 
     problem = ss.Perceptron.random(501, 0.8, rng=0)
     with pytest.raises(KeyboardInterrupt):
-        ss.solve(problem, progress=False, callback=press)
+        ss.solve(problem, rng=0, progress=False, callback=press)
     samples = seen[-1].samples()
     assert samples.info.unmet[0] < problem.m / 4
     assert samples.info.unmet[0] == problem.violations(samples.weights[0])
@@ -156,7 +156,7 @@ def test_structured_data_take_another_way():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 201)) + 1.5 * rng.normal(size=(60, 1)) * rng.normal(size=201)
     y = np.sign(X @ rng.choice([-1, 1], size=201))
-    samples = ss.solve(ss.Perceptron(X, y), 2, progress=False)
+    samples = ss.solve(ss.Perceptron(X, y), 2, rng=0, progress=False)
     assert samples.solved.all()
     assert samples.info.tried[0] == "tau"
 
@@ -165,7 +165,7 @@ def test_more_solutions_than_there_are():
     problem = ss.Perceptron.random(9, 0.9, rng=2)
     count = problem.enumerate().n_solutions
     with pytest.warns(UserWarning, match=f"there are {count} solutions in all"):
-        samples = ss.solve(problem, count + 2, progress=False)
+        samples = ss.solve(problem, count + 2, rng=0, progress=False)
     assert samples.solved.sum() == count
     assert len({row.tobytes() for row in samples.weights[samples.solved]}) == count
 
@@ -183,7 +183,7 @@ class Away:
 
 def test_a_potential_of_your_own():
     problem = ss.Perceptron.random(101, 0.3, ss.Target(potential=Away()), rng=0)
-    samples = ss.solve(problem, progress=False)
+    samples = ss.solve(problem, rng=0, progress=False)
     assert samples.solved.all()
     assert (np.abs(samples.stabilities) >= 0.3).all()
 
@@ -215,9 +215,9 @@ def test_a_device_is_refused_where_it_would_not_be_used(method, monkeypatch):
     monkeypatch.setattr(device, "missing", lambda: "")
     problem = ss.Perceptron.random(15, 0.3, ss.Target(potential=Away()), rng=0)
     with pytest.raises(ValueError, match=f"method '{method}'.* runs on the processor"):
-        ss.solve(problem, method=method, device="gpu", progress=False)
+        ss.solve(problem, method=method, device="gpu", rng=0, progress=False)
     if method == "exact":
-        assert ss.solve(problem, method=method, device="auto", progress=False).info.device == "cpu"
+        assert ss.solve(problem, method=method, device="auto", rng=0, progress=False).info.device == "cpu"
 
 
 def test_spheres_are_refused():
