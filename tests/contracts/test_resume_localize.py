@@ -24,7 +24,7 @@ class Stop(Exception):
     [
         ("binary", "binary", 0.55, {}),
         ("binary", "gaussian", 0.3, {"variances": "full", "precision": "float64"}),
-        ("spherical", "binary", 1.0, {"method": "careful", "final_time": 20.0}),
+        ("spherical", "binary", 1.0, {"accuracy": "careful", "final_time": 20.0}),
     ],
 )
 def test_resumed_equals_uninterrupted(prior, patterns, alpha, options, tmp_path, monkeypatch):

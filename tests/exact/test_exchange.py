@@ -170,8 +170,6 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     np.testing.assert_array_equal(resumed.weights, whole.weights)
     for name in ("energy", "acceptance", "ladder", "swap_acceptance", "round_trips", "solved_at"):
         np.testing.assert_array_equal(resumed.info[name], whole.info[name])
-    with pytest.raises(Interrupted):
-        ss.anneal(problem, callback=stop, checkpoint=kept, **OPTIONS)
     with pytest.raises(ValueError, match="another run"):
         ss.anneal(problem, checkpoint=kept, **{**OPTIONS, "exchange": False})
 

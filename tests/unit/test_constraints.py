@@ -25,7 +25,7 @@ def test_a_constraint_of_zeros_is_told(prior):
     if prior == "binary":
         with pytest.raises(ValueError, match="constraint 4 is all zero"):
             ss.ep(uniform)
-        assert ss.anneal(problem, 2, 10, rng=0, mode="solve").solved.all()
+        assert ss.solve(problem, 2, rng=0, method="tau").solved.all()
 
 
 SPHERE = {

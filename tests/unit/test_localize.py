@@ -196,7 +196,7 @@ def test_divergence_on_the_sphere_still_gives_points_of_it():
     ("options", "words"),
     [
         ({"n_samples": 0}, "n_samples must be an integer of at least 1; got 0"),
-        ({"method": "quick"}, "unknown method 'quick'"),
+        ({"accuracy": "quick"}, "unknown accuracy 'quick'"),
         ({"integrator": "rk4"}, "unknown integrator"),
         ({"step": -1}, "step must be a positive number"),
         ({"step": [0, 2, 1]}, "increasing list of times"),

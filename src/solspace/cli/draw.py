@@ -184,8 +184,8 @@ def _judged(
         rows.append(("log of the number of solutions", str(counted).partition(":")[0], ""))
         if counted.doubt:
             notes.append(f"do not trust the number of solutions: {counted.doubt}.")
-        if empty := emptiness(problem):
-            verdict = f"failed: there is no solution: {empty}"
+    if problem.target.prior.name == "binary" and not drawn.solved.any() and (empty := emptiness(problem)):
+        verdict = f"failed: there is no solution: {empty}"
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
 

@@ -60,7 +60,6 @@ class Service:
     """The event loop of the server."""
 
     def __init__(self) -> None:
-        os.environ |= child_environment()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.theory = Pool(min(cores, 4), niceness=0, limit=20.0)
         self.background = Pool(min(max(cores - 1, 1), 4), niceness=10, limit=120.0)
@@ -243,6 +242,7 @@ def make_server(service: Service, host: str, port: int) -> Server:
 
 def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> None:
     """Serve the page until Ctrl-C."""
+    os.environ |= child_environment()
     service, first = Service(), Settings()
     server = make_server(service, host, port)
     service.theory.warm_up(curves, first.target.to_json(), first.alpha, first.time)
