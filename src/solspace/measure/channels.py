@@ -31,8 +31,8 @@ LOG_SQRT_TWO_PI = np.float64(power_integrals.LOG_SQRT_TWO_PI)
 __all__ = [
     "band_channel",
     "errors_channel",
-    "free_channel",
     "hinge_channel",
+    "linear_channel",
     "log_band_channel",
     "log_quadratic_channel",
     "power_channel",
@@ -167,17 +167,17 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     return finish(log_z, tilt * p, -tilt * p * q * spread)
 
 
-def free_channel(omega: ArrayLike, variance: ArrayLike) -> Channel:
-    """Return the channel of the weight 1 everywhere: zeros, free of the rounding that any formula would leave.
+def linear_channel(omega: ArrayLike, variance: ArrayLike, slope: float, height: float = 0.0) -> Channel:
+    """Return (log Z, g, dg) of the weight exp(height + `slope` s) on the whole line, free of rounding where it is 1.
 
     Examples
     --------
-    >>> free_channel([0.0, 1.0], 1.0)[0]
-    array([0., 0.])
+    >>> [float(part) for part in linear_channel(1.0, 0.5, 2.0)]
+    [3.0, 2.0, 0.0]
     """
-    shape = np.broadcast_shapes(np.shape(omega), np.shape(variance))
-    zeros = [np.zeros(shape, common_precision(omega, variance))[()] for _ in range(3)]
-    return zeros[0], zeros[1], zeros[2]
+    omega, variance, finish = _prepare(omega, variance)
+    log_z = height + slope * (omega + 0.5 * slope * variance)
+    return finish(log_z, slope * np.sqrt(variance), np.zeros_like(omega))
 
 
 @vanishing

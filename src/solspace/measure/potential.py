@@ -99,7 +99,7 @@ class Potential:
             Named tuple (log_z, g, dg), see `Target.channel`.
         """
         if beta == 0 and not self.hard:
-            return channels.free_channel(omega, variance)
+            return channels.linear_channel(omega, variance, 0.0)
         return channels.quadrature_channel(
             lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
         )

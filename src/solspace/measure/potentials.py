@@ -112,7 +112,9 @@ class Hinge(Potential):
         return np.minimum(np.asarray(s), 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        return channels.hinge_channel(omega, variance, beta) if beta > 0 else channels.free_channel(omega, variance)
+        if beta == 0:
+            return channels.linear_channel(omega, variance, 0.0)
+        return channels.hinge_channel(omega, variance, beta)
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,8 @@ class Tau(Potential):
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         if self.tau == 0:
             return channels.power_channel(omega, variance, beta)
+        if self.tau == 1:
+            return channels.linear_channel(omega, variance, beta, -beta)
         return super().channel(omega, variance, beta)
 
     def softened(self, tau: float) -> Potential:

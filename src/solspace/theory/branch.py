@@ -25,6 +25,9 @@ from solspace.theory.weights import weights_of
 PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
 """How sharply loads are bracketed, in the coordinate."""
 
+ROUNDING = 1e-11
+"""Share of free entropy and load that the rounding of the terms of an entropy may reach."""
+
 
 class Branch:
     """The solutions of one target from α = 0 on, along a coordinate u: log r̂, or log α where r = 0 throughout."""
@@ -96,9 +99,10 @@ class Branch:
         u, _, _ = self.grid
         low = float(u[0])
         for x in u[::4].tolist():
-            if self.entropy(x) < 0:
+            entropy, state = self.entropy(x), self.equilibrium(x)
+            if entropy < -ROUNDING * (abs(state.free_entropy) + state.alpha):
                 return self.load(float(brentq(self.entropy, low, x, **PRECISE)))
-            low = x
+            low = x if entropy >= 0 else low
         return None
 
     def peak(self, u: float) -> float:

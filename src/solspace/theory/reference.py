@@ -160,4 +160,7 @@ def _error(target: Target, conjugate: float, level: int) -> float:
     # how much the integrals move when every panel is halved
     weights = weights_of(target.prior).reference([conjugate])
     coarse, fine = (reference_averages(target, weights.overlap, weights.variance, n) for n in (level, level + 1))
-    return max(abs(float(c[0]) / float(f[0]) - 1) if f[0] else 0.0 for c, f in zip(coarse[:3], fine[:3]))
+    (log_z, g2, dg2), found = fine[:3, 0].tolist(), coarse[:3, 0].tolist()
+    # where log W is linear g' is rounding only, and its digits say nothing
+    scales = (abs(log_z), g2, max(dg2, 1e-12 * g2**2))
+    return max(abs(c - f) / scale if scale else 0.0 for c, f, scale in zip(found, (log_z, g2, dg2), scales))
