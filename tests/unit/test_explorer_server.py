@@ -176,4 +176,5 @@ def test_uploads_need_a_page_and_have_a_largest_size(explorer):
         )
         answer = link.recv(100)
     assert not answer or b" 200 " not in answer  # refused before it is sent
+    secret = explorer.open_page()[1]  # a page that no browser holds open is soon forgotten
     assert explorer.request("POST", f"/upload/{secret}", body=b"not patterns")[0] == 200  # the page says why not

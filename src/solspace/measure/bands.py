@@ -297,7 +297,6 @@ class TauWall(_Between, Potential):  # type: ignore[override]
         return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the closed form of U = 1 - t for one wall at τ = 1, quadrature otherwise."""
         if self.tau < 1 or self.centre is not None:
             return super().channel(omega, variance, beta)
         sign, (end,) = 1.0 if self.upper is None else -1.0, self.breakpoints
