@@ -269,14 +269,14 @@ def _one(
         record: Values = {"sampler": name, "device": where, "key": key}
         if config.exchange:
             course = Course(make, plan, key, n_chains, config.n_rungs, problem.n)
-            course.restore(store.load(course.entries, course.sound))
+            course.restore(store.load())
             bar.advance(course.sweep)
             course.run(store, report)
             record["wall_time"] = time.perf_counter() - begun
             return course.samples(problem, **record), course.state
         flips = make(plan, n_chains)
         chains = Chains.start(flips.first_weights(), plan)
-        stored = store.load(lambda: chains.entries(plan), lambda state: chains.sound(state, plan))
+        stored = store.load()
         if stored is not None:
             chains.restore(stored)
         bar.advance(chains.sweep)

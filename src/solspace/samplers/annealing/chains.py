@@ -19,7 +19,6 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.checkpoint import Entry, within
 from solspace.samples import Samples
 from solspace.system.plain import Values
 
@@ -151,26 +150,6 @@ class Chains:
     def records(self) -> dict[str, Array]:
         """Return what sweeps only add to."""
         return {"draws": self.draws, "accepted": self.accepted, "energy": self.energy}
-
-    def entries(self, plan: Plan) -> dict[str, Entry]:
-        """Return what the arrays of `snapshot` and `records` may be."""
-        sweeps = len(plan)
-        return {
-            "weights": Entry.like(self.weights, lambda weights: np.abs(weights) == 1),
-            "draws": Entry.like(self.draws, within(-1, 1)),
-            "accepted": Entry.like(self.accepted, within(0, self.weights.shape[1])),
-            "energy": Entry.like(self.energy),
-            "solved_at": Entry.like(self.solved_at, within(-1, sweeps)),
-            "stopped": Entry.like(self.stopped),
-            "sweep": Entry.like(np.array(self.sweep), within(0, sweeps)),
-        }
-
-    @staticmethod
-    def sound(stored: Mapping[str, Array], plan: Plan) -> bool:
-        """Return whether every draw of the sweeps done is one of ±1 weights, and no chain stopped before its time."""
-        drawn = plan.draw_at[: int(stored["sweep"])]
-        halted = stored["stopped"] & ((stored["solved_at"] < 0) | (not plan.solve))
-        return bool((stored["draws"][:, : int(drawn.max(initial=-1)) + 1] != 0).all() and not halted.any())
 
     def restore(self, stored: Mapping[str, Array]) -> None:
         """Take over what `snapshot` and `records` gave."""

@@ -23,7 +23,7 @@ from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_exchange import GpuExchange
 from solspace.samplers.annealing.ladder import MakeFlips
 from solspace.samplers.annealing.run import BEAT, carry
-from solspace.samplers.checkpoint import Checkpoint, Entry, within
+from solspace.samplers.checkpoint import Checkpoint
 from solspace.samples import Samples
 
 Report = Callable[[Chains, int], None]
@@ -104,23 +104,6 @@ class Course:
         """Return what is stored at the end."""
         assert self.ladders is not None
         return self.ladder_state(self.ladders.state(self.ladders.replicas.weights))
-
-    def entries(self) -> dict[str, Entry]:
-        """Return what the arrays of the state may be."""
-        pilots = self.pilots.entries(self.pilot_plan)
-        pilots["draws"] = Entry(np.int8, (None, *self.pilots.draws.shape[1:]), within(-1, 1))
-        return {
-            **{f"pilot_{name}": entry for name, entry in pilots.items()},
-            **Ladders.entries(self.plan, self.n_chains, self.n, self.marks),
-        }
-
-    def sound(self, state: Mapping[str, Array]) -> bool:
-        """Return whether the arrays of a state go together."""
-        pilots = {name.removeprefix("pilot_"): value for name, value in state.items() if name.startswith("pilot_")}
-        done = int(pilots["sweep"]) == len(self.pilot_plan)
-        alone = len(state["rungs"]) == 0
-        kept = len(pilots["draws"]) == len(self.pilots.weights) and Chains.sound(pilots, self.pilot_plan)
-        return Ladders.sound(state, self.plan) and (kept if alone else done)
 
     def samples(self, problem: Perceptron, **told: Any) -> Samples:
         """Return the samples that the ladders drew."""

@@ -22,7 +22,6 @@ from solspace.numerics.arrays import Array
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.ladder import MakeFlips
 from solspace.samplers.annealing.run import Flips
-from solspace.samplers.checkpoint import Entry, within
 
 UP, DOWN = 1, 2
 """Ways of a replica that has been at the last rung, and since then at the first."""
@@ -87,39 +86,6 @@ class Ladders:
         for name in ("draws", "swaps", "way", "trips"):
             getattr(found, name)[...] = state[name]
         return found
-
-    @staticmethod
-    def entries(plan: Plan, n_chains: int, n: int, marks: Array) -> dict[str, Entry]:
-        """Return what the arrays of `state` may be; those that depend on the rungs have none before there are rungs."""
-        extra, signs = len(plan) - plan.n_anneal, within(-1, 1)
-        return {
-            "rungs": Entry(np.int64, (None,), lambda rungs: np.isin(rungs, marks)),
-            "weights": Entry(np.int8, (None, n), lambda weights: np.abs(weights) == 1),
-            "stage": Entry(np.int64, (None,), within(0, len(marks))),
-            "sweep": Entry(np.int64, (), within(0, len(plan))),
-            "solved_at": Entry(np.int64, (None,), within(-1, len(plan))),
-            "energy": Entry(np.float64, (n_chains, extra)),
-            "accepted": Entry(np.int32, (n_chains, extra), within(0, n)),
-            "draws": Entry(np.int8, (n_chains, plan.n_draws, n), signs),
-            "swaps": Entry(np.int64, (2, None), within(0, n_chains * len(plan))),
-            "way": Entry(np.int8, (None,), within(0, DOWN)),
-            "trips": Entry(np.int64, (n_chains,), within(0, len(plan) ** 2)),
-        }
-
-    @staticmethod
-    def sound(state: Mapping[str, Array], plan: Plan) -> bool:
-        """Return whether every ladder has a replica at each rung, and every draw of the sweeps done was made."""
-        c, r = len(state["trips"]), len(state["rungs"])
-        rows = {len(state[name]) for name in ("weights", "stage", "solved_at", "way")}
-        if rows != {c * r} or state["swaps"].shape[1] != max(r - 1, 0):
-            return False
-        if r == 0:
-            return int(state["sweep"]) == 0
-        drawn = plan.draw_at[: int(state["sweep"])]
-        together = (np.sort(state["stage"].reshape(c, r), axis=1) == np.arange(r)).all()
-        rising = r > 1 and (np.diff(state["rungs"]) > 0).all() and state["rungs"][-1] == plan.n_anneal - 1
-        begun = int(state["sweep"]) >= plan.n_anneal
-        return bool(together and rising and begun and (state["draws"][:, : int(drawn.max(initial=-1)) + 1] != 0).all())
 
 
 class Exchange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,17 +10,13 @@ import numpy as np
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
-from solspace.samplers.checkpoint import Checkpoint, Entry, among, anything, within
+from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.localization.integrators import Integrator
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.localization.pace import Clock
-from solspace.samplers.marginals.relaxation import LADDER, Effort
+from solspace.samplers.marginals.relaxation import Effort
 from solspace.system.progress import progress as progress_bar
-
-PACED = ("step", "longest", "tolerance", "limit")
-"""What of a sample's state its pace says."""
-
 
 Leave = Callable[[int, Array], tuple[Array, Array, Array]]
 """(turn, lanes) -> which of the samples leave, whose draw is a fair one, (len(lanes),) each, and the weights of those gone."""
@@ -101,7 +97,7 @@ class Loop:
 
     def go(self, store: Checkpoint, callback: Callable[[Record], object] | None, show: bool | None) -> None:
         """Go to the end, from the checkpoint where there is one."""
-        state = store.load(self._entries, self._sound)
+        state = store.load()
         if state is not None:
             self._load(state)
         with progress_bar(1.0, "localizing", show) as bar:
@@ -172,41 +168,6 @@ class Loop:
         record = {f"path_{name}": values for name, values in self.record.arrays().items()}
         own = {"diverged": self.diverged, "left": self.left, "weights": self.weights, "turn": self.turn}
         return {**own, **self.clock.state(), **self.denoiser.state(), **record}
-
-    def _entries(self) -> dict[str, Entry]:
-        """Return what the arrays of `state` may be."""
-        paces = [pace for pace in (self.clock.pace, self.clock.slower) if pace is not None]
-        allowed = {name: among([getattr(pace, name) for pace in paces]) for name in PACED}
-        allowed |= {
-            "time": within(0, self.ends[-1]),
-            "weights": within(-1, 1),
-            "turn": within(0, len(self.ends)),
-            "taken": within(0, np.inf),
-            "patience": within(0, 1),
-        }
-        allowed["damping"] = within(0, max(LADDER[-1], *(pace.damping for pace in paces)))
-        own = {name: array for name, array in self.state().items() if not name.startswith("path_")}
-        entries = {name: Entry.like(array, allowed.get(name, anything)) for name, array in own.items()}
-        rows = {f"path_{name}": Entry(dtype, (None, self.denoiser.k)) for name, dtype in Record.TYPES.items()}
-        return {**entries, **rows}
-
-    def _sound(self, state: Mapping[str, Array]) -> bool:
-        """Return whether the parts of a state agree.
-
-        The record has as many rows for everything, and no sample took more steps than it has; who has left has weights,
-        and nobody else; who has not has come as far as the turn says.
-        """
-        rows = {len(state[f"path_{name}"]) for name in Record.TYPES}
-        if len(rows) != 1 or not (state["taken"] < rows.pop()).all():
-            return False
-        left, diverged, turn = state["left"], state["diverged"], int(state["turn"])
-        if (
-            not (np.abs(state["weights"]) == left[:, None]).all()
-            or (left & diverged).any()
-            or (left.any() and not turn)
-        ):
-            return False
-        return turn == 0 or bool((state["time"][~left & ~diverged] >= self.ends[turn - 1] * (1 - 1e-9)).all())
 
     def _load(self, state: dict[str, Array]) -> None:
         for name in ("diverged", "left", "weights", "turn"):
