@@ -41,6 +41,7 @@ def _part(module: str, function: str = "table", **options: object) -> Callable[[
 PARTS: dict[str, Callable[[bool], Table]] = {
     "floors": _part("floors"),
     "start": _part("start"),
+    "calls": _part("calls"),
     "solvers": _part("solvers"),
     "proofs": _part("solvers", "proofs"),
     "fresh": _part("solvers", "fresh"),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from benchmarks import mixing as benchmark
 from solspace.experiments import figures, images
 from solspace.experiments.figures import images as shown
 from solspace.experiments.figures import steps
-from solspace.experiments.images import ImageSpec, problem_of
+from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.runner import RunConfig, run_tasks
 from solspace.experiments.tasks import Task, run
@@ -90,19 +88,6 @@ def test_mixing_is_shown_for_all_data_sets() -> None:
         assert {point["data"] for point in points} == {"mnist", "fashion", "cifar10"}
         assert {point["options"].get("exchange", False) for point in points} == {False, True}
     assert figure.count("quick") == 20
-
-
-def test_an_instance_is_made_again_from_its_key() -> None:
-    task = next(ImageSpec("digits", (0.5,), (60,), methods=("tau",), instances=2).with_options(thin=3).tasks())
-    again = benchmark.instance("digits-0.5-0")
-    np.testing.assert_array_equal(problem_of(task).patterns, again.patterns)
-    assert not np.array_equal(again.patterns, benchmark.instance("digits-0.5-1").patterns)
-    assert benchmark.instance("digits41-0.5-0").n == 41
-    assert len(set(benchmark.keys(3))) == 33
-    numbers, arrays = benchmark.run("digits-0.2-0", {"n_chains": 4, "n_sweeps": 20, "n_extra": 40, "thin": 4})
-    assert numbers["report"]["mixing"]["lag"] == 20
-    assert arrays["mean"].shape == (64,)
-    assert arrays["overlaps"].shape == (6,)
 
 
 def test_methods_and_preprocessings_share_their_images() -> None:

@@ -1,6 +1,5 @@
 """The benchmarks measure and tell what they say: their tables, their solvers, their command."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import solspace as ss
-from benchmarks import laptop, paper, solvers
+from benchmarks import laptop, solvers
 from benchmarks.timing import Spread, Table, Times
 from solspace.cli import bench
 from solspace.cli.app import make_app
@@ -98,18 +97,6 @@ def test_a_part_of_the_solving_benchmark_goes_on_where_its_file_ends(tmp_path):
     assert "| ±1 | 13 | 0.83 | solve, exact |" in first.stdout
     assert len((tmp_path / "rows").read_text().splitlines()) == 30
     assert "#0" not in again.stdout
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a limit of time is a signal")
-def test_figures_of_the_paper_are_stopped_in_time_and_measured(tmp_path: Path) -> None:
-    """A row with what was done, and everything that was watched is as it was before."""
-    watched = [getattr(owner, name) for owner, name in paper.PARTS.values()]
-    given = argparse.Namespace(size="quick", device="cpu", limit=0.3, store=tmp_path / "runs.db", out=tmp_path)
-    row = paper.measure("symmetric-success", given)
-    assert len(row) == len(paper.COLUMNS)
-    assert row[0] == "symmetric-success (stopped)"
-    assert row[3] == "162"
-    assert watched == [getattr(owner, name) for owner, name in paper.PARTS.values()]
 
 
 def test_kinds_of_processors_are_compared_with_this_one(monkeypatch):
