@@ -17,7 +17,6 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import flips_for
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.kernels import machine_vectors as vector
-from solspace.samplers.kernels import register_tables as tables
 from solspace.samplers.kernels.philox import first_weights, philox_words, site_orders, thresholds_of
 
 
@@ -101,7 +100,7 @@ def processors() -> dict[str, dict[str, str]]:
     """Return settings of Numba for poorer processors than this one."""
     plain = {"generic": {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}}
     features = vector.cpu_target.target_context.codegen().magic_tuple()[2]
-    if tables.BYTES:
+    if vector.BYTES:
         plain["no byte tables"] = {"NUMBA_CPU_FEATURES": features.replace("+avx512vbmi", "-avx512vbmi")}
     return plain
 

@@ -11,7 +11,7 @@ from solspace.numerics.arrays import aligned
 from solspace.samplers.annealing import cpu, real_forms
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.kernels import flips_real, least_energies
+from solspace.samplers.kernels import energies, flips_real
 
 
 @numba.njit
@@ -20,9 +20,9 @@ def both(states, size, columns, logarithm, form, mark, met, out):
     for row in range(len(out)):
         at = row * size
         energy = flips_real._here(states, at, size, columns, 0, form, mark)
-        least, scale = least_energies.bound(size, energy, met[row], logarithm, form)
-        down = least_energies.product_down(states, at, size, columns, 0, scale)
-        up = least_energies.product_up(states, at, size, columns, 0, scale)
+        least, scale = energies.bound(size, energy, met[row], logarithm, form)
+        down = energies.product_down(states, at, size, columns, 0, scale)
+        up = energies.product_up(states, at, size, columns, 0, scale)
         out[row, 0] = least - logarithm * np.log(down)
         out[row, 1] = flips_real._down(states, at, size, columns, 0, form, mark)
         out[row, 2] = least - logarithm * np.log(up)
@@ -55,7 +55,7 @@ def test_the_bound_is_one(n, m, temperature):
 @pytest.mark.parametrize("x", [-1e9, -700.0, -689.0, -1.0, 0.0, 0.3, 5.0, 689.0, 1e9])
 def test_the_exponential_is_one_from_below(x):
     exact = np.exp(min(x, 690.0))
-    assert (0.993 if x > -690 else 0) * exact <= least_energies.exp_at_most(x) <= exact
+    assert (0.993 if x > -690 else 0) * exact <= energies.exp_at_most(x) <= exact
 
 
 def chains_of(problem, first, field, sweeps=6):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from solspace.numerics.streams import seed_sequence
-from solspace.samplers.kernels.normals import cubics
+from solspace.samplers.kernels.philox import cubics
 from solspace.samplers.localization.noise import Noise
 
 N, K = 100_001, 8

@@ -7,9 +7,8 @@ import pytest
 
 import solspace as ss
 from solspace.measure.potentials import as_potential
-from solspace.samplers.kernels import channel_table as response_table
-from solspace.samplers.kernels.amp_compiled import respond_into
-from solspace.samplers.kernels.channel_table import ResponseTable, by_quadrature, table_for
+from solspace.samplers.kernels import amp_compiled as response_table
+from solspace.samplers.kernels.amp_compiled import ResponseTable, by_quadrature, respond_into, table_for
 from solspace.samplers.marginals.cpu import Messages
 
 pytestmark = pytest.mark.slow

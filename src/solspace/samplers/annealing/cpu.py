@@ -18,7 +18,7 @@ from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.kernels.rows import Rows, Sweeps
+from solspace.samplers.kernels.flips import Rows, Sweeps
 
 if TYPE_CHECKING:
     from solspace.samplers.kernels import flips_real
@@ -153,8 +153,7 @@ class IntegerFlips(CpuFlips[Landscapes]):
     kernel = "integer"
 
     def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
-        from solspace.samplers.kernels.columns import pack_columns
-        from solspace.samplers.kernels.flips_integer import Patterns
+        from solspace.samplers.kernels.flips_integer import Patterns, pack_columns
 
         self.lattice = Lattice(problem.n, problem.m)
         super().__init__(problem, plan, key, n_chains, self.lattice.size, n_threads)
@@ -166,7 +165,7 @@ class IntegerFlips(CpuFlips[Landscapes]):
 
     def place(self, chains: Chains) -> None:
         """Compute every chain's levels."""
-        from solspace.samplers.kernels.columns import find_levels
+        from solspace.samplers.kernels.flips_integer import find_levels
 
         self.levels = aligned((len(chains.weights), 32 * self.blocks), np.uint16)
         find_levels(self.patterns.bits, chains.weights, self.lattice.base, self.levels)

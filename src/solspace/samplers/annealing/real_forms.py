@@ -26,6 +26,7 @@ from solspace.numerics.arrays import Array, Bools, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.integer_levels import WALL
 from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.kernels.flips import CELLS, DEGREE, EXPONENT, JUMPS, OCTAVES, A, B, C, H
 
 PAD = 128
 """Constraints are padded to a multiple of this many."""
@@ -33,21 +34,6 @@ FINEST = float(1 << 16)
 """Most units to a kT."""
 _ROOM = float(1 << 28)
 """Largest energy of a constraint in units: eight of them are summed in 32 bits."""
-DEGREE = 6
-"""Of the polynomial h."""
-A, B, H, C = 0, 32, 64, 64 + DEGREE + 1
-"""Where the coefficients of a power form lie: A (32), B (32), h from its highest power down, c0, c1."""
-EXPONENT = 31
-"""Entry of A and B for the exponent 0: the kernel counts them by the exponent field of float32, modulo 32."""
-OCTAVES, CELLS, JUMPS = 31, 128, 4
-"""Octaves of t, cells in each, and most jumps of a potential in the cell form."""
-SIDE = OCTAVES * CELLS
-VALUE, SLOPE = 0, 2 * SIDE
-"""Where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; and these."""
-ZERO, WALLED, STEEP, JUMP = 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
-"""Energy at t = 0; height and slope beyond the ends of what is allowed; heights of the jumps."""
-HALF = 2 + JUMPS
-"""Mark of a cell form behind its ends and jumps: the half width at which it is folded, 0 where it is not."""
 
 
 class FixedPoint:
@@ -82,7 +68,7 @@ class FixedPoint:
 
     def _round(self) -> tuple[Array, float]:
         """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
-        from solspace.samplers.kernels.columns import fix_columns
+        from solspace.samplers.kernels.flips_real import fix_columns
 
         columns = aligned((self.n, PAD * -(-self.m // PAD)), np.int32)
         square = fix_columns(self.problem.patterns, 2.0**self.bits, columns)
@@ -120,7 +106,7 @@ class FixedPoint:
 
     def states(self, weights: Array, pad: int) -> Array:
         """Return Σ x w for `weights` (k, n), exactly, (k, size) int32; `pad` where there is no constraint."""
-        from solspace.samplers.kernels.columns import find_states
+        from solspace.samplers.kernels.flips_real import find_states
 
         states = aligned((len(weights), self.columns.shape[1]), np.int32)
         find_states(self.columns.reshape(-1), weights, states)

@@ -1,4 +1,4 @@
-"""Compiled elementwise halves of an AMP iteration; imported at first use, as Numba is.
+"""Compiled elementwise halves of an AMP iteration, and the reading of response tables; imported at first use, as Numba is.
 
 Samples are columns and lie beside each other, so every inner loop runs over the samples of one row and the compiler
 vectorises it. Sums over rows are kept apart for pieces of PIECE rows and added up afterwards: rounding stays small in
@@ -81,17 +81,13 @@ def settle(g, new, curvature, weight, first, sums):
 
 
 @njit(**FAST)
-def binary_marginals(product, field, mean, spread, precision, weight, first, sums):
-    """Move `mean` to tanh B, B = product + A m + h; sums[piece] gets Σ change², Σ Δ, Σ Δ²; `spread` Δ unless it is
-    empty.
+def binary_marginals(product, field, mean, spread, precision, weight, share, first, sums):
+    """Move `mean` to tanh B, B = product + A m + h; sums[piece] gets Σ change², Σ Δ, Σ Δ².
+
+    `spread` becomes Δ unless it is empty. Unless `share` is, that much of B becomes the field of columns that move.
     """
-    rows = mean.shape[0]
-    one, two, four, least = (
-        weight.dtype.type(1),
-        weight.dtype.type(2),
-        weight.dtype.type(4),
-        weight.dtype.type(SMALLEST),
-    )
+    rows, kind = mean.shape[0], weight.dtype.type
+    one, two, four, least = kind(1), kind(2), kind(4), kind(SMALLEST)
     for piece in range(sums.shape[0]):
         low = (first + piece) * PIECE
         moved, width, width2 = np.zeros_like(weight), np.zeros_like(weight), np.zeros_like(weight)
@@ -99,7 +95,11 @@ def binary_marginals(product, field, mean, spread, precision, weight, first, sum
             a = precision[r if precision.shape[0] > 1 else 0]
             back, h, m = product[r], field[r], mean[r]
             for k in range(weight.size):
-                b = back[k] + a[k] * m[k] + h[k]
+                back[k] = back[k] + a[k] * m[k] + h[k]
+            for k in range(share.size):
+                h[k] = share[k] * back[k] if weight[k] > 0 else h[k]
+            for k in range(weight.size):
+                b = back[k]
                 e = decay(-two * abs(b))
                 inverse = one / (one + e)
                 t = (one - e) * inverse
@@ -109,44 +109,6 @@ def binary_marginals(product, field, mean, spread, precision, weight, first, sum
                 width[k] += delta
                 width2[k] += delta * delta
                 back[k] = delta
-                m[k] = m[k] + weight[k] * change if weight[k] > 0 else m[k]
-            if spread.shape[0] > 0:
-                old = spread[r]
-                for k in range(weight.size):
-                    old[k] = back[k] if weight[k] > 0 else old[k]
-        _put(sums[piece, 0], moved)
-        _put(sums[piece, 1], width)
-        _put(sums[piece, 2], width2)
-
-
-@njit(**FAST)
-def fed_marginals(product, field, mean, spread, precision, weight, share, first, sums):
-    """Do what `binary_marginals` does, and leave `share` of B as the field of moving columns: reinforcement."""
-    rows = mean.shape[0]
-    one, two, four, least = (
-        weight.dtype.type(1),
-        weight.dtype.type(2),
-        weight.dtype.type(4),
-        weight.dtype.type(SMALLEST),
-    )
-    for piece in range(sums.shape[0]):
-        low = (first + piece) * PIECE
-        moved, width, width2 = np.zeros_like(weight), np.zeros_like(weight), np.zeros_like(weight)
-        for r in range(low, min(low + PIECE, rows)):
-            a = precision[r if precision.shape[0] > 1 else 0]
-            back, h, m = product[r], field[r], mean[r]
-            for k in range(weight.size):
-                b = back[k] + a[k] * m[k] + h[k]
-                e = decay(-two * abs(b))
-                inverse = one / (one + e)
-                t = (one - e) * inverse
-                change = (t if b > 0 else -t) - m[k]
-                delta = max(four * e * inverse * inverse, least)
-                moved[k] += change * change
-                width[k] += delta
-                width2[k] += delta * delta
-                back[k] = delta
-                h[k] = share[k] * b if weight[k] > 0 else h[k]
                 m[k] = m[k] + weight[k] * change if weight[k] > 0 else m[k]
             if spread.shape[0] > 0:
                 old = spread[r]
@@ -187,3 +149,83 @@ def scale_towards(product, mean, factor, weight, first, sums):
                 moved[k] += change * change
                 m[k] = m[k] + weight[k] * change if weight[k] > 0 else m[k]
         _put(sums[piece, 0], moved)
+
+
+@njit(inline="always", **FAST)
+def _place(x, start, step, size):
+    """Return the node of a table to the left of asinh x, kept inside, and how far behind it x is."""
+    magnitude = abs(x)
+    depth = math.log(magnitude + math.sqrt(magnitude * magnitude + 1.0))
+    at = ((depth if x >= 0 else -depth) - start) / step
+    node = min(max(int(at), 2), size - 4) if abs(at) < 1e9 else 2
+    return node, at - node
+
+
+@njit(inline="always", **FAST)
+def _weights(s):
+    """Return the weights of the nodes -2, …, 3 at a share `s` of the way from node 0 to node 1."""
+    left, right, middle = (s + 2) * (s + 1), (s - 2) * (s - 3), s * (s - 1)
+    return (
+        -(s + 1) * middle * right / 120,
+        (s + 2) * middle * right / 24,
+        -left * (s - 1) * right / 12,
+        left * s * right / 12,
+        -left * middle * (s - 3) / 24,
+        left * middle * (s - 2) / 120,
+    )
+
+
+@njit(inline="always", **FAST)
+def _read(row, node, w):
+    return (
+        w[0] * row[node - 2]
+        + w[1] * row[node - 1]
+        + w[2] * row[node]
+        + w[3] * row[node + 1]
+        + w[4] * row[node + 2]
+        + w[5] * row[node + 3]
+    )
+
+
+@njit(**FAST)
+def table_along(table, x, start, step):
+    """Return the two rows of `table` (2, size) at each of `x` (k,), (2, k)."""
+    found = np.empty((2, x.size))
+    for i in range(x.size):
+        node, share = _place(x[i], start, step, table.shape[1])
+        w = _weights(share)
+        found[0, i], found[1, i] = _read(table[0], node, w), _read(table[1], node, w)
+    return found
+
+
+@njit(**FAST)
+def table_by_column(omega, variance, tables, start, step, g, dg):
+    """Fill g and dg (m, k) from a table for every column, (k, 2, size)."""
+    size = tables.shape[2]
+    for r in range(omega.shape[0]):
+        for k in range(omega.shape[1]):
+            inverse = 1.0 / math.sqrt(variance[k])
+            node, share = _place(omega[r, k] * inverse, start, step, size)
+            w = _weights(share)
+            g[r, k] = _read(tables[k, 0], node, w) * inverse
+            dg[r, k] = _read(tables[k, 1], node, w) * inverse * inverse
+
+
+@njit(**FAST)
+def table_by_element(omega, variance, stack, low, spacing, start, step, g, dg):
+    """Fill g and dg (m, k), each at its own variance, from `stack` (rows, 2 size) whose first row is number `low`."""
+    size = stack.shape[1] // 2
+    for r in range(omega.shape[0]):
+        for k in range(omega.shape[1]):
+            inverse = 1.0 / math.sqrt(variance[r, k])
+            depth = math.log(variance[r, k]) / spacing
+            cell = math.floor(depth)
+            v = _weights(depth - cell)
+            node, share = _place(omega[r, k] * inverse, start, step, size)
+            w = _weights(share)
+            value, slope = 0.0, 0.0
+            for i in range(6):
+                row = stack[cell - 2 - low + i]
+                value += v[i] * _read(row, node, w)
+                slope += v[i] * _read(row, size + node, w)
+            g[r, k], dg[r, k] = value * inverse, slope * inverse * inverse

@@ -13,7 +13,7 @@ moved up.
 
 Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain.
 With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are
-(`kernels.register_tables`); blocks that reach outside are read one by one. Levels are unsigned 16-bit numbers: for n > 65,000
+(`machine_vectors.look_up`); blocks that reach outside are read one by one. Levels are unsigned 16-bit numbers: for n > 65,000
 only the middle 2^16 levels can be told apart, and a chain that comes near their edge stops the run.
 """
 
@@ -24,28 +24,31 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba import int16, int64, uint8, uint32
+from numba import int16, int64, uint8, uint16, uint32
 
 from solspace.numerics.arrays import Array
+from solspace.samplers.kernels.flips import Rows, Sweeps
 from solspace.samplers.kernels.machine_vectors import (
+    PAGES,
     WIDE,
     add,
     add_selected,
+    add_where,
     add_words,
     beyond,
+    either_beyond,
     get,
     keep,
     load,
+    look_up,
     prefetch,
     put,
     shift,
     store,
     total,
     zeros,
-)  # isort: skip  # fmt: skip
+)
 from solspace.samplers.kernels.philox import thresholds
-from solspace.samplers.kernels.register_tables import PAGES, either_beyond, look_up
-from solspace.samplers.kernels.rows import Rows, Sweeps
 from solspace.system.compiled import njit
 
 TILE = 256
@@ -77,6 +80,43 @@ class Scratch(NamedTuple):
     """int16 C of each level, and 512 more."""
     halves: Array
     """(1024,) uint8."""
+
+
+@njit(nogil=True)
+def pack_columns(patterns: Array, out: Array) -> None:
+    """Fill `out` (n, blocks) uint32 with the columns of ±1 `patterns` (m, n), +1 as set bits, 32 constraints a word."""
+    m, n = patterns.shape
+    word = np.empty(n, np.uint32)
+    for block in range((m + 31) // 32):
+        for i in range(n):
+            word[i] = uint32(0)
+        for row in range(32 * block, min(32 * block + 32, m)):
+            bit = uint32(1) << uint32(row - 32 * block)
+            for i in range(n):
+                word[i] |= bit if patterns[row, i] > 0 else uint32(0)
+        for i in range(n):
+            out[i, block] = word[i]
+
+
+@njit(nogil=True)
+def find_levels(bits: Array, weights: Array, base: int, out: Array) -> None:
+    """Fill `out` (chains, 32 blocks) uint16 with 1 - `base` plus the number of weights that agree with each pattern.
+
+    `bits` are the packed columns one after another; what pads them, zeros, counts as patterns of -1.
+    """
+    chains, n = weights.shape
+    blocks = out.shape[1] // 32
+    for chain in range(chains):
+        level = out[chain]
+        minus = 0
+        for i in range(n):
+            minus += weights[chain, i] < 0
+        for lane in range(32 * blocks):
+            level[lane] = uint16(minus + 1 - base)
+        for i in range(n):
+            w = int64(weights[chain, i])
+            for k in range(blocks):
+                store(level, 32 * k, add_where(load(level, 32 * k), get(bits, i * blocks + k), w))
 
 
 @numba.njit(inline="always")

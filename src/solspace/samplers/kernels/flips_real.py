@@ -6,7 +6,7 @@ however long the run, and the integer energy of a stability is a fixed function 
 sums do not depend on their order.
 
 A proposal evaluates the potential at every constraint; there is no lattice on which to cache differences. Where it is a
-logarithm a bound (`kernels.least_energies`) rejects most proposals first, as the energies would. Columns are long, so the
+logarithm a bound (`kernels.energies`) rejects most proposals first, as the energies would. Columns are long, so the
 chains of a group take each site together: a column is read from memory once for all of them.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 from numba import int64
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.kernels.energies import energies, last_energy
-from solspace.samplers.kernels.least_energies import bound, exp_at_most, product_down, product_up
+from solspace.samplers.kernels.energies import bound, energies, exp_at_most, last_energy, product_down, product_up
+from solspace.samplers.kernels.flips import Rows, Sweeps
 from solspace.samplers.kernels.machine_vectors import (
     add,
     ints_beyond,
@@ -33,9 +33,8 @@ from solspace.samplers.kernels.machine_vectors import (
     total_longs,
     widen,
     zeros,
-)  # isort: skip  # fmt: skip
+)
 from solspace.samplers.kernels.philox import thresholds
-from solspace.samplers.kernels.rows import Rows, Sweeps
 from solspace.system.compiled import njit
 
 TILE = 64
@@ -63,6 +62,39 @@ class Potentials(NamedTuple):
     marks: Array
     margins: Array
     logarithms: Array
+
+
+@njit(nogil=True)
+def fix_columns(patterns: Array, scale: float, out: Array) -> float:
+    """Fill `out` (n, size) int32 with twice rint(scale · patterns), by columns; return the sum of their squares."""
+    m, n = patterns.shape
+    square = 0.0
+    for first in range(0, m, 16):
+        last = min(first + 16, m)
+        for i in range(n):
+            for row in range(first, last):
+                value = np.rint(patterns[row, i] * scale)
+                square += value * value
+                out[i, row] = 2 * int64(value)
+    return 4 * square
+
+
+@njit(nogil=True)
+def find_states(columns: Array, weights: Array, out: Array) -> None:
+    """Fill `out` (chains, size) int32 with Σ x w, from `columns`, twice the patterns' columns one after another."""
+    chains, n = weights.shape
+    size = out.shape[1]
+    for i in range(n):
+        for chain in range(chains):
+            state = out[chain]
+            for k in range(0, size, 16):
+                sums, column = load(state, k), load(columns, i * size + k)
+                if i == 0:
+                    sums = zeros()
+                store(state, k, add(sums, column) if weights[chain, i] > 0 else subtract(sums, column))
+    for chain in range(chains):
+        for k in range(size):
+            out[chain, k] //= 2
 
 
 def _energy_after(sign: int) -> Callable[..., int]:

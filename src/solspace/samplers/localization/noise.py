@@ -31,7 +31,7 @@ class Noise:
 
     def draw(self, lanes: Array, steps: Array) -> Array:
         """Return the array with the deviates of `steps` (k,) of the samples `lanes`; the next call writes over it."""
-        from solspace.samplers.kernels.normals import cubics, normals
+        from solspace.samplers.kernels.philox import cubics, normals
 
         lanes, table, own = np.asarray(lanes, np.int64), cubics(), np.asarray(steps, np.int64)[lanes]
 
@@ -46,7 +46,7 @@ class GpuNoise:
     """Deviates of `k` samples for each of `seeds` in an array (problems, n, k) on the device, which they fill."""
 
     def __init__(self, seeds: Sequence[np.random.SeedSequence], n: int, k: int) -> None:
-        from solspace.samplers.kernels.normals import cubics
+        from solspace.samplers.kernels.philox import cubics
 
         self.n, self.k = n, k
         self.keys, self.table = sent(np.array([_key(own) for own in seeds])), sent(cubics())
@@ -69,6 +69,6 @@ class GpuNoise:
     @staticmethod
     def _kernel(name: str) -> Any:
         from solspace.samplers.kernels.cuda import kernel
-        from solspace.samplers.kernels.normals import CELLS
+        from solspace.samplers.kernels.philox import CELLS
 
         return kernel("noise", name, (("CELLS", CELLS),))

@@ -1,4 +1,4 @@
-"""What the flip kernels take beside patterns and potentials: the sweeps to make, and the chains that make them."""
+"""What the flip kernels take: sweeps, chains, and where the coefficients of potentials in fixed point lie."""
 
 from __future__ import annotations
 
@@ -7,6 +7,22 @@ from typing import NamedTuple
 import numpy as np
 
 from solspace.numerics.arrays import Array
+
+DEGREE = 6
+"""Of the polynomial h."""
+A, B, H, C = 0, 32, 64, 64 + DEGREE + 1
+"""Where the coefficients of a power form lie: A (32), B (32), h from its highest power down, c0, c1."""
+EXPONENT = 31
+"""Entry of A and B for the exponent 0: the kernel counts them by the exponent field of float32, modulo 32."""
+OCTAVES, CELLS, JUMPS = 31, 128, 4
+"""Octaves of t, cells in each, and most jumps of a potential in the cell form."""
+SIDE = OCTAVES * CELLS
+VALUE, SLOPE = 0, 2 * SIDE
+"""Where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; and these."""
+ZERO, WALLED, STEEP, JUMP = 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
+"""Energy at t = 0; height and slope beyond the ends of what is allowed; heights of the jumps."""
+HALF = 2 + JUMPS
+"""Mark of a cell form behind its ends and jumps: the half width at which it is folded, 0 where it is not."""
 
 
 class Sweeps(NamedTuple):
