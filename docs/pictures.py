@@ -17,8 +17,8 @@ import numpy as np
 
 import solspace as ss
 from solspace.learn import BinaryPerceptronClassifier
-from solspace.plots import sample_panels, style
-from solspace.plots.samples import overlap_histogram, stability_histogram
+from solspace.plots import style
+from solspace.plots.samples import overlap_histogram, sample_panels, stability_histogram
 from solspace.plots.theory import free_entropy, overlap_path
 
 FOLDER = Path(__file__).parent / "images"

@@ -21,23 +21,27 @@ from solspace._version import __version__
 os.environ.setdefault("NUMBA_CACHE_DIR", "")
 
 if TYPE_CHECKING:
-    from solspace import data, plots
-    from solspace.diagnostics import diagnose
-    from solspace.experiments.runner import sweep
-    from solspace.experiments.spec import Spec
-    from solspace.measure import potentials, priors
-    from solspace.measure.target import Target
-    from solspace.problem import Perceptron
-    from solspace.samplers.annealing.anneal import anneal
-    from solspace.samplers.localization.localize import localize
-    from solspace.samplers.marginals.amp import amp
-    from solspace.samplers.marginals.ep import ep
-    from solspace.samplers.solving.solve import solve
-    from solspace.samples import Samples
-    from solspace.theory.design import design
-    from solspace.theory.phases import phase_diagram, sampling_map
-    from solspace.theory.prediction import Prediction, predict
-    from solspace.theory.thresholds import thresholds
+    from solspace import data as data
+    from solspace import plots as plots
+    from solspace.diagnostics import diagnose as diagnose
+    from solspace.experiments.runner import sweep as sweep
+    from solspace.experiments.spec import Spec as Spec
+    from solspace.measure import potentials as potentials
+    from solspace.measure import priors as priors
+    from solspace.measure.target import Target as Target
+    from solspace.problem import Perceptron as Perceptron
+    from solspace.samplers.annealing.anneal import anneal as anneal
+    from solspace.samplers.localization.localize import localize as localize
+    from solspace.samplers.marginals.amp import amp as amp
+    from solspace.samplers.marginals.ep import ep as ep
+    from solspace.samplers.solving.solve import solve as solve
+    from solspace.samples import Samples as Samples
+    from solspace.theory.design import design as design
+    from solspace.theory.phases import phase_diagram as phase_diagram
+    from solspace.theory.phases import sampling_map as sampling_map
+    from solspace.theory.prediction import Prediction as Prediction
+    from solspace.theory.prediction import predict as predict
+    from solspace.theory.thresholds import thresholds as thresholds
 
 _HOME = {
     "Perceptron": "solspace.problem",
@@ -64,31 +68,7 @@ _MODULES = {
     "potentials": "solspace.measure.potentials",
     "priors": "solspace.measure.priors",
 }
-
-__all__ = [
-    "Perceptron",
-    "Prediction",
-    "Samples",
-    "Spec",
-    "Target",
-    "__version__",
-    "amp",
-    "anneal",
-    "data",
-    "design",
-    "diagnose",
-    "ep",
-    "localize",
-    "phase_diagram",
-    "plots",
-    "potentials",
-    "predict",
-    "priors",
-    "sampling_map",
-    "solve",
-    "sweep",
-    "thresholds",
-]
+__all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""The exact law of a small problem: all 2^n weights, n <= 20. The judge that every sampler faces.
+"""The exact law of a small problem: all 2^n weights, n <= 20.
 
-Weight number c has w_i = +1 where bit i of c is set. Stabilities of all of them come from two tables, one for the lower
-and one for the upper half of the bits, added block by block: no matrix of 2^n × n is ever made.
+Weight number c has w_i = +1 where bit i of c is set. Stabilities are sums of two tables, one for the lower and one for the
+upper bits, added block by block.
 """
 
 from __future__ import annotations
@@ -20,8 +20,27 @@ LARGEST = 20
 
 
 class Enumeration:
-    """Probabilities of all weights of a ±1 problem, and what follows from them.
+    """Exact law of a ±1 problem: the probabilities of all weights.
 
+    Parameters
+    ----------
+    problem : Perceptron
+        Problem with ±1 weights, n <= 20.
+
+    Attributes
+    ----------
+    log_weights : ndarray
+        (2^n,) log ∏_μ exp(-U(s_μ)/T) of each weight vector; vector c has w_i = +1 where bit i of c is set.
+    log_partition : float
+        log Z, Z the sum over all weights.
+
+    Raises
+    ------
+    ValueError
+        If n > 20, the prior is not "binary", or no weights have a probability.
+
+    Examples
+    --------
     >>> law = Perceptron.random(n=5, alpha=0.4, rng=1).enumerate()
     >>> float(law.probabilities.sum().round(12))
     1.0
@@ -37,7 +56,6 @@ class Enumeration:
         self.problem = problem
         self.log_weights = _log_weights(problem)
         self.log_partition = float(logsumexp(self.log_weights))
-        """log Z = log Σ_w ∏_μ exp(-U(s_μ)/T)."""
         if np.isnan(self.log_partition):
             raise ValueError(f"the log weight of the {problem.target.potential} potential is NaN at some stabilities.")
         if np.isneginf(self.log_partition):
@@ -67,16 +85,14 @@ class Enumeration:
     @cached_property
     def n_solutions(self) -> int:
         """Number of weights that meet every constraint, whatever their probability."""
-        return sum(int((~missed).sum()) for _, missed in _violated_blocks(self.problem))
+        violated = self.problem.target.violated
+        return sum(int((~violated(s).any(axis=1)).sum()) for _, s in _stability_blocks(self.problem))
 
     @property
     def marginals(self) -> Array:
         """(n,) mean of each weight."""
-        return 2 * self._expect_bits() - 1
-
-    def _expect_bits(self) -> Array:
         cube = self.probabilities.reshape((2,) * self.n)
-        return np.array([cube.take(1, axis=self.n - 1 - i).sum() for i in range(self.n)])
+        return 2 * np.array([cube.take(1, axis=self.n - 1 - i).sum() for i in range(self.n)]) - 1
 
     @property
     def entropy(self) -> float:
@@ -85,18 +101,28 @@ class Enumeration:
         return float(-(p * np.log(p)).sum() / self.n)
 
     def overlap_distribution(self) -> tuple[Array, Array]:
-        """Return (overlaps, probabilities) of ⟨w, w'⟩/n for two independent draws, n + 1 values each.
+        """Return the law of the overlap ⟨w, w'⟩/n of two independent draws.
 
-        The law of w·w' is the XOR-correlation of the probabilities with themselves: two Walsh-Hadamard transforms.
+        Returns
+        -------
+        overlaps, probabilities : ndarray
+            (n + 1,) each.
         """
+        # w·w' is distributed by the XOR-correlation of the probabilities: two Walsh-Hadamard transforms
         spectrum = _walsh(self.probabilities) ** 2
         product = _walsh(spectrum) / len(spectrum)
-        distance = _popcount(np.arange(len(product), dtype=np.int64))
+        distance = np.bitwise_count(np.arange(len(product)))
         mass = np.bincount(distance, weights=product, minlength=self.n + 1)
         return 1 - 2 * np.arange(self.n, -1, -1) / self.n, np.clip(mass[::-1], 0, None)
 
     def stability_distribution(self) -> tuple[Array, Array]:
-        """Return (stabilities, probabilities) of one constraint drawn at random, equal values merged."""
+        """Return the law of the stability of a random constraint.
+
+        Returns
+        -------
+        stabilities, probabilities : ndarray
+            (j,) distinct values and their probabilities.
+        """
         values, mass = [], []
         for first, stabilities in _stability_blocks(self.problem):
             p = np.repeat(self.probabilities[first : first + len(stabilities)], self.problem.m) / self.problem.m
@@ -107,14 +133,38 @@ class Enumeration:
         return distinct, np.bincount(where, weights=np.concatenate(mass))
 
     def posterior_mean(self, field: Array) -> Array:
-        """Return the exact marginals (k, n) of the law tilted by exp(⟨h, w⟩), fields h (k, n): the exact denoiser."""
+        """Return the marginals of the law tilted by exp(⟨h, w⟩): the exact denoiser.
+
+        Parameters
+        ----------
+        field : ndarray
+            (n,) or (k, n) fields h.
+
+        Returns
+        -------
+        ndarray
+            (k, n) means.
+        """
         field = np.atleast_2d(np.asarray(field, dtype=float))
         tilted = self.log_weights + field @ self.weights.T
         tilted = np.exp(tilted - tilted.max(axis=1, keepdims=True))
         return (tilted @ self.weights) / tilted.sum(axis=1, keepdims=True)
 
     def sample(self, k: int, rng: RNG = None) -> Array:
-        """Return `k` exact samples (k, n), int8."""
+        """Draw independent samples.
+
+        Parameters
+        ----------
+        k : int
+            Number of samples.
+        rng : int, Generator, SeedSequence or None
+            Seed.
+
+        Returns
+        -------
+        ndarray
+            (k, n) weights, int8.
+        """
         if not k >= 1:
             raise ValueError(f"the number of samples must be at least 1; got {k!r}.")
         cumulative = np.cumsum(self.probabilities)
@@ -168,11 +218,6 @@ def _log_weights(problem: Perceptron) -> Array:
     return result
 
 
-def _violated_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
-    for first, stabilities in _stability_blocks(problem):
-        yield first, np.any(problem.target.violated(stabilities), axis=1)
-
-
 def _walsh(values: Array) -> Array:
     values = values.copy()
     half = 1
@@ -181,11 +226,3 @@ def _walsh(values: Array) -> Array:
         pairs[:, 0], pairs[:, 1] = pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]
         half *= 2
     return values
-
-
-def _popcount(codes: Array) -> Array:
-    count = np.zeros(codes.shape, dtype=np.int64)
-    while codes.any():
-        count += codes & 1
-        codes = codes >> 1
-    return count

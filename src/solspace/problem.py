@@ -1,8 +1,7 @@
 """A perceptron problem: patterns with their labels folded in, and the target measure on the weights.
 
-Every row of `patterns` is one constraint: its stability ⟨x, w⟩/√n must reach the margin. Patterns of ±1 are kept as
-int8 and their products are formed in blocks of rows, so that a problem of 80,000 × 1,000 needs no second copy of
-itself. The patterns belong to the problem: nothing done later to the array they came from changes it.
+Each row of `patterns` is a constraint: its stability ⟨x, w⟩/√n must reach the margin. Patterns of ±1 are stored as int8 and
+multiplied in blocks of rows, so that large problems need no second copy.
 """
 
 from __future__ import annotations
@@ -21,19 +20,16 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.system import html
+from solspace.system.checks import instance
 from solspace.system.names import unknown
 
 if TYPE_CHECKING:
     from solspace.enumeration import Enumeration
 
-BLOCK = 1 << 22
-"""Entries of the patterns turned into floating point at a time."""
-_LARGE_SPARSE = 1 << 24
-"""Entries above which making a sparse matrix dense is worth a warning."""
-LARGEST = 1e15
-"""Largest size of a pattern's entry: its square, summed over a row, is still a number in single precision."""
-MOST = 1 << 40
-"""Most entries of a random problem."""
+BLOCK = 1 << 22  # entries of the patterns converted to floating point at a time
+LARGEST = 1e15  # largest entry of a pattern: its square, summed over a row, is finite in single precision
+MOST = 1 << 40  # most entries of a random problem
+_LARGE_SPARSE = 1 << 24  # entries from which making a sparse matrix dense is worth a warning
 ENSEMBLES = ("binary", "gaussian")
 
 
@@ -71,12 +67,10 @@ class Perceptron:
     """
 
     ensemble: str | None = None
-    """"binary" or "gaussian" where `random` drew the patterns, None for patterns that were given."""
 
     def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
-        given = _matrix(patterns)
-        signs = None if labels is None else _signs(labels, len(given))
-        matrix = given
+        matrix = original = _matrix(patterns)
+        signs = None if labels is None else _signs(labels, len(matrix))
         if _all_signs(matrix):
             matrix = matrix.astype(np.int8, copy=signs is not None)
             if signs is not None:
@@ -85,17 +79,14 @@ class Perceptron:
             matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
             if signs is not None:
                 matrix = matrix * signs[:, None].astype(matrix.dtype)
-        if np.may_share_memory(matrix, given) and not _frozen(given):
+        if np.may_share_memory(matrix, original) and not _frozen(original):
             matrix = matrix.copy()
         self._keep(np.ascontiguousarray(matrix), Target() if target is None else target)
 
     def _keep(self, patterns: Array, target: Target) -> None:
-        # `patterns` are nobody else's to write
-        if not isinstance(target, Target):
-            raise ValueError(f"target must be a solspace.Target; got {target!r}.")
+        self.target = instance(Target)("target", target)
         self.patterns = patterns
         self.patterns.flags.writeable = False
-        self.target = target
 
     @classmethod
     def random(
@@ -133,7 +124,7 @@ class Perceptron:
         if patterns not in ENSEMBLES:
             raise unknown("patterns", patterns, ENSEMBLES)
         if n > MOST or alpha > MOST or float(n) * max(1.0, float(alpha) * float(n)) > MOST:
-            raise ValueError(f"n and alpha ask for more than {MOST:.2g} entries of patterns; take smaller ones.")
+            raise ValueError(f"n and alpha give more than {MOST:.2g} entries of patterns; take smaller ones.")
         n, m = int(n), constraints(alpha, n)
         random = generator(rng)
         problem = cls.__new__(cls)
@@ -197,10 +188,10 @@ class Perceptron:
         >>> problem.m, float((problem.patterns[0] ** 2).sum().round(4))
         (3, 3.0)
         """
-        from solspace.data.instances import instance
+        from solspace.data import instances
 
         pool = _matrix(X.reshape(len(X), -1) if isinstance(X, np.ndarray) and X.ndim > 2 else X)
-        patterns, labels = instance(
+        patterns, labels = instances.instance(
             pool, y, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng
         )
         return cls(patterns, labels, target=target)
@@ -227,13 +218,7 @@ class Perceptron:
 
     @cached_property
     def digest(self) -> str:
-        """128-bit digest of the patterns; it reads a few entries of each pattern.
-
-        Examples
-        --------
-        >>> Perceptron([[1, -1]], [1]).digest == Perceptron([[-1.0, 1.0]], [-1]).digest
-        True
-        """
+        """128-bit digest of the patterns, from a few entries of each."""
         rows = -(-self.m // 4096)
         seen = self._entries(rows, max(1, self.n * self.m // rows // 2**14))
         total = hashlib.sha256(str(((self.m, self.n), seen.dtype.str)).encode())
@@ -284,9 +269,9 @@ class Perceptron:
         """Return the stabilities ⟨x, w⟩/√n.
 
         For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin, or of an edge
-        of a band, is returned as exactly that value and its constraint counts as met, so that a tie does not depend on the order
-        of summation, the memory layout or the scale of the rows. The rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and
-        for patterns in single precision at least 4.8e-7 |x| |w| / n.
+        of a band, is returned as exactly that value and its constraint counts as met, so that ties do not depend on the order of
+        summation. The rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least
+        4.8e-7 |x| |w| / n.
 
         Parameters
         ----------
@@ -299,7 +284,7 @@ class Perceptron:
             (m,) or (k, m), float64.
         """
         weights = self._weights(weights)
-        # ±1 times ±1 summed in float32 is exact below 2^24 and twice as fast; anything else goes through float64.
+        # sums of ±1 are exact in float32 below 2^24, and twice as fast
         exact = self.has_binary_patterns and self.n < 1 << 24 and np.array_equal(np.abs(weights), np.ones_like(weights))
         dtype = np.float32 if exact else np.float64
         columns = np.atleast_2d(weights).astype(dtype).T
@@ -434,15 +419,15 @@ class Perceptron:
         return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
 
     def _repr_html_(self) -> str:
-        made = "given" if self.ensemble is None else f"random, {self.ensemble}"
-        rows = [
-            ("weights n", f"{self.n:,}"),
-            ("constraints m", f"{self.m:,}"),
-            ("load α = m/n", f"{self.alpha:.4g}"),
-            ("patterns", f"{made} ({self.patterns.dtype})"),
-            ("target", str(self.target)),
-        ]
-        return html.table("Perceptron", rows)
+        origin = "given" if self.ensemble is None else f"random, {self.ensemble}"
+        rows = {
+            "weights n": f"{self.n:,}",
+            "constraints m": f"{self.m:,}",
+            "load α = m/n": f"{self.alpha:.4g}",
+            "patterns": f"{origin} ({self.patterns.dtype})",
+            "target": str(self.target),
+        }
+        return html.table("Perceptron", rows.items())
 
 
 def constraints(alpha: float, n: int) -> int:
@@ -455,13 +440,14 @@ def constraints(alpha: float, n: int) -> int:
 
 
 def _edges(target: Target) -> list[float]:
-    """Return the stabilities at which constraints may end, next to which rounding decides nothing."""
+    """Return the stabilities at which constraints end, each on the allowed side."""
     places = [target.margin + point for point in target.potential.breakpoints]
     nearest = [(x, np.nextafter(x, -np.inf), np.nextafter(x, np.inf)) for x in places]
     return [float(next((x for x in three if not target.violated(x)), three[0])) for three in nearest]
 
 
 def _matrix(patterns: Any) -> Array:
+    """Return patterns of any kind as a matrix of finite real numbers."""
     if hasattr(patterns, "toarray"):
         if np.prod(patterns.shape, dtype=float) > _LARGE_SPARSE:
             size = f"{patterns.shape[0]} x {patterns.shape[1]}"
@@ -474,7 +460,8 @@ def _matrix(patterns: Any) -> Array:
     matrix = _real(patterns)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
-    largest = _size(matrix)
+    ends = [(part.min(), part.max()) for part in _parts(matrix)]
+    largest = float(np.abs(np.array(ends, dtype=float)).max())  # NaN if there is one
     if not np.isfinite(largest):
         raise ValueError("patterns must be finite; they contain NaN or inf.")
     if largest > LARGEST:
@@ -483,31 +470,25 @@ def _matrix(patterns: Any) -> Array:
 
 
 def _real(patterns: object) -> Array:
-    nonsense = ValueError("patterns must be a rectangular array of numbers; got something else.")
     try:
         matrix = np.asarray(patterns)
-    except ValueError:
-        raise nonsense from None
+        if matrix.dtype.kind not in "biufc" or (matrix.dtype.kind != "c" and matrix.dtype.itemsize > 8):
+            with np.errstate(over="ignore"):  # what exceeds double precision becomes infinite, and is refused
+                matrix = matrix.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("patterns must be a rectangular array of numbers; got something else.") from None
     if matrix.dtype.kind == "c":
         raise ValueError(f"patterns must be real numbers; got {matrix.dtype}, whose imaginary part would be lost.")
-    if matrix.dtype.kind in "biuf" and matrix.dtype.itemsize <= 8:
-        return matrix
-    try:
-        with np.errstate(over="ignore"):  # what does not fit into double precision becomes infinite, and is refused
-            return matrix.astype(float)
-    except (TypeError, ValueError, OverflowError):
-        raise nonsense from None
+    return matrix
 
 
-def _size(matrix: Array) -> float:
-    # the largest absolute value, NaN where there is one
+def _parts(matrix: Array) -> Iterator[Array]:
     rows = max(1, BLOCK // matrix.shape[1])
-    ends = [(matrix[i : i + rows].min(), matrix[i : i + rows].max()) for i in range(0, len(matrix), rows)]
-    return float(np.abs(np.array(ends, dtype=float)).max())
+    return (matrix[first : first + rows] for first in range(0, len(matrix), rows))
 
 
 def _frozen(array: object) -> bool:
-    # whether nobody can write to the memory of `array`, neither through it nor through what it is a view of
+    """Return whether the memory of an array is read-only, also for the arrays that it is a view of."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return False
@@ -516,10 +497,7 @@ def _frozen(array: object) -> bool:
 
 
 def _all_signs(matrix: Array) -> bool:
-    if matrix.dtype.kind in "bu":
-        return False
-    rows = max(1, BLOCK // matrix.shape[1])
-    return all((np.abs(matrix[i : i + rows]) == 1).all() for i in range(0, len(matrix), rows))
+    return matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in _parts(matrix))
 
 
 def _signs(labels: ArrayLike, m: int) -> Array:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from solspace.info import AnnealingInfo, Info
-from solspace.joining import joined
+from solspace.info import AnnealingInfo, Info, joined
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
@@ -27,7 +26,8 @@ from solspace.system.files import replacing
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
-FORMAT = 2
+FORMAT = 2  # version of the files
+ARRAYS = ("weights", "stabilities", "solved")
 
 
 class Samples:
@@ -77,7 +77,6 @@ class Samples:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
         self.target = target
         self.digest = digest
-        """`Perceptron.digest` of the problem, None where it is not known."""
         self.info = info if isinstance(info, Info) else Info.from_dict(info or {}, "plain")
 
     @classmethod
@@ -118,14 +117,12 @@ class Samples:
         return len(self.weights)
 
     def __getitem__(self, which: object) -> Samples:
-        """Return some of the samples: by an integer, a slice, a mask (k,) of bools or an array of integers.
+        """Return some of the samples, with their part of the record.
 
-        Of `info`, what is known of each sample goes with it; what is said of the run stays. Whole chains, or the same draws
-        of several, keep the record of chains; draws picked one by one get a `DrawsInfo`.
+        Whole chains, or the same draws of several, keep the record of chains; draws picked one by one get a `DrawsInfo`.
         """
         rows = _rows(which, len(self))
-        same = np.array_equal(rows, np.arange(len(self)))
-        info = self.info if same else self.info.take(rows)
+        info = self.info if np.array_equal(rows, np.arange(len(self))) else self.info.take(rows)
         return Samples(self.weights[rows], self.stabilities[rows], self.solved[rows], self.target, info, self.digest)
 
     def __iter__(self) -> Iterator[Samples]:
@@ -195,19 +192,16 @@ class Samples:
         >>> ss.Samples.concatenate(runs).info.n_chains
         6
         """
-        given = [instance(Samples)("an entry of parts", part) for part in parts]
-        if not given:
+        runs: list[Samples] = [instance(Samples)("an entry of parts", part) for part in parts]
+        if not runs:
             raise ValueError("parts must hold at least one Samples; got none.")
-        for other in given[1:]:
-            if why := given[0].differs(other):
+        for other in runs[1:]:
+            if why := runs[0].differs(other):
                 raise ValueError(f"samples of one problem and target can be put together, but {why}.")
-        arrays = (
-            np.concatenate([getattr(one, name) for one in given]) for name in ("weights", "stabilities", "solved")
-        )
-        weights, stabilities, solved = arrays
-        info = joined([one.info for one in given], [len(one) for one in given]) if len(given) > 1 else given[0].info
-        digest = next((one.digest for one in given if one.digest is not None), None)
-        return cls(weights, stabilities, solved, given[0].target, info, digest)
+        weights, stabilities, solved = (np.concatenate([getattr(one, name) for one in runs]) for name in ARRAYS)
+        info = joined([one.info for one in runs], [len(one) for one in runs]) if len(runs) > 1 else runs[0].info
+        digest = next((one.digest for one in runs if one.digest is not None), None)
+        return cls(weights, stabilities, solved, runs[0].target, info, digest)
 
     @property
     def n(self) -> int:
@@ -267,17 +261,14 @@ class Samples:
         'overlap of two samples'
         >>> pyplot.close(ax.figure)
         """
-        from solspace.plots.methods import plot_samples
+        from solspace.plots.samples import plot_samples
 
         return plot_samples(self, kind, ax, prediction, reference, **style)
 
     def __repr__(self) -> str:
-        name = self.info.sampler
-        return (
-            f"Samples(k={len(self)}, n={self.n}, m={self.m}, solved {int(self.solved.sum())}/{len(self)}"
-            + (f", {name}" if name else "")
-            + ")"
-        )
+        solved = f"solved {int(self.solved.sum())}/{len(self)}"
+        name = f", {self.info.sampler}" if self.info.sampler else ""
+        return f"Samples(k={len(self)}, n={self.n}, m={self.m}, {solved}{name})"
 
     def _repr_html_(self) -> str:
         chains = self.info.chains
@@ -301,20 +292,14 @@ class Samples:
         path : str or path-like
             The file.
         """
-        told = self.info.to_dict()
-        arrays = {f"info/{name}": value for name, value in told.items() if isinstance(value, np.ndarray)}
-        plain = {name: value for name, value in told.items() if not isinstance(value, np.ndarray)}
+        record = self.info.to_dict()
+        arrays = {f"info/{name}": value for name, value in record.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in record.items() if f"info/{name}" not in arrays}
         about = {} if self.digest is None else {"patterns": self.digest}
         meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind, **about}
+        arrays |= {name: getattr(self, name) for name in ARRAYS} | {"meta": np.array(json.dumps(meta, default=_plain))}
         with replacing(path) as file:
-            np.savez_compressed(
-                file,
-                weights=self.weights,
-                stabilities=self.stabilities,
-                solved=self.solved,
-                meta=np.array(json.dumps(meta, default=_plain)),
-                **arrays,  # type: ignore[arg-type]
-            )
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Samples:
@@ -338,8 +323,8 @@ class Samples:
         try:
             return cls._loaded(read_npz(path))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            said = str(error).rstrip(".") if isinstance(error, ValueError) else "its description is damaged"
-            reason = error.reason if isinstance(error, Damaged) else said
+            reason = str(error).rstrip(".") if isinstance(error, ValueError) else "its description is damaged"
+            reason = error.reason if isinstance(error, Damaged) else reason
             raise ValueError(f"{os.fspath(path)} is not a file of solspace samples: {reason}.") from error
 
     @classmethod
@@ -347,7 +332,7 @@ class Samples:
         meta = json.loads(str(arrays.pop("meta")))
         if meta["format"] > FORMAT:
             raise ValueError(f"it was written by a newer solspace (format {meta['format']}); upgrade to read it")
-        weights, stabilities, solved = (arrays.pop(name) for name in ("weights", "stabilities", "solved"))
+        weights, stabilities, solved = (arrays.pop(name) for name in ARRAYS)
         shapes = weights.shape, stabilities.shape, solved.shape
         if (weights.ndim, stabilities.ndim, solved.ndim) != (2, 2, 1) or len({shape[0] for shape in shapes}) != 1:
             raise ValueError(f"its weights, stabilities and solved have the shapes {shapes}")
@@ -356,11 +341,8 @@ class Samples:
         if not np.isfinite(weights).all():
             raise ValueError("its weights are not finite")
         target = Target.from_dict(meta["target"])
-        info = {**meta["info"], **{name.removeprefix("info/"): value for name, value in arrays.items()}}
-        digest = meta.get("patterns")
-        if digest is not None and not isinstance(digest, str):
-            raise ValueError("the name of its patterns is no text")
-        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")), digest)
+        info = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
+        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")), meta.get("patterns"))
 
     def by_chain(self) -> Array:
         """Return the weights by chain and draw; independent samples are chains of one draw.
@@ -447,21 +429,18 @@ class Samples:
 
 
 def _rows(which: object, k: int) -> Array:
-    if isinstance(which, (slice, int, np.integer)) and not isinstance(which, bool):
-        rows = np.arange(k)[which] if isinstance(which, slice) or -k <= which < k else None
-        if rows is None:
-            raise IndexError(f"there is no sample {which}: samples are numbered from 0 to {k - 1}, or from -{k} to -1.")
-        return np.atleast_1d(rows)
-    index = np.asarray(which) if isinstance(which, (list, np.ndarray)) else np.empty(0, object)
-    if index.dtype == bool and index.shape == (k,):
-        return np.flatnonzero(index)
-    if isinstance(which, list) and not which:
-        return np.empty(0, int)
-    if index.ndim != 1 or index.dtype.kind not in "iu":
+    """Return the numbers of the samples that an index picks."""
+    if isinstance(which, slice):
+        return np.arange(k)[which]
+    index = np.asarray(None if isinstance(which, tuple) else which)
+    index = index if index.size else np.empty(0, int)
+    mask = index.dtype == bool and index.shape == (k,)
+    if index.ndim > 1 or not (mask or index.dtype.kind in "iu"):
         raise IndexError(f"samples are picked by an integer, a slice, a mask ({k},) or integers; got {shown(which)}.")
-    if ((index < -k) | (index >= k)).any():
-        raise IndexError(f"there are {k} samples; got the numbers {shown(index.tolist())}.")
-    return np.arange(k)[index]
+    try:
+        return np.atleast_1d(np.arange(k)[index])
+    except IndexError:
+        raise IndexError(f"there are {k} samples, numbered from 0 to {k - 1}; got {shown(which)}.") from None
 
 
 def _plain(value: object) -> object:

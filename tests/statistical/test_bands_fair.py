@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.diagnostics.theory import squares_of
+from solspace.diagnostics.theory import overlap_square
 from solspace.numerics.streams import generator
 from solspace.samplers.kernels import amp_compiled as cpu
 
@@ -87,7 +87,7 @@ def test_samplers_agree_on_one_instance_and_mirror_images_are_told():
     signs = np.where(np.arange(K) % 2, -1, 1)[:, None]
     stuck = signs * near_copies(tau.weights[0])
     assert abs((stuck @ stuck.T / N)[np.triu_indices(K, 1)].mean()) < 0.05
-    assert squares_of(stuck, prediction)["overlap_square"].sigmas > 10
+    assert overlap_square(stuck, prediction).sigmas > 10
 
 
 def near_copies(weights):

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 import solspace as ss
-from solspace.diagnostics.deviations import deviations
 from solspace.diagnostics.report import Distance, Estimate, Report
 from solspace.plots import diagrams
 from solspace.plots.style import BLUE, DOUBLE, GREY, RED, REGIMES, SERIES, SINGLE, save
@@ -149,12 +148,12 @@ def test_a_sweep_draws_what_differs_in_it(tmp_path):
 
 def test_deviations_pass_three_where_the_verdict_says_biased(things):
     fair = Report(8, 8, True, "fair", overlap=Estimate(0.52, 0.01, 0.5), w1=Distance(0.1, 0.05, 2.3))
-    assert max(deviations(fair).values()) < 3
+    assert max(fair.deviations().values()) < 3
     off = Report(8, 8, False, "biased: x", overlap=Estimate(0.9, 0.01, 0.5), ks=Distance(0.2, 0.05))
-    assert [value > 3 for value in deviations(off).values()] == [True, True]
+    assert [value > 3 for value in off.deviations().values()] == [True, True]
     assert off.plot().get_xscale() == "symlog"
-    assert deviations(things["alone"]) == {}
-    assert {"a chain remembers", "R-hat of energy"} & set(deviations(things["by themselves"]))
+    assert things["alone"].deviations() == {}
+    assert {"a chain remembers", "R-hat of energy"} & set(things["by themselves"].deviations())
 
 
 def test_a_window_of_one_load_is_seen_and_loads_past_capacity_are_grey(things):

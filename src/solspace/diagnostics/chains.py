@@ -1,49 +1,36 @@
-"""Chains judge themselves: have they forgotten where they came from?
+"""Judge annealed chains by themselves: have they forgotten where they started?
 
-After its schedule a chain wanders through solutions. Its overlap with where it was, *self*, falls with time from 1 to the
-overlap of two independent samples, *cross*, which the other chains give. What is left of the difference, the *memory*
+The overlap of a chain with its own past, *self*, falls with time from 1 to the overlap of two independent samples, *cross*,
+estimated from different chains. The remaining difference, the *memory*
 
     1/n Σ_i Cov[w_i(t), w_i(t + lag)]    (over chains),
 
-is 0 in mean where a chain has forgotten everything, however it was started, and it bounds what an uneven choice among
-regions of the solution space can do to overlaps: where chains are stuck in regions, self is the overlap inside one, cross
-that of all, and shifting weight between regions moves the overlap by no more than the difference. So *mixed: fair within
-x* means that a memory of x would have been found in 95% of runs of so many chains.
+has mean 0 once a chain has forgotten its start. It also bounds the effect of an uneven choice among regions of the solution
+space: if chains are stuck in regions, self is the overlap inside one and cross that of all, and shifting weight between regions
+moves the overlap by no more than the difference. *mixed: fair within x* means that a memory of x would have been detected in
+95% of runs with as many chains.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
-from solspace.diagnostics.report import SIGMAS, Estimate, Mixing, enough, visible
+from solspace.diagnostics.report import MISSED, Estimate, Mixing, Verdict, enough, forgotten, sigmas_of, visible
 from solspace.info import AnnealingInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import autocorrelation_time, believed, effective_size, integrated, split_rhat
 from solspace.samples import Samples
 
-ENOUGH_CHAINS, ENOUGH_DRAWS = 4, 8
-"""Fewer cannot judge themselves."""
-USUAL_CHAINS, USUAL_EXTRA = 16, 1000
-"""Chains, and sweeps after their schedule, that most often can."""
-FINE = 0.03
-"""A bias of the overlaps must be excluded down to this for chains to be called mixed."""
-REMEMBERED = 0.005
-"""Memory below this is none to speak of."""
-FORGOTTEN = 0.002
-"""Memory that the advised number of sweeps should leave."""
-RHAT = 1.05
-"""R-hat of long chains that is too much; of short ones, 2 over the draws of half a chain more."""
-MISSED = 0.01
-"""Share of draws that may miss constraints."""
-_WORK = 4e9
-"""Products of weights that the decay of the overlap may cost."""
-_LATE = 20
-"""Times the run's own length that is still advised."""
+ENOUGH_CHAINS, ENOUGH_DRAWS = 4, 8  # with fewer, chains cannot be judged by themselves
+USUAL_CHAINS, USUAL_EXTRA = 16, 1000  # chains, and sweeps after their schedule, that are usually enough
+FINE = 0.03  # bias of the overlaps that must be excluded for chains to be called mixed
+FORGOTTEN = 0.002  # memory that the advised number of sweeps should leave
+_WORK = 4e9  # most products of weights spent on the decay of the overlap
+_LATE = 20  # most sweeps that are advised, in lengths of the run
 
 
 def mixing(samples: Samples) -> Mixing | None:
-    """Return what the draws of annealed chains tell; None where there are too few of them, or they are not evenly spaced.
+    """Compare the draws of annealed chains; None if there are too few of them, or they are not evenly spaced.
 
     >>> import solspace as ss
     >>> problem = ss.Perceptron.random(n=101, alpha=0.2, rng=0)
@@ -56,34 +43,37 @@ def mixing(samples: Samples) -> Mixing | None:
         return None
     if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS or not _even(info):
         return None
-    weights, sweeps = _thinned(samples)
-    decay, self_overlap, cross_overlap, memory = _memory(weights)
+    weights, sweeps = _thinned(samples, info)
+    decay, own, cross, memory = _memory(weights)
     every, half = int(sweeps[1] - sweeps[0]), len(sweeps) // 2
     energy, series = info.at_draws()["energy"], {"overlap": samples.chain_overlaps()}
     if np.ptp(energy) > 0:
         series = {"energy": energy, **series}
     late = np.asarray(info.draw) >= info.n_draws // 2
-    missed = float(np.mean(~samples.solved[late])) if samples.target.potential.hard else 0.0
     times = {"weights": every * believed(integrated(decay / decay[0]), len(sweeps))}
     if "energy" in series:
         times = {"energy": autocorrelation_time(np.asarray(info.energy)[:, info.n_anneal :]), **times}
     return Mixing(
-        lag=every * half, self_overlap=self_overlap, cross_overlap=cross_overlap, memory=memory,
-        earlier=float(decay[max(half // 2, 1)]), missed=missed, n_chains=info.n_chains, n_draws=info.n_draws,
+        lag=every * half,
+        self_overlap=own,
+        cross_overlap=cross,
+        memory=memory,
+        earlier=float(decay[max(half // 2, 1)]),
         rhat={name: split_rhat(one) for name, one in series.items()},
-        effective={name: effective_size(one) for name, one in series.items()}, time=times,
-    )  # fmt: skip
+        effective={name: effective_size(one) for name, one in series.items()},
+        time=times,
+        missed=float(np.mean(~samples.solved[late])) if samples.target.potential.hard else 0.0,
+        n_chains=info.n_chains,
+        n_draws=info.n_draws,
+    )
 
 
 def _even(info: AnnealingInfo) -> bool:
-    """Return whether draws are equally far apart in time, as a run makes them; some of them need not be."""
     return len(set(np.diff(info.draw_sweep).tolist())) <= 1
 
 
-def _thinned(samples: Samples) -> tuple[Array, Array]:
-    """Return draws (chains, some, n), evenly spaced and as many as can be compared in good time, and their sweeps."""
-    info = samples.info
-    assert isinstance(info, AnnealingInfo)
+def _thinned(samples: Samples, info: AnnealingInfo) -> tuple[Array, Array]:
+    """Return evenly spaced draws (chains, some, n), as many as `_WORK` allows, and their sweeps."""
     most = max(int(np.sqrt(_WORK / (info.n_chains * samples.n))), 2 * ENOUGH_DRAWS)
     kept = np.arange(info.n_draws)[:: -(-info.n_draws // most)]
     return samples.by_chain()[:, kept], np.asarray(info.draw_sweep)[kept]
@@ -101,48 +91,41 @@ def _memory(weights: Array) -> tuple[Array, Estimate, Estimate, Estimate]:
         total += gram
         kept[c] = np.diagonal(gram, half).mean() * chains / (chains - 1) / n
         own[c] = np.diagonal(plain @ plain.T, half).mean() / n
-        # with the draws of all chains so much later, and earlier
+        # with the draws of all chains at this distance in time, later and earlier
         either = np.diagonal(across, half).mean() + np.diagonal(across, -half).mean()
         others[c] = (chains * either / n - 2 * own[c]) / (chains - 1)
     decay = np.array([np.diagonal(total, lag).mean() for lag in range(half + 1)])
-    memory, alone = _mean(kept), _mean(own)
     # every chain is in two sums over pairs: `others` is twice its share
     cross = Estimate(float(others.mean()) / 2, _mean(others).error)
-    return decay / ((chains - 1) * n), alone, cross, memory
+    return decay / ((chains - 1) * n), _mean(own), cross, _mean(kept)
 
 
 def _mean(values: Array) -> Estimate:
     return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), df=len(values) - 1)
 
 
-def judge(samples: Samples, found: Mixing | None) -> tuple[bool | None, str, float | None]:
-    """Return whether chains have mixed, in words, and within what their overlaps are then fair."""
-    info = samples.info
-    assert isinstance(info, AnnealingInfo)
+def judge(info: AnnealingInfo, found: Mixing | None) -> Verdict:
+    """Return whether chains have mixed, and within what bias their overlaps are then fair."""
     if found is None:
         uneven = "these draws are not equally far apart in time; take all of them, or every other"
-        return None, f"cannot tell: {_too_few(info) if _even(info) else uneven}.", None
-    stuck = _stuck(found)
-    if stuck:
-        return False, f"not mixed: {stuck}; {_advice(found, info)}.", None
+        return Verdict(None, f"cannot tell: {_too_few(info) if _even(info) else uneven}.")
+    if stuck := _stuck(found):
+        return Verdict(False, f"not mixed: {stuck}; {_advice(found, info)}.")
     error, n_chains = found.memory.error, found.n_chains
     within = _within(error, n_chains)
     if within > FINE:
-        many = enough(
-            lambda count: _within(error * np.sqrt(n_chains / count), count),
-            max(n_chains + 1, USUAL_CHAINS),
-            FINE * 2 / 3,
-        )  # the error may be larger
+        start = max(n_chains + 1, USUAL_CHAINS)
+        # the error may be larger than estimated
+        many = enough(lambda count: _within(error * np.sqrt(n_chains / count), count), start, FINE * 2 / 3)
         words = f"{n_chains} chains could hide a bias of {within:.3f} of the overlaps"
         more = f"run n_chains >= {_rounded(many)}" if many else "run n_chains and n_extra many times as large"
-        return None, f"cannot tell: {words}; {more}.", None
+        return Verdict(None, f"cannot tell: {words}; {more}.")
     words = f"after {found.lag} sweeps chains have forgotten where they were"
     both = f"overlap with itself {found.self_overlap.value:.4f}, of two chains {found.cross_overlap.value:.4f}"
-    return True, f"mixed: fair within {within:.4f} ({words}: {both}).", within
+    return Verdict(True, f"mixed: fair within {within:.4f} ({words}: {both}).", within)
 
 
 def _too_few(info: AnnealingInfo) -> str:
-    """Return why these chains cannot judge themselves, and what chains can."""
     ran = info.energy.shape[1] - info.n_anneal
     chains = "1 chain" if info.n_chains == 1 else f"{info.n_chains} chains"
     draws = "1 draw" if info.n_draws == 1 else f"{info.n_draws} draws"
@@ -152,43 +135,22 @@ def _too_few(info: AnnealingInfo) -> str:
     return f"{words}; run n_chains >= {max(USUAL_CHAINS, info.n_chains)} with n_extra >= {max(USUAL_EXTRA, ran)}"
 
 
-def _sigmas(n_chains: int) -> float:
-    """Return how many errors, known from so many chains, are as unlikely as `SIGMAS` known ones (Student's law)."""
-    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
-
-
-def _forgotten(error: float, n_chains: int) -> float:
-    return max(REMEMBERED, _sigmas(n_chains) * error)
-
-
 def _within(error: float, n_chains: int) -> float:
     """Return the smallest memory that is found beyond `forgotten` with probability `POWER`."""
-    sigmas = _sigmas(n_chains)
-    return _forgotten(error, n_chains) + (visible(n_chains - 1, sigmas) - sigmas) * error
-
-
-def forgotten(found: Mixing) -> float:
-    """Return the memory beyond which chains have not mixed."""
-    return _forgotten(found.memory.error, found.n_chains)
-
-
-def highest_rhat(found: Mixing) -> float:
-    """Return the R-hat beyond which chains of such a length have not mixed."""
-    return RHAT + 2 / max(found.n_draws // 2, 1)
+    sigmas = sigmas_of(n_chains)
+    return forgotten(error, n_chains) + (visible(n_chains - 1, sigmas) - sigmas) * error
 
 
 def _stuck(found: Mixing) -> str:
-    """Return what shows that chains have not mixed, in words; nothing where nothing does."""
+    """Return the signs that chains have not mixed; empty if there are none."""
     signs = []
     if found.missed > MISSED:
         signs.append(f"{found.missed:.0%} of the later draws still miss constraints")
-    memory = found.memory
-    if memory.value > forgotten(found):
+    if found.memory.value > found.forgotten:
         pair = f"{found.self_overlap.value:.3f}, two chains {found.cross_overlap.value:.3f}"
         signs.append(f"after {found.lag} sweeps a chain's overlap with itself is {pair}")
-    worst = max(found.rhat, key=lambda name: found.rhat[name])
-    if found.rhat[worst] > highest_rhat(found):
-        signs.append(f"chains differ in {worst} (R-hat {found.rhat[worst]:.3g})")
+    if found.rhat[found.worst] > found.highest_rhat:
+        signs.append(f"chains differ in {found.worst} (R-hat {found.rhat[found.worst]:.3g})")
     return ", and ".join(signs)
 
 
@@ -198,12 +160,11 @@ def _advice(found: Mixing, info: AnnealingInfo) -> str:
         return "run more n_sweeps, or try a lower load"
     ran = info.energy.shape[1] - info.n_anneal
     now, before = found.memory.value, found.earlier
-    lag = 2 * found.lag
+    lag: float = 2 * found.lag
     if now > FORGOTTEN:
         falls = np.log(before / now) if before > now else 0.0
-        # at most so much: where nothing falls, waiting is no advice
         lag = found.lag + (found.lag / 2) * np.log(now / FORGOTTEN) / max(falls, 1e-9)
-    # exchange goes along a schedule of its own kind
+    # replicas are exchanged along a schedule of their own kind
     other = "exchange=True" if info.ladder is None and info.sampler == "tau" else "a lower load"
     if 2 * lag > _LATE * ran:
         return f"more sweeps will hardly do: try {other}"

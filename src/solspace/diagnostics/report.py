@@ -1,30 +1,29 @@
-"""What `diagnose` found: numbers with their errors, and a verdict in words."""
+"""What `diagnose` finds: numbers with their errors, and a verdict in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import chdtri, ndtr, ndtri
+from scipy.special import chdtri, ndtr, ndtri, stdtrit
 
 from solspace.system import html
 from solspace.system.plain import Values
 
-SIGMAS = 3.0
-"""Deviations beyond this many standard errors are called a bias."""
-POWER = 0.95
-"""Probability with which a bias of `Report.within` is called one."""
-COARSE = 0.3
-"""Samples that need not show a bias of the overlaps as large as this are not called fair."""
+SIGMAS = 3.0  # standard errors beyond which a deviation is called a bias
+POWER = 0.95  # probability with which a bias of `Report.within` is detected
+COARSE = 0.3  # samples that could hide a bias of the overlaps this large are not called fair
+REMEMBERED = 0.005  # memory of chains below this is negligible
+RHAT = 1.05  # limit of R-hat for long chains; for short ones, 2 over the draws of half a chain more
+MISSED = 0.01  # share of draws that may miss constraints
 
 
 def visible(df: float | None, limit: float = SIGMAS) -> float:
     """Return how many errors a bias must have to be found beyond `limit` errors with probability `POWER`.
 
-    Where the error is estimated, with `df` degrees of freedom, both the one it is stated in and the one it is judged by are.
+    An error estimated with `df` degrees of freedom is uncertain both in the stated bias and in the test.
 
     >>> round(visible(None), 3), round(visible(7), 1)
     (4.645, 6.5)
@@ -32,13 +31,15 @@ def visible(df: float | None, limit: float = SIGMAS) -> float:
     known = float(limit + ndtri(POWER))
     if df is None or df > 1e4:
         return known
+    from scipy.optimize import brentq
+
     levels = (np.arange(64) + 0.5) / 64
     errors = np.sqrt(chdtri(df, levels) / df)
     return float(brentq(lambda c: ndtr(c * errors[:, None] - limit * errors).mean() - POWER, known / 2, 1e5))
 
 
 def enough(within: Callable[[int], float], start: int, limit: float = COARSE) -> int | None:
-    """Return about the smallest number from `start` on for which `within` is at most `limit`; None where none below 10⁵ is.
+    """Return about the smallest number from `start` on with `within` at most `limit`; None if none below 10⁵ is.
 
     >>> enough(lambda k: 1 / k, 2)
     4
@@ -51,19 +52,39 @@ def enough(within: Callable[[int], float], start: int, limit: float = COARSE) ->
     return None
 
 
+class Verdict(NamedTuple):
+    """Whether samples are fair (None: unknown), why, and within what bias of the overlaps."""
+
+    fair: bool | None
+    words: str
+    within: float | None = None
+
+
 @dataclass(frozen=True)
 class Distance:
-    """A distance between samples and theory: its value, and the mean value that pure noise would give."""
+    """Distance between samples and theory.
+
+    Attributes
+    ----------
+    value, noise : float
+        The distance, and its mean under noise alone.
+    limit : float
+        Multiple of the noise beyond which the distance is called a bias.
+    """
 
     value: float
     noise: float
     limit: float = 2.0
-    """Times the noise beyond which it is called a bias."""
 
     @property
     def biased(self) -> bool:
         """Whether the distance is more than chance."""
         return self.value > self.limit * self.noise
+
+    @property
+    def deviation(self) -> float:
+        """The distance in units in which a bias begins at `SIGMAS`."""
+        return SIGMAS * self.value / (self.limit * self.noise)
 
     def __str__(self) -> str:
         return f"{self.value:.4f} (noise {self.noise:.4f})"
@@ -71,13 +92,22 @@ class Distance:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its standard error, beside what theory or the reference says (None where they say nothing)."""
+    """Mean with its standard error.
+
+    Attributes
+    ----------
+    value, error : float
+        Mean and standard error.
+    theory : float or None
+        Value by theory or by the reference.
+    df : float or None
+        Degrees of freedom of the error; None if the error is known.
+    """
 
     value: float
     error: float
     theory: float | None = None
     df: float | None = None
-    """Degrees of freedom of the error, None where it is known."""
 
     @property
     def visible(self) -> float:
@@ -86,8 +116,13 @@ class Estimate:
 
     @property
     def sigmas(self) -> float:
-        """Deviation from theory in standard errors; 0 where there is no theory."""
+        """Deviation from theory in standard errors; 0 without theory."""
         return 0.0 if self.theory is None else (self.value - self.theory) / max(self.error, 1e-300)
+
+    @property
+    def deviation(self) -> float | None:
+        """`sigmas`; None without theory."""
+        return None if self.theory is None else self.sigmas
 
     @property
     def biased(self) -> bool:
@@ -107,59 +142,147 @@ def widened(estimate: Estimate, other: Estimate) -> Estimate:
 
 @dataclass(frozen=True)
 class Mixing:
-    """What the sweeps after a schedule tell about chains; times in sweeps, NaN where the chains are too short for them."""
+    """Mixing of annealed chains, from their sweeps after the schedule; times in sweeps, NaN if the chains are too short.
+
+    Attributes
+    ----------
+    lag : int
+        Sweeps between the compared draws of a chain: half of those made after the schedule.
+    self_overlap, cross_overlap, memory : Estimate
+        Overlap of a chain with itself `lag` sweeps later, of two chains at that distance in time, and the difference of the two.
+    earlier : float
+        Memory at half the lag.
+    rhat, effective : dict
+        Rank-normalised split R-hat, and effective number of draws, of "energy" and "overlap".
+    time : dict
+        Autocorrelation time of "energy" and "weights".
+    missed : float
+        Share of the draws of the second half that violate a hard constraint.
+    n_chains, n_draws : int
+        Chains, and draws of each.
+    """
 
     lag: int
-    """Sweeps between the draws of a chain that are compared: half of those that it made after the schedule."""
     self_overlap: Estimate
-    """Overlap of a chain with itself, `lag` sweeps later."""
     cross_overlap: Estimate
-    """Overlap of two chains, as far apart in time."""
     memory: Estimate
-    """Their difference: what a chain still knows of where it was."""
     earlier: float
-    """The same after half the lag."""
     rhat: dict[str, float]
-    """Rank-normalised split R-hat of `energy` and `overlap`."""
     effective: dict[str, float]
-    """Effective number of draws of `energy` and `overlap`."""
     time: dict[str, float]
-    """Autocorrelation time of `energy` and `weights`."""
     missed: float
-    """Share of the draws, of the second half, that violate a constraint which none may violate."""
     n_chains: int
     n_draws: int
+
+    @property
+    def forgotten(self) -> float:
+        """Memory beyond which the chains have not mixed."""
+        return forgotten(self.memory.error, self.n_chains)
+
+    @property
+    def highest_rhat(self) -> float:
+        """R-hat beyond which chains of this length have not mixed."""
+        return RHAT + 2 / max(self.n_draws // 2, 1)
+
+    @property
+    def worst(self) -> str:
+        """Name of the series with the largest R-hat."""
+        return max(self.rhat, key=lambda name: self.rhat[name])
+
+    def deviations(self) -> dict[str, float]:
+        """Return the deviations by name, each in thirds of its limit."""
+        found = {
+            "a chain remembers": SIGMAS * self.memory.value / self.forgotten,
+            f"R-hat of {self.worst}": SIGMAS * (self.rhat[self.worst] - 1) / (self.highest_rhat - 1),
+        }
+        return found | ({"later draws that miss constraints": SIGMAS * self.missed / MISSED} if self.missed else {})
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the rows of the report's table."""
+        known = [f"{value:.3g} ({name})" for name, value in self.time.items() if value == value]
+        return [
+            (f"overlap of a chain with itself, {self.lag} sweeps on", str(self.self_overlap), ""),
+            ("overlap of two chains", str(self.cross_overlap), ""),
+            ("a chain remembers", str(self.memory), "0 where mixed"),
+            ("R-hat of energy, overlap", " ".join(f"{value:.3f}" for value in self.rhat.values()), "1 where mixed"),
+            ("effective draws by energy, overlap", " ".join(f"{value:.0f}" for value in self.effective.values()), ""),
+            ("autocorrelation time, sweeps", ", ".join(known) or "chains are too short to tell", ""),
+        ]
+
+
+def sigmas_of(n_chains: int) -> float:
+    """Return how many errors, estimated from `n_chains`, are as unlikely as `SIGMAS` known ones (Student's law)."""
+    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
+
+
+def forgotten(error: float, n_chains: int) -> float:
+    """Return the memory beyond which chains have not mixed, given its standard error."""
+    return max(REMEMBERED, sigmas_of(n_chains) * error)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Samples beside those of a reference."""
+    """Samples compared with those of a reference.
+
+    Attributes
+    ----------
+    overlap : Estimate
+        Overlap of two samples, less that of the reference.
+    means : Estimate
+        Mean square difference of the weights' means, less its noise.
+    energy : Estimate or None
+        Energy per constraint, less that of the reference; None if the potential has none.
+    """
 
     overlap: Estimate
-    """Overlap of two samples, less the same of the reference (0 in law where they agree)."""
     means: Estimate
-    """Mean square difference of the weights' means, noise taken off."""
     energy: Estimate | None
-    """Energy a constraint, less the reference's; None where the potential has none."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `diagnose` found; prints as a table with a verdict in words.
+    """Result of `diagnose`; prints as a table with a verdict in words.
 
-    `fair` is None where nothing can be told. Where it is True, `within` is the smallest bias of the overlaps that would have
-    been called one with a probability of 95% or more: fairness is not known any better.
+    Attributes
+    ----------
+    n_samples, n_solved : int
+        Samples, and those that solve the problem.
+    fair : bool or None
+        Whether the samples are fair; None if it cannot be decided.
+    verdict : str
+        The verdict in words.
+    within : float or None
+        If fair: the smallest bias of the overlaps that would have been detected with a probability of 95% or more.
+    mean_stability, overlap : Estimate or None
+        Mean stability, and overlap of two samples.
+    overlap_square : Estimate or None
+        Mean square overlap, where r = 0 by symmetry; by theory 1/(n(1 - λ)), λ the replicon.
+    overlap_at_start : Estimate or None
+        |m|²/n at t = 0 of a localization.
+    ks, ks_pooled, w1 : Distance or None
+        Distances of the stabilities from P(s): Kolmogorov-Smirnov of one sample and of all, and Wasserstein of all.
+    path_deviation, unconverged : float or None
+        Largest relative deviation of |m|²/n from q(t), and share of steps at which message passing did not converge.
+    copies : int
+        Samples equal to another one, or too similar to it to be independent.
+    instability : Estimate or None
+        Largest λ along the paths of a localization.
+    mixing : Mixing or None
+        Chains compared with themselves.
+    agreement : Agreement or None
+        Comparison with the reference.
+    notes : tuple of str
+        Remarks.
     """
 
     n_samples: int
     n_solved: int
-    fair: bool | None
-    verdict: str
+    fair: bool | None = None
+    verdict: str = ""
     within: float | None = None
     mean_stability: Estimate | None = None
     overlap: Estimate | None = None
     overlap_square: Estimate | None = None
-    """Mean square of the overlap, where r = 0 by symmetry and its mean says nothing; theory 1/(n(1 - λ)), λ the replicon."""
     overlap_at_start: Estimate | None = None
     ks: Distance | None = None
     ks_pooled: Distance | None = None
@@ -167,15 +290,19 @@ class Report:
     path_deviation: float | None = None
     unconverged: float | None = None
     copies: int = 0
-    """Samples that are the same as another one, or too similar to it to be independent."""
     instability: Estimate | None = None
     mixing: Mixing | None = None
     agreement: Agreement | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return the table: what, as measured, as predicted (or by the reference)."""
-        rows = [("solved", f"{self.n_solved}/{self.n_samples}", "")]
+        """Return the table.
+
+        Returns
+        -------
+        list of (str, str, str)
+            Quantity, measured value, and prediction or reference.
+        """
         named = {
             "mean stability": self.mean_stability,
             "overlap of two samples": self.overlap,
@@ -183,8 +310,8 @@ class Report:
             "overlap |m|²/n at t = 0": self.overlap_at_start,
             "largest instability λ": self.instability,
         }
-        rows += [_row(name, estimate) for name, estimate in named.items() if estimate is not None]
         distances = {"KS of a sample's stabilities": self.ks, "KS, all samples": self.ks_pooled, "W1": self.w1}
+        rows = [("solved", f"{self.n_solved}/{self.n_samples}", ""), *_rows(named)]
         rows += [(name, f"{d.value:.4f}", f"{d.noise:.4f} (noise)") for name, d in distances.items() if d is not None]
         if self.path_deviation is not None:
             rows.append(("path |m|²/n off q(t) by at most", f"{self.path_deviation:.1%}", ""))
@@ -192,31 +319,78 @@ class Report:
             rows.append(("copies of another sample, or nearly so", str(self.copies), "0"))
         if self.unconverged is not None:
             rows.append(("message passing unconverged", f"{self.unconverged:.1%}", ""))
-        rows += [] if self.mixing is None else _mixing_rows(self.mixing)
-        rows += [] if self.agreement is None else _agreement_rows(self.agreement)
+        if self.mixing is not None:
+            rows += self.mixing.rows()
+        if self.agreement is not None:
+            rows += _rows(
+                {
+                    "overlap less the reference's": self.agreement.overlap,
+                    "mean square difference of the means": self.agreement.means,
+                    "energy a constraint less the reference's": self.agreement.energy,
+                }
+            )
         return rows
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw what the verdict is made of, each in the unit of its own chance: beyond 3 it is called a bias.
-
-        Parameters
-        ----------
-        ax
-            Matplotlib axes; a new figure of a column's width unless given.
-        style
-            Properties of the points, as `Axes.plot` takes them.
+    def deviations(self) -> dict[str, float]:
+        """Return the deviation of each quantity in units in which a bias begins at 3.
 
         Returns
         -------
-        Axes
+        dict of str to float
+            Standard errors, or thirds of the quantity's own limit.
+
+        Examples
+        --------
+        >>> report = Report(8, 8, True, "fair", overlap=Estimate(0.52, 0.01, 0.5), ks=Distance(0.05, 0.05))
+        >>> {name: round(value, 9) for name, value in report.deviations().items()}
+        {'overlap of two samples': 2.0, 'KS of a sample': 1.5}
         """
-        from solspace.plots.methods import plot_report
+        overlap, start, agreed = self.overlap, self.overlap_at_start, self.agreement
+        if overlap is not None and overlap.theory is None and start is not None and agreed is None:
+            overlap = replace(overlap, theory=start.value)  # localized samples beside their own marginals
+        found: dict[str, Estimate | Distance | None] = {
+            "mean stability": self.mean_stability,
+            "overlap of two samples": overlap,
+            "overlap² of two samples": self.overlap_square,
+            "KS of a sample": self.ks,
+            "KS of all": self.ks_pooled,
+            "W1 of all": self.w1,
+        }
+        if agreed is not None:
+            found |= {"overlap, off the reference": agreed.overlap, "means, off the reference": agreed.means}
+            found |= {"energy, off the reference": agreed.energy}
+        values = {name: value.deviation for name, value in found.items() if value is not None}
+        known = {name: value for name, value in values.items() if value is not None}
+        return known if self.mixing is None else known | self.mixing.deviations()
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the deviation of each quantity; beyond 3 it is called a bias.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default a new figure, one column (86 mm) wide.
+        **style : Any
+            Properties of the points, as in `Axes.plot`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        from solspace.plots.samples import plot_report
 
         return plot_report(self, ax, **style)
 
     def to_dict(self) -> Values:
-        """Return the report as plain values."""
-        return _plain(self)
+        """Return the report as plain values.
+
+        Returns
+        -------
+        dict
+            Fields by name, nested ones as dictionaries.
+        """
+        return asdict(self) | {"notes": list(self.notes)}
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -226,37 +400,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         against = "reference" if self.agreement is not None else "theory"
-        return html.table(
-            "Report", self.rows(), ("", "samples", against), self.verdict, html.tone_of(self.fair), self.notes
-        )
+        columns = "", "samples", against
+        return html.table("Report", self.rows(), columns, self.verdict, html.tone_of(self.fair), self.notes)
 
 
-def _row(name: str, estimate: Estimate) -> tuple[str, str, str]:
-    return name, str(estimate), "" if estimate.theory is None else f"{estimate.theory:.4f}"
-
-
-def _mixing_rows(mixing: Mixing) -> list[tuple[str, str, str]]:
-    known = [f"{value:.3g} ({name})" for name, value in mixing.time.items() if value == value]
-    return [
-        (f"overlap of a chain with itself, {mixing.lag} sweeps on", str(mixing.self_overlap), ""),
-        ("overlap of two chains", str(mixing.cross_overlap), ""),
-        ("a chain remembers", str(mixing.memory), "0 where mixed"),
-        ("R-hat of energy, overlap", " ".join(f"{value:.3f}" for value in mixing.rhat.values()), "1 where mixed"),
-        ("effective draws by energy, overlap", " ".join(f"{value:.0f}" for value in mixing.effective.values()), ""),
-        ("autocorrelation time, sweeps", ", ".join(known) or "chains are too short to tell", ""),
-    ]
-
-
-def _agreement_rows(agreement: Agreement) -> list[tuple[str, str, str]]:
-    named = {
-        "overlap less the reference's": agreement.overlap,
-        "mean square difference of the means": agreement.means,
-        "energy a constraint less the reference's": agreement.energy,
-    }
-    return [_row(name, estimate) for name, estimate in named.items() if estimate is not None]
-
-
-def _plain(value: object) -> Any:
-    if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
+def _rows(named: Mapping[str, Estimate | None]) -> list[tuple[str, str, str]]:
+    known = {name: one for name, one in named.items() if one is not None}
+    return [(name, str(one), "" if one.theory is None else f"{one.theory:.4f}") for name, one in known.items()]

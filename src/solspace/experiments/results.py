@@ -172,7 +172,7 @@ class Results:
         --------
         mean : The numbers that are drawn.
         """
-        from solspace.plots.methods import plot_sweep
+        from solspace.plots.sweeps import plot_sweep
 
         names = self.varying()
         x = x if x is not None else "alpha" if "alpha" in names or not names else names[0]

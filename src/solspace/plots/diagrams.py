@@ -1,4 +1,4 @@
-"""Pictures of theory from numbers: φ_t(q), the t–α diagram by its exact lines, maps of thresholds."""
+"""Pictures of theory from numbers: φ_t(q), the t–α diagram with its exact lines, maps of thresholds."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, RED, REGIMES, SERIES, merged
+from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged
 
 if TYPE_CHECKING:
     from solspace.theory.phases import PhaseDiagram, SamplingMap
     from solspace.theory.thresholds import Thresholds
 
-MEANING = {
-    "green": "one maximum",
-    "yellow": "a second maximum, lower",
-    "red": "a second maximum, higher",
-}
+MEANING = {"green": "one maximum", "yellow": "a second maximum, lower", "red": "a second maximum, higher"}
+# label, colour and dash of the lines of thresholds
 LINES: dict[str, tuple[str, str, Any]] = {
     "asl": ("ASL", SERIES[6], "-"),
     "dat": ("dAT", SERIES[4], "--"),
@@ -30,36 +27,12 @@ LINES: dict[str, tuple[str, str, Any]] = {
     "zero_entropy": ("zero entropy", SERIES[1], (0, (1, 1))),
     "capacity": ("SAT/UNSAT", SERIES[3], "-"),
 }
-"""Label, colour and dash of the lines of thresholds."""
 
 
 def entropy_curves(
     q: Reals, phi: Reals, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r", **style: Any
 ) -> Axes:
-    """Draw φ_t(q) at several times from arrays; maxima are coloured by regime.
-
-    Parameters
-    ----------
-    q : ndarray
-        (j,) overlaps.
-    phi : ndarray
-        (times, j) φ_t(q).
-    times : sequence of float
-        Times; by default those at which φ_t is most informative.
-    row : mapping
-        `at_overlap`, `maxima` and `regimes`, one for each time.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    base : {"r", "one"}, default "r"
-        Overlap at which φ_t is taken as zero: q = r or q = 1.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw φ_t(q), `phi` (times, j), from arrays; `row` holds `at_overlap`, `maxima` and `regimes` of each time."""
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     seen = [0.0]
     for k, time in enumerate(times):
@@ -76,6 +49,35 @@ def entropy_curves(
     return ax
 
 
+def phase_diagram(
+    diagram: PhaseDiagram, ax: Axes, thresholds: Thresholds | None = None, legend: str = "upper left", **style: Any
+) -> Axes:
+    """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey."""
+    rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
+    windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
+    cusp = None
+    if thresholds is not None and thresholds.asl is not None and thresholds.cusp_time is not None:
+        cusp = thresholds.asl, thresholds.cusp_time
+    order = np.argsort(diagram.alphas)
+    columns = [(float(diagram.alphas[k]), windows[k]) for k in order]
+    regimes(columns, ax, float(diagram.times.max()) or 1.0, legend, cusp, **style)
+    none = (diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable
+    for load in diagram.alphas[none]:
+        ax.axvspan(*_edges(diagram.alphas[order].tolist(), load), color="0.75", lw=0, zorder=3)
+    if thresholds is not None:
+        loads = {name: getattr(thresholds, name) for name in LINES}
+        mark_loads(ax, loads, 0.97 if legend == "below" else 0.35)
+    ax.set_title(str(diagram.target))
+    return ax
+
+
+def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Thresholds | None, **style: Any) -> Axes:
+    """Draw a t–α diagram on given or new axes."""
+    legend = style.pop("legend", "below" if ax is None else "upper left")
+    with drawing(ax) as one:
+        return phase_diagram(diagram, one, thresholds, legend, **style)
+
+
 def regimes(
     columns: Sequence[tuple[float, Sequence[Sequence[float | None]]]],
     ax: Axes,
@@ -84,27 +86,10 @@ def regimes(
     cusp: tuple[float, float] | None = None,
     **style: Any,
 ) -> Axes:
-    """Draw the t–α diagram from windows; areas are bounded by the exact spinodal and Maxwell lines.
+    """Draw the t–α diagram up to the time `top`, bounded by the exact spinodal and Maxwell lines.
 
-    Parameters
-    ----------
-    columns : sequence of (float, windows)
-        Loads with their windows (low, maxwell, high); None is before t = 0.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    top : float
-        Upper limit of the time axis.
-    legend : str, default "upper left"
-        Place of the legend, or "below".
-    cusp : (float, float), optional
-        (α, t) at which a second maximum appears.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
+    `columns` are loads with windows of times (low, maxwell, high), None before t = 0; `cusp` is the (α, t) at which a second
+    maximum appears.
     """
     ax.set_facecolor(REGIMES["green"])
     most = max((len(windows) for _, windows in columns), default=0)
@@ -133,70 +118,45 @@ def regimes(
     return ax
 
 
-def phase_diagram(
-    diagram: PhaseDiagram, ax: Axes, thresholds: Thresholds | None = None, legend: str = "upper left", **style: Any
-) -> Axes:
-    """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey.
-
-    Parameters
-    ----------
-    diagram : PhaseDiagram
-        Diagram to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    thresholds : Thresholds, optional
-        Thresholds to mark.
-    legend : str, default "upper left"
-        Place of the legend, or "below".
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
-    rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
-    windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
-    cusp = None
-    if thresholds is not None and thresholds.asl is not None and thresholds.cusp_time is not None:
-        cusp = thresholds.asl, thresholds.cusp_time
-    order = np.argsort(diagram.alphas)
-    columns = [(float(diagram.alphas[k]), windows[k]) for k in order]
-    regimes(columns, ax, float(diagram.times.max()) or 1.0, legend, cusp, **style)
-    none = (diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable
-    for load in diagram.alphas[none]:
-        ax.axvspan(*_edges(diagram.alphas[order].tolist(), load), color="0.75", lw=0, zorder=3)
-    if thresholds is not None:
-        loads = {name: getattr(thresholds, name) for name in LINES}
-        mark_loads(ax, loads, 0.97 if legend == "below" else 0.35)
-    ax.set_title(str(diagram.target))
-    return ax
-
-
 def _edges(loads: Sequence[float], load: float) -> tuple[float, float]:
-    """Return between which loads a column of a diagram reaches: half way to its neighbours."""
+    """Return the loads half way to the neighbours of `load`."""
     at = loads.index(load)
     return (loads[max(at - 1, 0)] + load) / 2, (loads[min(at + 1, len(loads) - 1)] + load) / 2
 
 
+def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
+    """Return times, continued straight below zero where they are None, so that the line leaves the picture there."""
+    line = np.array([np.nan if time is None else time for time in times])
+    known = np.flatnonzero(np.isfinite(line))
+    if len(known) < 2:
+        return np.nan_to_num(line, nan=floor)
+    a, b = known[-2:]
+    straight = line[b] + (alphas - alphas[b]) * (line[b] - line[a]) / (alphas[b] - alphas[a])
+    return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
+
+
+def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
+    """Mark loads inside the axes by vertical lines with names and values, at a `height` relative to the axes."""
+    left, right = ax.get_xlim()
+    inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
+    groups: list[list[tuple[float, str]]] = []
+    for load, name in inside:
+        ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
+        if groups and load - groups[-1][0][0] < 0.015 * (right - left):  # names that would overlap
+            groups[-1].append((load, name))
+        else:
+            groups.append([(load, name)])
+    place = {"rotation": 90, "va": "bottom" if height < 0.5 else "top", "ha": "right", "multialignment": "left"}
+    look: dict[str, Any] = {**place, "fontsize": "small", "clip_on": True, "transform": ax.get_xaxis_transform()}
+    for group in groups:
+        words = "\n".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
+        # names longer than the height of the axes must not move them
+        ax.text(group[0][0], height, words, **look).set_in_layout(False)
+    return ax
+
+
 def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
-    """Draw all thresholds over margins or widths; the region that ASL samples is green.
-
-    Parameters
-    ----------
-    found : SamplingMap
-        Map to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw all thresholds over margins or widths; the region that ASL samples is green."""
     lines = {name: getattr(found, name) for name in found.LINES}
     alpha_kappa(found.places, lines, ax, axis=found.axis, **style)
     asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
@@ -209,53 +169,10 @@ def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
     return ax
 
 
-def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
-    """Return times below zero where they are None: carried on straight, so that the line leaves the picture where it
-    should.
-    """
-    line = np.array([np.nan if time is None else time for time in times])
-    known = np.flatnonzero(np.isfinite(line))
-    if len(known) < 2:
-        return np.nan_to_num(line, nan=floor)
-    a, b = known[-2:]
-    straight = line[b] + (alphas - alphas[b]) * (line[b] - line[a]) / (alphas[b] - alphas[a])
-    return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
-
-
-def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
-    """Mark loads inside the axes by vertical lines with names and values.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    loads : mapping of str to float
-        Loads by name; None is left out.
-    height : float
-        Height of the names as a fraction of the axes.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
-    left, right = ax.get_xlim()
-    inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
-    groups: list[list[tuple[float, str]]] = []
-    for load, name in inside:
-        ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
-        if groups and load - groups[-1][0][0] < 0.015 * (right - left):  # names that would lie upon each other
-            groups[-1].append((load, name))
-        else:
-            groups.append([(load, name)])
-    for group in groups:
-        words = "\n".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
-        text = ax.text(
-            group[0][0], height, words, rotation=90, va="bottom" if height < 0.5 else "top", ha="right", fontsize="small",
-            multialignment="left", clip_on=True, transform=ax.get_xaxis_transform(),
-        )  # fmt: skip
-        text.set_in_layout(False)  # names that are longer than the axes are high must not move them
-    return ax
+def plot_map(found: SamplingMap, ax: Any, **style: Any) -> Axes:
+    """Draw a map of thresholds on given or new axes."""
+    with drawing(ax) as one:
+        return sampling_map(found, one, **style)
 
 
 def alpha_kappa(
@@ -266,61 +183,28 @@ def alpha_kappa(
     axis: str = "margin",
     **style: Any,
 ) -> Axes:
-    """Draw thresholds against the margin or the width of a band, the region below the ASL line in green.
-
-    Parameters
-    ----------
-    margins : ndarray
-        (k,) margins or widths.
-    lines : mapping of str to ndarray
-        Thresholds by name, NaN where there is none.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    names : sequence of str, default all
-        Lines to draw.
-    axis : {"margin", "width"}, default "margin"
-        Meaning of the horizontal axis.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw thresholds by name against the "margin" or the "width" of a band, the region below the ASL line in green."""
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
-        if name not in lines or _same(lines, name):
-            continue
-        label, colour, dash = LINES[name]
-        ax.plot(lines[name], margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
+        if name in lines and not _empty(lines, name):
+            label, colour, dash = LINES[name]
+            ax.plot(lines[name], margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
     ax.set(xlabel=r"load $\alpha$", ylabel={"margin": r"margin $\kappa$", "width": "width $K$ of the band"}[axis])
     return ax
+
+
+def _empty(lines: Mapping[str, Reals], name: str) -> bool:
+    """Return whether there is nothing to draw: no such threshold, or a zero entropy that is the capacity itself."""
+    line = np.asarray(lines[name], dtype=float)
+    if np.isnan(line).all():
+        return True
+    return name == "zero_entropy" and np.allclose(line, lines.get("capacity", np.nan), rtol=1e-6, equal_nan=True)
 
 
 def temperature_lines(
     temperatures: Reals, lines: Mapping[str, Reals], ax: Axes, label: str = "ASL", colour: str = RED
 ) -> Axes:
-    """Draw the ASL threshold against the temperature, with zero entropy (dashed) and capacity (dotted).
-
-    Parameters
-    ----------
-    temperatures : ndarray
-        (k,) temperatures.
-    lines : mapping of str to ndarray
-        Thresholds by name, NaN where there is none.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    label : str or callable, default "ASL"
-        Label in the legend; a format or function of the value of the series.
-    colour : str, default RED
-        Colour.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw the ASL threshold against the temperature, with zero entropy (dashed) and capacity (dotted)."""
     ax.plot(temperatures, lines["asl"], color=colour, marker="o", ms=3, label=label)
     if "zero_entropy" in lines:
         ax.plot(temperatures, lines["zero_entropy"], color=colour, lw=1, ls="--")
@@ -330,37 +214,8 @@ def temperature_lines(
     return ax
 
 
-def _same(lines: Mapping[str, Reals], name: str) -> bool:
-    # whether there is nothing to draw: no such threshold, or zero entropy where it is the capacity itself
-    line = np.asarray(lines[name], dtype=float)
-    if np.isnan(line).all():
-        return True
-    return name == "zero_entropy" and np.allclose(line, lines.get("capacity", np.nan), rtol=1e-6, equal_nan=True)
-
-
 def edge(epsilon: Reals, slope: Reals, ax: Axes, label: str, colour: str, law: Reals | None = None) -> Axes:
-    """Draw dφ/dq against ε = 1 - q with its asymptotic law.
-
-    Parameters
-    ----------
-    epsilon : ndarray
-        (k,) values of 1 - q.
-    slope : ndarray
-        (k,) dφ/dq.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    label : str or callable
-        Label in the legend; a format or function of the value of the series.
-    colour : str
-        Colour.
-    law : ndarray, optional
-        (k,) asymptotic law.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw dφ/dq against ε = 1 - q, with its asymptotic law."""
     ax.plot(epsilon, slope, color=colour, label=label)
     if law is not None:
         ax.plot(epsilon, law, color=colour, lw=1, ls=":")

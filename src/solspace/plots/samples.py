@@ -1,4 +1,4 @@
-"""Pictures of samples: their stabilities and overlaps beside what the exact law or theory says."""
+"""Pictures of samples, beside the exact law or theory, and of their diagnosis."""
 
 from __future__ import annotations
 
@@ -8,52 +8,75 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import MultipleLocator
 
+from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.numerics.bins import bins, spacing
-from solspace.plots.style import BLUE, GREY, RED, merged, thick
+from solspace.numerics.pairs import pair_products
+from solspace.plots.style import BLUE, GREY, RED, drawing, mark_margin, merged, no_style, thick
 from solspace.samples import Samples
+from solspace.system.names import unknown
 
 if TYPE_CHECKING:
+    from solspace.diagnostics.report import Report
     from solspace.theory.prediction import Prediction
 
-VISIBLE = 1e-6
-"""Least probability that is drawn."""
+VISIBLE = 1e-6  # least probability that is drawn
+WIDE = 30.0  # deviations beyond this are drawn on a logarithmic axis
 
 
 def stability_histogram(
     samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None, **style: Any
 ) -> Axes:
-    """Draw the histogram of all stabilities with the density of fair samples.
-
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    density : callable or ndarray, optional
-        P(s) for comparison.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw the histogram of all stabilities, with their density P(s) by theory."""
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
-    look = merged(style, Patch, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
-    ax.hist(values, **{"bins": list(edges), "density": True, **look})
+    _histogram(ax, values, edges, style, f"{len(samples)} samples")
     if density is not None:
         grid = np.linspace(edges[0], edges[-1], 400)
         ax.plot(grid, density(grid), color=RED, lw=thick(), label="theory")
-    ax.axvline(samples.target.margin, color=GREY, lw=1, ls="--", label=f"margin {samples.target.margin:g}")
+    mark_margin(ax, samples.target.margin)
     ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
     ax.legend(frameon=False)
     return ax
+
+
+def overlap_histogram(
+    samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None, **style: Any
+) -> Axes:
+    """Draw the histogram of the overlaps of all pairs of samples (of chains: at their last draws), with theory's r."""
+    seen, other = _pairs(samples), np.empty(0) if chains is None else _pairs(chains)
+    if len(seen):
+        low, high = min([*seen, *other]), max([*seen, *other])
+        edges = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
+        look = _histogram(ax, seen, edges, style, f"{len(seen)} pairs")
+        ax.axvline(float(seen.mean()), color=look["color"], lw=thick(), label=f"mean {seen.mean():.3f}")
+        if len(other):
+            ax.hist(other, bins=list(edges), density=True, histtype="step", color=RED, lw=thick(), label="chains")
+            ax.axvline(float(other.mean()), color=RED, lw=thick(), ls="--", label=f"mean {other.mean():.3f}")
+    if overlap is not None:
+        ax.axvline(overlap, color=RED, lw=thick(), label=f"theory r = {overlap:.3f}")
+    ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
+    if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
+        ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
+        ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
+    return ax
+
+
+def _histogram(ax: Axes, values: Reals, edges: Reals, style: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Draw a histogram as a density; return its properties."""
+    look = merged(style, Patch, color=BLUE, alpha=0.55, label=label)
+    ax.hist(values, **{"bins": list(edges), "density": True, **look})
+    return look
+
+
+def _pairs(samples: Samples) -> Reals:
+    """Return the overlaps of all pairs of samples, of chains at their last draws."""
+    chains = np.arange(len(samples)) if samples.info.chains is None else np.asarray(samples.info.chains)
+    last = len(chains) - 1 - np.unique(chains[::-1], return_index=True)[1]
+    return pair_products(samples.weights[last]) / samples.n
 
 
 def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
@@ -65,28 +88,24 @@ def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> A
         Samples to draw.
     ax : matplotlib.axes.Axes
         Axes to draw on.
-    lattice : ndarray
-        (j,) possible stabilities.
-    mass : ndarray
-        (j,) their exact probabilities.
+    lattice, mass : ndarray
+        (j,) possible stabilities and their probabilities, as `Enumeration.stability_distribution` returns.
 
     Returns
     -------
     matplotlib.axes.Axes
         The axes.
     """
-    values, counts = np.unique(samples.stabilities.round(9), return_counts=True)
     width = 0.8 * (np.diff(lattice).min() if len(lattice) > 1 else 1.0)
-    ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(samples)} samples")
-    ax.plot(lattice[mass > VISIBLE], mass[mass > VISIBLE], "o", color=RED, label="exact")
-    ax.axvline(samples.target.margin, color=GREY, lw=1, ls="--", label=f"margin {samples.target.margin:g}")
+    _bars(ax, samples.stabilities, width, f"{len(samples)} samples", lattice, mass)
+    mark_margin(ax, samples.target.margin)
     ax.set(xlabel="stability $s$", ylabel="probability", title="stabilities")
     ax.legend(frameon=False)
     return ax
 
 
 def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Axes:
-    """Draw the overlaps of all pairs of samples beside their exact law.
+    """Draw the frequency of each overlap of two samples beside its exact probability.
 
     Parameters
     ----------
@@ -94,96 +113,38 @@ def overlap_bars(samples: Samples, ax: Axes, overlaps: Reals, mass: Reals) -> Ax
         Samples to draw.
     ax : matplotlib.axes.Axes
         Axes to draw on.
-    overlaps : ndarray or mapping of str to ndarray
-        Overlaps of pairs, by name where there are several kinds.
-    mass : ndarray
-        (j,) their exact probabilities.
+    overlaps, mass : ndarray
+        (j,) possible overlaps and their probabilities, as `Enumeration.overlap_distribution` returns.
 
     Returns
     -------
     matplotlib.axes.Axes
         The axes.
     """
-    seen = np.round(samples.overlaps(), 9)
-    width = 0.8 * 2 / samples.n
-    if len(seen):
-        values, counts = np.unique(seen, return_counts=True)
-        ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
-    ax.plot(overlaps[mass > VISIBLE], mass[mass > VISIBLE], "o", color=RED, label="exact")
+    seen = samples.overlaps()
+    _bars(ax, seen, 0.8 * 2 / samples.n, f"{len(seen)} pairs", overlaps, mass)
     ax.set(xlabel="overlap of two samples", ylabel="probability", title="overlaps")
     ax.legend(frameon=False)
     return ax
 
 
-def overlap_histogram(
-    samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None, **style: Any
-) -> Axes:
-    """Draw the histogram of the overlaps of all pairs of samples (of chains: at their last draws).
-
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    overlap : float, optional
-        Theory's r, to be marked.
-    chains : Samples, optional
-        Other samples of the problem, drawn as an outline.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
-    seen, other = _pairs(samples), np.empty(0) if chains is None else _pairs(chains)
-    if len(seen):
-        low, high = min([*seen, *other]), max([*seen, *other])
-        bins = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
-        look = merged(style, Patch, color=BLUE, alpha=0.55, label=f"{len(seen)} pairs")
-        ax.hist(seen, **{"bins": list(bins), "density": True, **look})
-        ax.axvline(float(seen.mean()), color=look["color"], lw=thick(), label=f"mean {seen.mean():.3f}")
-        if len(other):
-            ax.hist(other, bins=list(bins), density=True, histtype="step", color=RED, lw=thick(), label="chains")
-            ax.axvline(float(other.mean()), color=RED, lw=thick(), ls="--", label=f"mean {other.mean():.3f}")
-    if overlap is not None:
-        ax.axvline(overlap, color=RED, lw=thick(), label=f"theory r = {overlap:.3f}")
-    ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
-    if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
-        ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
-        ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
-    return ax
+def _bars(ax: Axes, seen: Reals, width: float, label: str, lattice: Reals, mass: Reals) -> None:
+    if seen.size:
+        values, counts = np.unique(seen.round(9), return_counts=True)
+        ax.bar(values, counts / counts.sum(), width=width, color=BLUE, alpha=0.55, label=label)
+    ax.plot(lattice[mass > VISIBLE], mass[mass > VISIBLE], "o", color=RED, label="exact")
 
 
 def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> Axes:
-    """Draw the overlaps of several kinds of ±1 samples as outlines with their means.
-
-    Parameters
-    ----------
-    overlaps : ndarray or mapping of str to ndarray
-        Overlaps of pairs, by name where there are several kinds.
-    means : mapping of str to float
-        Mean overlaps by name.
-    n : int
-        Number of weights.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw overlaps (by name) of several kinds of ±1 samples of `n` weights as outlines with their means."""
     everything, step = np.concatenate(list(overlaps.values())), 2 / n
     low, high = (float(np.quantile(everything, share)) for share in (0.001, 0.999))
     width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
-    bins = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
+    edges = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
     for (name, seen), colour in zip(overlaps.items(), (GREY, RED, BLUE)):
-        first = colour == GREY
-        ax.hist(seen, bins=list(bins), density=True, histtype="stepfilled" if first else "step", color=colour,
-                alpha=0.35 if first else 1.0, lw=2, label=f"{name}: {means[name]:.3f}")  # fmt: skip
+        filled = colour == GREY
+        look: dict[str, Any] = {"histtype": "stepfilled" if filled else "step", "alpha": 0.35 if filled else 1.0}
+        ax.hist(seen, bins=list(edges), density=True, color=colour, lw=2, label=f"{name}: {means[name]:.3f}", **look)
         ax.axvline(means[name], color=colour, lw=1.5, ls="--")
     ax.set(xlabel="overlap of two samples", ylabel="density")
     ax.legend(frameon=False, loc="upper left", fontsize="small")
@@ -191,33 +152,8 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
     return ax
 
 
-def _pairs(samples: Samples) -> Reals:
-    """Return the overlaps of all pairs of samples, of chains at their last draws."""
-    chains = np.arange(len(samples)) if samples.info.chains is None else np.asarray(samples.info.chains)
-    rows = len(chains) - 1 - np.unique(chains[::-1], return_index=True)[1]
-    last = samples.weights[rows].astype(float)
-    return np.asarray((last @ last.T / samples.n)[np.triu_indices(len(last), 1)])
-
-
 def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> Axes:
-    """Draw |m|²/n along a localization, with q(t).
-
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    prediction : Prediction, optional
-        Prediction to draw.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw |m|²/n along a localization, with theory's q(t)."""
     t, q = samples.info["t"], samples.info["overlap"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", r"$|m|^2/n$, each sample")
@@ -234,22 +170,7 @@ def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None
 
 
 def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
-    """Draw the energy per constraint and the acceptance of annealed chains against the sweep.
-
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw the energy per constraint and the acceptance of annealed chains against the sweep."""
     sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", "energy")
@@ -266,20 +187,8 @@ def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
 
 
 def sample_kinds(samples: Samples) -> list[str]:
-    """Return the names of the pictures of samples that apply; the last depends on the sampler.
+    """Return the names of the pictures of samples that apply.
 
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-
-    Returns
-    -------
-    list of str
-        Among "stabilities", "overlaps", "path" and "energy".
-
-    Examples
-    --------
     >>> import solspace as ss
     >>> sample_kinds(ss.anneal(ss.Perceptron.random(n=51, alpha=0.2, rng=0), n_chains=2, n_sweeps=20, rng=0))
     ['stabilities', 'overlaps', 'energy']
@@ -296,28 +205,7 @@ def sample_panel(
     chains: Samples | None = None,
     **style: Any,
 ) -> Axes:
-    """Draw one picture of samples.
-
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    kind : str
-        One of `sample_kinds(samples)`.
-    prediction : Prediction, optional
-        Prediction to draw.
-    chains : Samples, optional
-        Other samples of the problem, drawn as an outline.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw one picture of samples."""
     if kind == "stabilities":
         return stability_histogram(samples, ax, None if prediction is None else prediction.stability_density, **style)
     if kind == "overlaps":
@@ -328,24 +216,7 @@ def sample_panel(
 def sample_panels(
     samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, chains: Samples | None = None
 ) -> Any:
-    """Draw all pictures of samples that apply.
-
-    Parameters
-    ----------
-    samples : Samples
-        Samples to draw.
-    axes : sequence of Axes
-        Axes to draw on, one for each panel.
-    prediction : Prediction, optional
-        Prediction to draw.
-    chains : Samples, optional
-        Other samples of the problem, drawn as an outline.
-
-    Returns
-    -------
-    ndarray of Axes
-        The axes.
-    """
+    """Draw all pictures of samples that apply."""
     for ax, kind in zip(axes, sample_kinds(samples)):
         sample_panel(samples, ax, kind, prediction, chains)
     figure = axes[0].get_figure()
@@ -355,3 +226,55 @@ def sample_panels(
         f"{int(samples.solved.sum())} of {len(samples)} solved"
     )
     return axes
+
+
+def plot_samples(
+    samples: Samples, kind: str, ax: Any, prediction: Prediction | None, reference: Samples | None, **style: Any
+) -> Any:
+    """Draw one picture of samples or all of them, on given or new axes."""
+    kinds = sample_kinds(samples)
+    if len(samples) == 0:
+        raise ValueError("there is no sample to draw.")
+    if reference is not None and (why := samples.differs(reference)):
+        raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
+    if kind == "all":
+        no_style(style)
+        with drawing(ax, len(kinds)) as axes:
+            return sample_panels(samples, axes, prediction, reference)
+    if kind not in kinds:
+        raise unknown("kind of picture", kind, ("all", *kinds))
+    with drawing(ax) as one:
+        return sample_panel(samples, one, kind, prediction, reference, **style)
+
+
+def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
+    """Draw the deviation of each quantity of a diagnosis in units of its error; beyond the band it is a bias."""
+    found = report.deviations()
+    names, values = list(found), np.array(list(found.values()))
+    ax.axvspan(-SIGMAS, SIGMAS, color=GREY, alpha=0.15, lw=0, label="chance")
+    ax.axvline(0, color=GREY, lw=0.8)
+    for inside, colour, marker in ((True, BLUE, "o"), (False, RED, "X")):
+        rows = np.flatnonzero((np.abs(values) <= SIGMAS) == inside)
+        ax.plot(values[rows], rows, **merged(style, color=colour, marker=marker, ms=5, ls=""))
+    far = float(np.abs(values).max(initial=SIGMAS))
+    if far > WIDE:
+        ax.set_xscale("symlog", linthresh=2 * SIGMAS)
+    else:
+        ax.xaxis.set_major_locator(MultipleLocator(SIGMAS if far < 5 * SIGMAS else 2 * SIGMAS))
+    reach = 1.15 * max(far, 1.6 * SIGMAS)
+    low = -reach if values.min(initial=0.0) < -SIGMAS else -1.6 * SIGMAS
+    ax.set(xlim=(low, reach), ylim=(max(len(names), 1) - 0.5, -0.5), xlabel=f"deviation (bias beyond ±{SIGMAS:g})")
+    ax.set_yticks(range(len(names)), names)
+    if not names:
+        ax.text(0.5, 0.5, "nothing to compare with", ha="center", transform=ax.transAxes)
+    verdict = report.verdict.partition(":")[0]
+    if report.within is not None and "within" not in verdict:
+        verdict += f", fair within {report.within:.3g}"
+    ax.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
+    return ax
+
+
+def plot_report(report: Report, ax: Any, **style: Any) -> Axes:
+    """Draw the deviations of a report on given or new axes."""
+    with drawing(ax) as one:
+        return report_deviations(report, one, **style)

@@ -1,8 +1,8 @@
-"""How our pictures look: one style, one set of colours, two widths of a journal's column, one way to write them to files.
+"""The style of our pictures: colours, the widths of a journal's columns, new figures, and files.
 
 The style is set while a picture is drawn and while it is written, never for the session: `matplotlib.rcParams` stay the
-user's. Fonts are embedded as TrueType, which journals ask for, and text in SVG stays text. Colours keep apart for people who
-do not see red and green, or blue and yellow, apart (a test simulates them); markers and dashes differ as well.
+user's. Fonts are embedded as TrueType, as journals require, and text in SVG stays text. Colours can be told apart with any kind
+of colour blindness (tested by simulation); markers and dashes differ as well.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.cbook import normalize_kwargs
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -24,19 +25,13 @@ from solspace.system.files import replacing
 
 __all__ = ["BLUE", "DOUBLE", "GREY", "MARKERS", "RED", "REGIMES", "SERIES", "SINGLE", "TEXT", "panels", "save", "style"]
 
-REGIMES = {"green": "#7fbf7b", "yellow": "#f6d860", "red": "#d7191c"}
-"""Colours of the regimes: one maximum; a second one, lower; a second one, higher."""
-BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"
-"""Data, theory, and lines that help the eye."""
-SERIES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#1a1a1a")
-"""Colours of series, by Okabe and Ito."""
+REGIMES = {"green": "#7fbf7b", "yellow": "#f6d860", "red": "#d7191c"}  # one maximum; a second one, lower; higher
+BLUE, RED, GREY = "#3b6fb6", "#c8372d", "#6b6b6b"  # data, theory, auxiliary lines
+SERIES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#1a1a1a")  # by Okabe and Ito
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<")
-SINGLE, DOUBLE = 86 / 25.4, 178 / 25.4
-"""Widths of one and of two columns of a journal, in inches: 86 and 178 mm."""
-TEXT = 8.0
-"""Points of text in a picture of such a width."""
-FINE = 300
-"""Dots per inch of a picture of such a width, where it is written as dots."""
+SINGLE, DOUBLE = 86 / 25.4, 178 / 25.4  # widths of one and of two columns of a journal, in inches
+TEXT = 8.0  # points of text in a picture of a column's width
+FINE = 300  # dots per inch of such a picture
 _FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
 
 
@@ -67,10 +62,15 @@ def _style(text: float) -> dict[Any, Any]:
 
 @contextmanager
 def style(text: float = 10.0) -> Iterator[None]:
-    """Draw in our style inside the block, with text of so many points; everything after it is as before.
+    """Draw in our style inside the block; afterwards Matplotlib's settings are as before.
 
-    10 points are for pictures on a screen, 8 (`TEXT`) for those of a column's width.
+    Parameters
+    ----------
+    text : float, default 10
+        Size of the text in points: 10 for a screen, 8 (`TEXT`) for pictures of a column's width.
 
+    Examples
+    --------
     >>> with style(8):
     ...     figure, ax = panels(1, width=SINGLE, height=2.4)
     >>> (figure.get_size_inches() * 25.4).round().tolist()
@@ -81,20 +81,33 @@ def style(text: float = 10.0) -> Iterator[None]:
 
 
 def panels(columns: int, width: float = 5.2, height: float = 3.8, rows: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """Return a figure of `columns` panels side by side, in `rows` rows, and its axes: one, or an array.
+    """Return a new figure and its axes, outside `pyplot`: it is drawn to files only.
 
-    The figure belongs to no window system and no global list: it is drawn to files only.
+    Parameters
+    ----------
+    columns, rows : int
+        Panels side by side, and rows of them.
+    width, height : float
+        Size of a panel in inches.
+    **options : Any
+        Arguments of `Figure.subplots`.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        The figure.
+    axes : matplotlib.axes.Axes or ndarray of Axes
+        Its axes: one, or an array.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, **options)
-    return figure, axes
+    return figure, figure.subplots(rows, columns, **options)
 
 
 class JournalFigure(Figure):
-    """A figure whose `savefig` embeds fonts as journals want them, and writes 300 dots per inch unless told otherwise."""
+    """A figure whose `savefig` embeds fonts as TrueType and writes 300 dots per inch by default."""
 
     def savefig(self, *args: Any, **options: Any) -> None:
         """Write the figure, as Matplotlib's `savefig` does."""
@@ -108,47 +121,67 @@ class JournalFigure(Figure):
 def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
     """Yield the axes to draw on: `ax` in the user's own style, or new ones in ours.
 
-    New ones are those of a figure of Matplotlib's `pyplot`, which notebooks show: a column wide, or two where several
-    `columns` lie side by side; then the axes are an array.
+    New axes belong to a figure of `pyplot`, which notebooks show, one column wide; or two columns for several `columns` of
+    axes, which are then an array.
     """
     if ax is not None:
-        given = np.ravel(np.asarray(ax, dtype=object))
-        if len(given) != columns:
-            raise ValueError(f"ax must hold {columns} axes for this picture; got {len(given)}.")
-        yield given if columns > 1 else given[0]
+        axes = np.ravel(np.asarray(ax, dtype=object))
+        if len(axes) != columns:
+            raise ValueError(f"ax must hold {columns} axes for this picture; got {len(axes)}.")
+        yield axes if columns > 1 else axes[0]
         return
     from matplotlib import pyplot
 
     width = SINGLE if columns == 1 else DOUBLE
+    size = width, 0.75 * width / columns if columns < 3 else 0.3 * width
     with style(TEXT):
-        _, axes = pyplot.subplots(
-            1, columns, figsize=(width, 0.75 * width / columns if columns < 3 else 0.3 * width), layout="constrained",
-            FigureClass=JournalFigure,
-        )  # fmt: skip
-        yield axes
+        yield pyplot.subplots(1, columns, figsize=size, layout="constrained", FigureClass=JournalFigure)[1]
+
+
+def no_style(style: Mapping[str, Any]) -> None:
+    """Refuse properties of lines for several pictures at once."""
+    if style:
+        raise ValueError(f"several pictures have no style in common; give a kind with {', '.join(style)}.")
 
 
 def thick() -> float:
-    """Return the width of a line that stands before others."""
+    """Return the width of an emphasized line."""
     return 1.25 * float(matplotlib.rcParams["lines.linewidth"])
 
 
-def merged(given: Mapping[str, Any], artist: type[Artist] = Line2D, **ours: Any) -> dict[str, Any]:
-    """Return our own properties of an artist with those `given` by the user in their place, whatever short names they have.
+def mark_margin(ax: Axes, margin: float) -> None:
+    """Mark the margin on an axis of stabilities."""
+    ax.axvline(margin, color=GREY, lw=1, ls="--", label=f"margin {margin:g}")
+
+
+def merged(user: Mapping[str, Any], artist: type[Artist] = Line2D, **ours: Any) -> dict[str, Any]:
+    """Return our properties of an artist, replaced by those of the `user` under any of their names.
 
     >>> merged({"linewidth": 3}, color="k", lw=1)
     {'color': 'k', 'linewidth': 3}
     """
-    return {**normalize_kwargs(ours, artist), **normalize_kwargs(dict(given), artist)}
+    return {**normalize_kwargs(ours, artist), **normalize_kwargs(dict(user), artist)}
 
 
 def save(figure: Figure, path: str | os.PathLike[str], formats: Sequence[str] = ("png", "pdf", "svg")) -> list[Path]:
-    """Write the figure beside `path` in each of `formats`, each file whole or not at all; return the files.
+    """Write a figure to files, each atomically and without dates, so that equal pictures give equal bytes.
 
-    Dates are left out, so that the same picture gives the same bytes.
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    path : str or path-like
+        Path of the files; a suffix that names a format is replaced.
+    formats : sequence of str, default ("png", "pdf", "svg")
+        Formats.
+
+    Returns
+    -------
+    list of Path
+        The files.
     """
     written, stem = [], Path(path)
-    if stem.suffix.lstrip(".") in figure.canvas.get_supported_filetypes():  # anything else behind a dot is a name's own
+    if stem.suffix.lstrip(".") in figure.canvas.get_supported_filetypes():  # any other suffix belongs to the name
         stem = stem.with_suffix("")
     for name in formats:
         file = stem.with_name(f"{stem.name}.{name}")

@@ -1,4 +1,4 @@
-"""Pictures of sweeps: a number against the load for several sizes, and pooled stabilities on their theory line."""
+"""Pictures of sweeps: means against the load for several sizes, and pooled stabilities beside their theory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES, merged
+from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES, drawing, merged
 
-Points = Iterable[Mapping[str, Any]]
+Points = Iterable[Mapping[str, Any]]  # rows of `Results.mean`: the values of the axes, `mean`, `low`, `high`
+
+# labels of axes, and of lines
+AXES = {
+    "alpha": r"load $\alpha$",
+    "n": "weights $N$",
+    "temperature": "temperature $T$",
+    "margin": r"margin $\kappa$",
+    "n_sweeps": "sweeps",
+    "solved_fraction": "fraction solved",
+    "overlap": "overlap of two samples",
+}
+NAMES = {"n": "N = {}", "alpha": "α = {}", "temperature": "T = {}", "margin": "κ = {}", "n_sweeps": "{} sweeps"}
+WORDS = ("sampler", "potential", "prior", "patterns", "method")  # entries whose values are labels
 
 
 def curves(
@@ -24,30 +37,7 @@ def curves(
     dashed: bool = False,
     **style: Any,
 ) -> Axes:
-    """Draw a mean with its interval, one line for each value of a series.
-
-    Parameters
-    ----------
-    points : sequence of mapping
-        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    series : str, default "n"
-        Column or columns whose values make separate lines.
-    x : str, default "alpha"
-        Column of the horizontal axis.
-    label : str or callable, default "N = {}"
-        Label in the legend; a format or function of the value of the series.
-    dashed : bool, default False
-        Whether to draw dashed lines.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw a mean with its interval, one line for each value of `series`; `label` is a format or function of that value."""
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for point in points:
         groups.setdefault(point[series], []).append(point)
@@ -55,76 +45,24 @@ def curves(
         group.sort(key=lambda point: point[x])
         mean = np.array([point["mean"] for point in group])
         bars = [np.maximum(0, mean - [p["low"] for p in group]), np.maximum(0, [p["high"] for p in group] - mean)]
-        look = merged(
-            style, color=SERIES[k % len(SERIES)], marker=MARKERS[k % len(MARKERS)], ms=4, lw=1.3, elinewidth=0.9, capsize=1.5,
-            ls="--" if dashed else "-", label=label(value) if callable(label) else label.format(value),
-        )  # fmt: skip
-        look = ({"markerfacecolor": "w"} if dashed else {}) | look
+        own: dict[str, Any] = {"color": SERIES[k % len(SERIES)], "marker": MARKERS[k % len(MARKERS)], "ms": 4}
+        own |= {"ls": "--", "markerfacecolor": "w"} if dashed else {"ls": "-"}
+        own["label"] = label(value) if callable(label) else label.format(value)
+        look = merged(style, **own, lw=1.3, elinewidth=0.9, capsize=1.5)
         ax.errorbar([point[x] for point in group], mean, yerr=bars, **look)
     return ax
 
 
 def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> Axes:
-    """Draw the fraction solved against the load.
-
-    Parameters
-    ----------
-    points : sequence of mapping
-        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    series : str, default "n"
-        Column or columns whose values make separate lines.
-    label : str or callable, default "N = {}"
-        Label in the legend; a format or function of the value of the series.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw the fraction solved against the load."""
     curves(points, ax, series, "alpha", label)
     ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
-    ax.legend(
-        loc="lower left"
-    )  # free, since curves fall; to look for the best place takes Matplotlib seconds on a busy machine
+    ax.legend(loc="lower left")  # free, since curves fall; searching for the best place takes seconds
     return ax
 
 
-AXES = {
-    "alpha": r"load $\alpha$", "n": "weights $N$", "temperature": "temperature $T$", "margin": r"margin $\kappa$",
-    "n_sweeps": "sweeps", "solved_fraction": "fraction solved", "overlap": "overlap of two samples",
-}  # fmt: skip
-"""Labels of axes."""
-NAMES = {"n": "N = {}", "alpha": "α = {}", "temperature": "T = {}", "margin": "κ = {}", "n_sweeps": "{} sweeps"}
-"""Labels of lines."""
-WORDS = ("sampler", "potential", "prior", "patterns", "method")
-"""Entries whose values are labels."""
-
-
 def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
-    """Draw the mean of a quantity of a sweep, one line for each combination of the series.
-
-    Parameters
-    ----------
-    points : sequence of mapping
-        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    value : str
-        Quantity that is averaged.
-    x : str
-        Column of the horizontal axis.
-    series : sequence of str
-        Column or columns whose values make separate lines.
-    **style : Any
-        Properties of the lines, as in Matplotlib.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw the mean of a quantity of a sweep, one line for each combination of the series."""
     points = list(points)
     lines = sorted({tuple(point[name] for name in series) for point in points}, key=_order)
     numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
@@ -148,39 +86,28 @@ def _order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
     return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
 
 
+def plot_sweep(points: Points, value: str, x: str, series: Sequence[str], ax: Any, **style: Any) -> Axes:
+    """Draw the mean of a quantity of a sweep on given or new axes."""
+    with drawing(ax) as one:
+        return sweep_curves(points, one, value, x, series, **style)
+
+
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
     """Draw overlaps of chains with themselves (full) and with each other (dashed) against the load.
 
     One point for each instance: filled where its chains have mixed, crossed out where over 1% of their draws miss constraints.
-
-    Parameters
-    ----------
-    points : sequence of mapping
-        Rows of `Results.mean`: the axes' values, `mean`, `low`, `high`.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    name : str
-        Label of the lines.
-    series : int
-        Index of the colour of the lines.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
     """
     points = [point for point in points if point["self_overlap"] is not None]
     loads = sorted({point["alpha"] for point in points})
     colour, marker = SERIES[3 * series], MARKERS[series]
+    look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4.5, "elinewidth": 0.9, "capsize": 1.5}
     for kind, line in (("self", "-"), ("cross", "--")):
         key = f"{kind}_overlap"
         means = [np.mean([point[key] for point in points if point["alpha"] == load]) for load in loads]
         ax.plot(loads, means, line, color=colour, lw=1.3, label=f"{kind}, {name}")
         for point in points:
-            ax.errorbar(
-                point["alpha"], point[key], yerr=point[f"{key}_error"], color=colour, marker=marker, ms=4.5, elinewidth=0.9,
-                capsize=1.5, mfc=colour if point["fair"] else "w",
-            )  # fmt: skip
+            filled = colour if point["fair"] else "w"
+            ax.errorbar(point["alpha"], point[key], yerr=point[f"{key}_error"], mfc=filled, **look)
             if point["missed"] > 0.01:
                 ax.plot(point["alpha"], point[key], "x", color=colour, ms=8, mew=1)
     ax.set(xlabel=r"load $\alpha$")
@@ -188,53 +115,13 @@ def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
 
 
 def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
-    """Mark a load predicted by theory.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    alpha : float
-        Load to mark.
-    label : str or callable
-        Label in the legend; a format or function of the value of the series.
-    colour : str, default RED
-        Colour.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Mark a load predicted by theory."""
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
     return ax
 
 
 def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str) -> Axes:
-    """Draw pooled stabilities as a histogram under the density of fair samples.
-
-    Parameters
-    ----------
-    values : ndarray
-        Stabilities, any shape.
-    edges : ndarray
-        Edges of the bins.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
-    grid : ndarray
-        (j,) stabilities at which the density is given.
-    density : callable or ndarray
-        P(s) for comparison.
-    margin : float
-        Margin κ, to be marked.
-    label : str or callable
-        Label in the legend; a format or function of the value of the series.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes.
-    """
+    """Draw pooled stabilities as a histogram with these `edges`, beside their `density` (j,) by theory on a `grid`."""
     ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.5, label=label)
     ax.plot(grid, density, color=RED, lw=1.8, label="theory $P(s)$")
     ax.axvline(margin, color=GREY, lw=1, ls="--")
@@ -251,9 +138,8 @@ def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
             entries.setdefault(label, handle)
         if inside := ax.get_legend():
             inside.remove()
-    figure.legend(
-        [*entries.values()], [*entries], loc="outside upper center", ncols=len(entries), title=title, title_fontsize=11
-    )
+    place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(entries)}
+    figure.legend([*entries.values()], [*entries], title=title, title_fontsize=11, **place)
 
 
 def note(figure: Figure, text: str) -> None:

@@ -93,7 +93,7 @@ class PhaseDiagram:
         matplotlib.axes.Axes
             The axes.
         """
-        from solspace.plots.methods import plot_diagram
+        from solspace.plots.diagrams import plot_diagram
 
         return plot_diagram(self, ax, thresholds, **style)
 
@@ -287,7 +287,7 @@ class SamplingMap:
         matplotlib.axes.Axes
             The axes.
         """
-        from solspace.plots.methods import plot_map
+        from solspace.plots.diagrams import plot_map
 
         return plot_map(self, ax, **style)
 

@@ -396,7 +396,7 @@ class Prediction:
         ('stability $s$', 86.0)
         >>> pyplot.close(ax.figure)
         """
-        from solspace.plots.methods import plot_prediction
+        from solspace.plots.theory import plot_prediction
 
         return plot_prediction(self, kind, ax, **style)
 
