@@ -37,7 +37,7 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize(
-    "variants", [VARIANTS[:1], pytest.param(VARIANTS[1:], marks=pytest.mark.slow)], ids=["as it is", "others"]
+    "variants", [VARIANTS[:1], pytest.param(VARIANTS[1:], marks=pytest.mark.exhaustive)], ids=["as it is", "others"]
 )
 def test_every_check_of_scikit_learn_passes(variants: list[dict[str, object]]) -> None:
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}

@@ -105,6 +105,7 @@ def processors() -> dict[str, dict[str, str]]:
     return plain
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", processors())
 def test_poorer_processors_make_the_same_chains(name):
     """Down to the plainest processor that Numba can compile for, without vectors to speak of."""

@@ -126,6 +126,7 @@ def test_energies_are_those_of_the_draws(patterns: str) -> None:
     np.testing.assert_array_equal(info.energy[:, :40], plain.info.energy[:, :40])  # pilots are the chains without
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("patterns", "n_rungs"), [("binary", 4), ("gaussian", 2), ("gaussian", 3)])
 def test_devices_make_the_same_ladders(emulated: None, patterns: str, n_rungs: int) -> None:  # noqa: F811
     problem = ss.Perceptron.random(31, 0.5, ss.Target(temperature=0.5), patterns, rng=3)
@@ -136,6 +137,7 @@ def test_devices_make_the_same_ladders(emulated: None, patterns: str, n_rungs: i
         np.testing.assert_array_equal(here.info[name], there.info[name])
 
 
+@pytest.mark.exhaustive
 def test_a_sweep_on_a_device_makes_the_rows_of_one_without(emulated: None, tmp_path: Path) -> None:  # noqa: F811
     tau = {"name": "tau", "n_sweeps": 12, "n_extra": 20, "thin": 5, "exchange": True, "n_rungs": 3}
     spec = ss.Spec(n=21, alpha=0.3, sampler=tau, instances=2, n_samples=2, keep=["weights"])
@@ -174,6 +176,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
         ss.anneal(problem, checkpoint=kept, **{**OPTIONS, "exchange": False})
 
 
+@pytest.mark.exhaustive
 def test_ladders_that_a_device_left_go_on_anywhere(
     emulated: None,  # noqa: F811
     tmp_path: Path,

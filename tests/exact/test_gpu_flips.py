@@ -141,6 +141,7 @@ def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
         np.testing.assert_array_equal(flips.stabilities(chains.weights), problem.stabilities(chains.weights))
 
 
+@pytest.mark.exhaustive
 def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
     """Several proposals at a time in one warp, columns of two words and by way of shared memory one at a time, several
     chains of real-valued patterns to a block, and columns that are asked for ahead."""
@@ -244,6 +245,7 @@ def test_a_sweep_on_a_device_writes_the_rows_of_one_without(emulated, tmp_path):
     assert ss.sweep(spec, tmp_path / "gpu.db", "serial").status() == {"done": 18, "failed": 0, "to do": 0}
 
 
+@pytest.mark.exhaustive
 def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, monkeypatch):
     """Many tasks to a launch, patterns drawn once for all methods, lots of any size: what each task keeps is the same."""
     drawn = []

@@ -72,6 +72,7 @@ def test_cuda_sources_localize_as_the_processor_does(emulated, name):  # noqa: F
     agree(*both(problem, 2, **SHORT))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
 def test_a_device_sharpens_its_tolerance_near_instability(emulated):  # noqa: F811
     """On the sphere near its threshold; 0.1 left a factor out on the device, and overlaps were off by 7e-4."""
@@ -131,6 +132,7 @@ def test_products_with_bits_are_those_with_signs(emulated, k, monkeypatch):  # n
     np.testing.assert_array_equal(bits.stabilities(signs), (matrices @ signs).transpose(0, 2, 1) / np.sqrt(n))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
 @pytest.mark.parametrize("prior", ["binary", "spherical"])
 def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
@@ -144,6 +146,7 @@ def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
         assert there.info["status"] == here.info["status"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
 def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path, monkeypatch):  # noqa: F811
     """What their chains walk by is compiled ahead."""

@@ -170,6 +170,7 @@ def test_fields_are_stirred_by_the_deviates_of_a_step(emulated, n, k):  # noqa: 
     assert share[0] == np.float32(0.7)
 
 
+@pytest.mark.exhaustive
 def test_operands_in_bfloat_count_unmet_constraints(emulated, monkeypatch):  # noqa: F811
     from test_gpu_localize import split_product
 
@@ -227,6 +228,7 @@ def test_large_problems_take_the_places_of_two(emulated):  # noqa: F811
     assert max(most) == 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_sweep_that_is_stopped_stops_what_a_device_solves(two_at_a_time, tmp_path, monkeypatch):
     def collected(waiting, usual=registry._collected, seen=[]):  # noqa: B006
@@ -247,6 +249,7 @@ def test_a_sweep_that_is_stopped_stops_what_a_device_solves(two_at_a_time, tmp_p
         assert results.count() == {"done": 2, "failed": 0}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(device.missing()), reason="no CUDA device with CuPy")
 def test_a_device_solves_many_at_a_time(tmp_path):

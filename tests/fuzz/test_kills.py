@@ -28,6 +28,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return comparable(path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("executor", ["processes", "serial", "dask"])
 def test_drivers_killed(
     executor: str,

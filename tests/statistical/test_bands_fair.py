@@ -62,11 +62,12 @@ def test_samples_agree_with_theory(draw):
     assert solved > 0.98
 
 
-@pytest.mark.parametrize("draw", [localize, anneal])
+@pytest.mark.parametrize("draw", [pytest.param(localize, marks=pytest.mark.exhaustive), anneal])
 def test_a_wrong_temperature_fails(draw):
     assert misfit(draw, TARGET.replace(temperature=0.7 / 1.2))[0] > 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*Try")
 def test_without_the_onsager_reaction_it_fails(monkeypatch):
     respond = cpu.respond

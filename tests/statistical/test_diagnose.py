@@ -145,6 +145,7 @@ def flipped(row, random, flips):
     return row
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("n", "alpha", "prior"), [(51, 0.6, "binary"), (101, 0.5, "binary"), (51, 0.8, "spherical")])
 @pytest.mark.filterwarnings("ignore:.*Try")
 def test_fair_samples_that_meet_are_no_copies(n, alpha, prior):

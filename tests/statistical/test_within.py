@@ -26,7 +26,10 @@ def weights(random, k, n, overlap):
     return np.where(random.random((k, n)) < (1 + np.sqrt(overlap)) / 2, hidden, -hidden)
 
 
-@pytest.mark.parametrize(("n", "k"), [(501, 4), (201, 8), (501, 16)])
+@pytest.mark.parametrize(
+    ("n", "k"),
+    [pytest.param(501, 4, marks=pytest.mark.exhaustive), (201, 8), pytest.param(501, 16, marks=pytest.mark.exhaustive)],
+)
 def test_what_theory_judges(n, k):
     prediction = ss.predict(TARGET, 0.3)
     grid = np.linspace(0, 6, 2001)

@@ -77,6 +77,7 @@ def test_without_a_clone_the_verb_says_what_to_do(monkeypatch, tmp_path):
     assert "python -m benchmarks" in result.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_part_of_the_solving_benchmark_goes_on_where_its_file_ends(tmp_path):
     run = [

@@ -149,6 +149,7 @@ def _fill(path: Path, names: list[str], kinds: tuple[str, ...]) -> None:
             )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("device", "told"), [(None, True), ("gpu", True), ("gpu", False)])
 def test_several_figures_one_drawn_while_the_next_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str | None, told: bool
@@ -228,6 +229,7 @@ def test_what_no_figure_can_do_without_ends_all(
     assert labels == names[:2]
 
 
+@pytest.mark.exhaustive
 def test_a_killed_process_that_draws_is_a_problem_of_its_figure(tmp_path: Path) -> None:
     _fill(tmp_path / "figures.db", ["edge"], ("edge",))
     config = ReproduceConfig(store=tmp_path / "figures.db", out=tmp_path, formats=("png",))
