@@ -15,7 +15,7 @@ from solspace.info import AnnealingInfo, Info, joined
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
-from solspace.numerics.pairs import pair_products
+from solspace.numerics.series import pair_products
 from solspace.problem import Perceptron
 from solspace.system import html
 from solspace.system.arrays import Damaged, read_npz

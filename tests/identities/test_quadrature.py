@@ -124,7 +124,7 @@ def test_rows_of_one_variance_equal_the_closed_form(name, variance):
 
 def test_rows_are_vouched_for_or_searched():
     """A row must not trust shared nodes with structure that they cannot see: a narrow weight between breakpoints."""
-    from solspace.measure.rows import row_moments
+    from solspace.measure.quadrature import row_moments
 
     omega = np.linspace(-3, 3, 60)
     for width in (0.3, 1e-3):

@@ -10,7 +10,7 @@ from terminal import invoke
 
 import solspace as ss
 from solspace.measure import quadrature
-from solspace.theory.families import family_space
+from solspace.theory.design import family_space
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
 from solspace.theory.reference import solve
@@ -140,7 +140,7 @@ def test_a_wall_of_ones_own_needs_no_warning(temperature):
 
 
 def test_a_missing_breakpoint_is_told_once(monkeypatch):
-    monkeypatch.setattr(quadrature, "_told", {})
+    monkeypatch.setattr(quadrature, "_warned", {})
     target = ss.Target(potential=Missing(0.7), temperature=1.0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

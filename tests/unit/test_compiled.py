@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from solspace.measure.channels import power_channel, power_derivatives
-from solspace.numerics.power_table import evaluate, power_table
+from solspace.numerics.power_table import negative_moments, positive_moments
 from solspace.system.compiled import njit
 from solspace.system.threads import PIECE, share
 
@@ -68,12 +68,17 @@ def test_package_imports_no_numba():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("beta", [0.0, 2.0, 1.25])
-def test_compiled_loops_read_the_table_as_numpy_does(beta):
+@pytest.mark.parametrize("beta", [2.0, 1.25])
+def test_compiled_loops_equal_the_integrals(beta):
     single = np.linspace(-40.0, 40.0, 3000, dtype=np.float32).reshape(600, 5)
     omega, variance = single.astype(float), np.linspace(0.5, 2.0, 5)
     sigma = np.sqrt(variance)
-    log_i, rho, curvature = (part.reshape(600, 5) for part in evaluate((omega / sigma).ravel(), power_table(beta)))
+    x = (omega / sigma).ravel()
+    left, right = x[x < 0], x[x >= 0]
+    log_i, mean, below = negative_moments(left, beta)
+    exact = np.empty((3, x.size))
+    exact[:, x < 0], exact[:, x >= 0] = (log_i - left**2 / 2, mean - left, below), positive_moments(right, beta)
+    log_i, rho, curvature = (part.reshape(600, 5) for part in exact)
     plain = log_i + 0.5 * beta * np.log(variance), rho / sigma, curvature / variance
     for one, other in zip(power_channel(omega, variance, beta), plain):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solspace.numerics.pairs import mean_pair_product, pair_products
+from solspace.numerics.series import mean_pair_product, pair_products
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 255, 256, 257, 700])

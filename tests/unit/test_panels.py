@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from solspace.numerics.mixtures import mixtures, one_by_one
 from solspace.numerics.roots import bracketed_newton
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, graded, hermite, legendre, nodes
 from solspace.numerics.status import Status
+from solspace.theory.cavity import mixtures, one_by_one
 
 
 def test_panels_have_the_widths_asked_for(rng):

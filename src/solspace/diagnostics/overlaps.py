@@ -15,7 +15,7 @@ from scipy.special import rel_entr
 
 from solspace.diagnostics.report import COARSE, SIGMAS, Agreement, Estimate, Report, Verdict, widened
 from solspace.numerics.arrays import Array
-from solspace.numerics.pairs import pair_products
+from solspace.numerics.series import pair_products
 from solspace.samples import Samples
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from solspace.diagnostics.report import COARSE, SIGMAS, Distance, Estimate, Report, Verdict, enough, visible
 from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
-from solspace.numerics.pairs import pair_products
+from solspace.numerics.series import pair_products
 from solspace.numerics.streams import generator
 from solspace.samples import Samples
 from solspace.system.plain import Values

@@ -27,7 +27,7 @@ from solspace.experiments.sampling import Sampled, each, summary
 from solspace.experiments.tasks import Found, Task
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
-from solspace.numerics.pairs import pair_products
+from solspace.numerics.series import pair_products
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 from solspace.system.checks import sized

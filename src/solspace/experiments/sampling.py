@@ -16,7 +16,7 @@ from solspace.experiments.tasks import Found, Task
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
-from solspace.numerics.pairs import mean_pair_product
+from solspace.numerics.series import mean_pair_product
 from solspace.problem import Perceptron
 from solspace.samplers.registry import find
 from solspace.samples import Samples

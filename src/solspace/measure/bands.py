@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import channels
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Potential, positive_log
+from solspace.measure.potential import Annealable, Potential, positive_log
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import number
 
 
 @dataclass(frozen=True)
-class _Even:
-    """What bands about zero have in common, whatever the potential inside."""
+class _Even(Potential):
+    """A band about zero."""
 
     width: float = 1.0
 
@@ -35,33 +35,19 @@ class _Even:
             raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
 
     @property
-    def breakpoints(self) -> tuple[float, ...]:
-        """The two edges of the band."""
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
         return (-self.width, self.width)
 
     @property
     def centre(self) -> float:
-        """Centre of the band."""
         return 0.0
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return where a constraint is not met.
-
-        Parameters
-        ----------
-        s : array_like
-            Stabilities, measured from the margin.
-
-        Returns
-        -------
-        ndarray of bool
-            True outside the band.
-        """
         return np.abs(s) > self.width
 
 
 @dataclass(frozen=True)
-class Band(_Even, Potential):  # type: ignore[override]
+class Band(_Even):
     """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
 
     Parameters
@@ -85,7 +71,7 @@ class Band(_Even, Potential):  # type: ignore[override]
 
 
 @dataclass(frozen=True)
-class LogBand(_Even, Potential):  # type: ignore[override]
+class LogBand(_Even, Annealable):
     """U = -log(width² - s²) + quadratic s² on abs(s) < width: the symmetric perceptron that ASL can sample.
 
     Parameters
@@ -117,18 +103,6 @@ class LogBand(_Even, Potential):  # type: ignore[override]
         return channels.log_band_channel(omega, variance, beta, self.width, self.quadratic)
 
     def softened(self, tau: float) -> Potential:
-        """Return the member of the family U_τ that τ-annealing follows to this potential.
-
-        Parameters
-        ----------
-        tau : float
-            τ in [0, 1].
-
-        Returns
-        -------
-        Potential
-            U_τ.
-        """
         return TauWall(-self.width, self.width, tau, self.quadratic)
 
     def __str__(self) -> str:
@@ -136,8 +110,8 @@ class LogBand(_Even, Potential):  # type: ignore[override]
 
 
 @dataclass(frozen=True)
-class _Between:
-    """What walls on one side or on both have in common, whatever the potential between them."""
+class _Between(Annealable):
+    """Walls on one side or on both."""
 
     lower: float | None = None
     upper: float | None = None
@@ -157,28 +131,14 @@ class _Between:
             raise ValueError(f"the walls are too far apart; {got}")
 
     @property
-    def breakpoints(self) -> tuple[float, ...]:
-        """The walls that there are."""
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
         return tuple(end for end in (self.lower, self.upper) if end is not None)
 
     @property
     def centre(self) -> float | None:
-        """Centre of the interval; None with a single wall."""
         return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return where a constraint is not met.
-
-        Parameters
-        ----------
-        s : array_like
-            Stabilities, measured from the margin.
-
-        Returns
-        -------
-        ndarray of bool
-            True beyond a wall.
-        """
         s = np.asarray(s)
         below = np.zeros(s.shape, bool) if self.lower is None else s < self.lower
         return below if self.upper is None else below | (s > self.upper)
@@ -194,7 +154,7 @@ class _Between:
 
 
 @dataclass(frozen=True)
-class Wall(_Between, Potential):  # type: ignore[override]
+class Wall(_Between):
     """U = -log of the distance from a wall, or of the product of the distances from two.
 
     Parameters
@@ -232,18 +192,6 @@ class Wall(_Between, Potential):  # type: ignore[override]
         return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
 
     def softened(self, tau: float) -> Potential:
-        """Return the member of the family U_τ that τ-annealing follows to this potential.
-
-        Parameters
-        ----------
-        tau : float
-            τ in [0, 1].
-
-        Returns
-        -------
-        Potential
-            U_τ.
-        """
         return TauWall(self.lower, self.upper, tau)
 
     def __str__(self) -> str:
@@ -252,7 +200,7 @@ class Wall(_Between, Potential):  # type: ignore[override]
 
 
 @dataclass(frozen=True)
-class TauWall(_Between, Potential):  # type: ignore[override]
+class TauWall(_Between):
     """U = (1 - t^τ)/τ, t(s) the distance from a wall or the product of both: soft for τ > 0, the wall at τ = 0.
 
     Outside, t continues along its tangent and U = (1 - t)/τ. A band may also have a quadratic term about its centre.
@@ -303,18 +251,6 @@ class TauWall(_Between, Potential):  # type: ignore[override]
         return channels.linear_channel(omega, variance, sign * beta, -beta * (1.0 + sign * end))
 
     def softened(self, tau: float) -> Potential:
-        """Return another member of the family.
-
-        Parameters
-        ----------
-        tau : float
-            τ in [0, 1].
-
-        Returns
-        -------
-        Potential
-            U_τ.
-        """
         return TauWall(self.lower, self.upper, tau, self.quadratic)
 
     def __str__(self) -> str:

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.quadrature import quadrature_channel
-from solspace.numerics import power_integrals
-from solspace.numerics.arrays import Reals
+from solspace.numerics import power_table
+from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.band_moments import band_moments, tilted_moments
 from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
 from solspace.numerics.rules import legendre
-from solspace.numerics.tails import vanishing
 
-Channel = tuple[Reals, Reals, Reals]
-"""log Z, g and dg."""
-LOG_SQRT_TWO_PI = np.float64(power_integrals.LOG_SQRT_TWO_PI)
-"""A double, which makes doubles of whatever it meets."""
+Channel = tuple[Reals, Reals, Reals]  # log Z, g and dg
+LOG_SQRT_TWO_PI = np.float64(power_table.LOG_SQRT_TWO_PI)  # a double, which promotes single precision to double
+power_channel, power_derivatives = (
+    gaussian_power,
+    gaussian_power_derivatives,
+)  # of s^beta on s > 0; beta = 0 is the step
 
 __all__ = [
     "band_channel",
@@ -41,34 +42,6 @@ __all__ = [
 ]
 
 
-def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-    """Return (log Z, g, dg) of the weight s^beta on s > 0; beta = 0 is the step.
-
-    Z = V^(beta/2) I_beta(omega / sqrt(V)), a parabolic cylinder function.
-
-    Examples
-    --------
-    >>> log_z, g, dg = power_channel(0.3, 0.2, 2.0)
-    >>> round(float(g), 12)
-    2.825037003824
-    """
-    return gaussian_power(omega, variance, beta)
-
-
-def power_derivatives(
-    omega: Reals, variance: ArrayLike, beta: float, out: tuple[Reals, Reals] | None = None
-) -> tuple[Reals, Reals]:
-    """Return (g, dg) of `power_channel` alone, for `omega` of shape (m, k) and a scalar, (k,) or (m, k) `variance`.
-
-    Examples
-    --------
-    >>> g, dg = power_derivatives(np.zeros((2, 3), dtype=np.float32), 1.0, 2.0)
-    >>> g.shape, g.dtype
-    ((2, 3), dtype('float32'))
-    """
-    return gaussian_power_derivatives(omega, variance, beta, out)
-
-
 @vanishing
 def log_quadratic_channel(
     omega: ArrayLike, variance: ArrayLike, beta: float, linear: float, quadratic: float
@@ -79,8 +52,6 @@ def log_quadratic_channel(
     A = beta linear, B = beta quadratic, D = 1 + 2 B V. On the far side, x' < 0, the exponents of the two Gaussians
     cancel but for -omega^2 / (2 V), and the posterior mean is small: both are used as they stand.
 
-    Examples
-    --------
     >>> tilted, plain = log_quadratic_channel(0.3, 0.2, 2.0, 0.0, 0.0), power_channel(0.3, 0.2, 2.0)
     >>> bool(np.allclose(tilted, plain, rtol=1e-14))
     True
@@ -113,8 +84,6 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
     Z = Phi(x) + exp(-beta) Phi(-x). With the hazard rho = phi / Phi and delta = exp(-beta) / ((1 - exp(-beta)) phi(x)),
     gamma = rho / (1 + rho delta) and curvature = -gamma (gamma + x).
 
-    Examples
-    --------
     >>> log_z, g, dg = errors_channel(0.0, 1.0, np.log(3))
     >>> round(float(np.exp(log_z)), 12)
     0.666666666667
@@ -145,8 +114,6 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
 
         gamma = B p,   curvature = -B p (1 - p) (K(x) + K(-y)).
 
-    Examples
-    --------
     >>> log_z, g, dg = hinge_channel(-1000.0, 1.0, 3.0)
     >>> round(float(log_z), 6), float(g)
     (-2995.5, 3.0)
@@ -170,8 +137,6 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
 def linear_channel(omega: ArrayLike, variance: ArrayLike, slope: float, height: float = 0.0) -> Channel:
     """Return (log Z, g, dg) of the weight exp(height + `slope` s) on the whole line, free of rounding where it is 1.
 
-    Examples
-    --------
     >>> [float(part) for part in linear_channel(1.0, 0.5, 2.0)]
     [3.0, 2.0, 0.0]
     """
@@ -190,8 +155,6 @@ def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel
     * c > d, c d >= 3: a one-sided tail Phi(d - c) with a small correction of relative size exp(-2 c d);
     * otherwise the band is narrow beside the field's width: Gauss-Legendre on it.
 
-    Examples
-    --------
     >>> log_z, g, dg = band_channel(-30.0, 1.0, 0.5)
     >>> round(float(log_z), 9)
     -439.429474609
@@ -221,8 +184,6 @@ def log_band_channel(
     to rounding for every real beta (`numerics.band_moments`). The quadratic term turns the Gaussian into one of variance
     V / D and mean omega / D, D = 1 + 2 B V, B = beta quadratic; where D is small or negative, the walls hold the mass.
 
-    Examples
-    --------
     >>> log_z, g, dg = log_band_channel(0.0, 1.0, 1.0, 1.0)
     >>> round(float(np.exp(log_z)), 12)
     0.483941449038

@@ -27,11 +27,8 @@ from solspace.numerics.arrays import Bools, Doubles, Index
 LogWeight = Callable[[Doubles], ArrayLike]
 
 DROP = 42.0  # the integrand is followed down to exp(-42) of its peak
-FARTHEST = (
-    13,
-    60,
-    200,
-)  # log2 of the distance searched: at a small variance exp(-1/s) holds its mass far from its wall
+# log2 of the distance searched: at a small variance exp(-1/s) has its mass far from its wall
+FARTHEST = (13, 60, 200)
 
 
 @dataclass
@@ -230,12 +227,7 @@ def _edges(piece: Piece, t: Doubles, above: Bools, peak: Doubles, floor: Doubles
         middle = 0.5 * np.stack([inner_low + outer_low, inner_high + outer_high], axis=1)
         h, _ = piece.height(middle)
         inside = h > floor[:, None]
-        inner_low, outer_low = (
-            np.where(inside[:, 0], middle[:, 0], inner_low),
-            np.where(inside[:, 0], outer_low, middle[:, 0]),
-        )
-        inner_high, outer_high = (
-            np.where(inside[:, 1], middle[:, 1], inner_high),
-            np.where(inside[:, 1], outer_high, middle[:, 1]),
-        )
+        for k, (inner, outer) in enumerate(((inner_low, outer_low), (inner_high, outer_high))):
+            inner[inside[:, k]] = middle[inside[:, k], k]
+            outer[~inside[:, k]] = middle[~inside[:, k], k]
     return outer_low, outer_high

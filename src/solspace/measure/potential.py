@@ -1,12 +1,7 @@
 """The contract of a potential U(s), and the adapter that makes a user's own object one.
 
 A target gives every constraint the weight ``exp(-U(s - margin) / T)``. A potential is *hard* when its weight vanishes
-somewhere (``log_weight = -inf`` there) and *soft* when it is finite everywhere. To add one, write a class with
-
-* ``log_weight(s)``: -U(s), vectorised, -inf where forbidden;
-* ``breakpoints``: the points where it is not smooth.
-
-The output channel then comes from quadrature split at the breakpoints; override ``channel`` where a closed form exists.
+somewhere (``log_weight = -inf`` there) and *soft* when it is finite everywhere.
 """
 
 from __future__ import annotations
@@ -21,15 +16,15 @@ from solspace.measure import channels
 from solspace.measure.channels import Channel
 from solspace.numerics.arrays import Bools, Reals
 
+# stabilities at which a user's potential is tried when a target is built
 _PROBE = np.concatenate([-np.logspace(-3, 3, 60), [0.0], np.logspace(-3, 3, 60)])
-"""Stabilities at which a user's potential is tried when a target is built."""
 
 
 class Potential:
     """Base class of potentials U(s).
 
-    A subclass defines `log_weight` and, where that is not smooth, `breakpoints`. The output channel then follows by
-    quadrature; `channel` can be overridden by a closed form.
+    A subclass defines `log_weight`, vectorised, and the `breakpoints` where that is not smooth. The output channel then
+    follows by quadrature split at the breakpoints; `channel` can be overridden by a closed form.
 
     Attributes
     ----------
@@ -44,7 +39,6 @@ class Potential:
     name: ClassVar[str] = ""
     breakpoints: tuple[float, ...] = (0.0,)
     hard: bool = True
-    """True when the weight vanishes on the wrong side of the margin."""
 
     @property
     def centre(self) -> float | None:
@@ -130,8 +124,28 @@ class Potential:
         return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
 
     def __str__(self) -> str:
-        given = ", ".join(f"{value:g}" for value in self.parameters.values())
-        return f"{self.name or type(self).__name__}({given})" if given else self.name or type(self).__name__
+        values = ", ".join(f"{value:g}" for value in self.parameters.values())
+        name = self.name or type(self).__name__
+        return f"{name}({values})" if values else name
+
+
+class Annealable(Potential):
+    """A potential that τ-annealing reaches through a family U_τ, finite everywhere for τ > 0, as τ → 0."""
+
+    def softened(self, tau: float) -> Potential:
+        """Return the member of the family U_τ that τ-annealing follows to this potential.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ.
+        """
+        raise NotImplementedError
 
 
 def scaled_log_weight(potential: Potential, s: ArrayLike, beta: float) -> Reals:
@@ -157,19 +171,18 @@ class Own(Potential):
         object.__setattr__(self, "hard", bool(np.isneginf(weight[np.abs(_PROBE) < 20]).any()))
         object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
         object.__setattr__(self, "name", getattr(self.model, "name", type(self.model).__name__))
-        for offered in ("softened", "tau"):
-            if hasattr(self.model, offered):
-                object.__setattr__(self, offered, getattr(self.model, offered))
+        for optional in ("softened", "tau"):
+            if hasattr(self.model, optional):
+                object.__setattr__(self, optional, getattr(self.model, optional))
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return the user's log weight."""
         s = np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             weight = np.asarray(self.model.log_weight(s), dtype=float)
         return _sound(type(self.model).__name__, s, weight)
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return the user's answer, else True where the weight vanishes (hard) or s < 0 (soft)."""
+        # the user's method, else where the weight vanishes (hard) or s < 0 (soft)
         if hasattr(self.model, "violated"):
             missed = np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
             return _of_shape(f"{type(self.model).__name__}.violated", np.shape(s), missed)
@@ -179,14 +192,12 @@ class Own(Potential):
         return outside & ~np.isin(s, self.breakpoints)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        """Return the user's closed form where there is one, quadrature otherwise."""
         if hasattr(self.model, "channel"):
             return self.model.channel(omega, variance, beta)
         return super().channel(omega, variance, beta)
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The user's dataclass fields, if there are any."""
         if is_dataclass(self.model):
             return {f.name: getattr(self.model, f.name) for f in fields(self.model)}
         return {}
@@ -213,7 +224,7 @@ def _sound(name: str, s: Reals, weight: Reals) -> Reals:
 def _of_shape(name: str, shape: tuple[int, ...], found: Reals | Bools) -> Any:
     if found.shape != shape:
         raise ValueError(
-            f"{name} must be vectorised: it was given {shape} stabilities and returned shape {found.shape}."
+            f"{name} must be vectorised: for stabilities of shape {shape} it returned shape {found.shape}."
         )
     return found
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import channels
 from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Own, Potential, positive_log, probed
+from solspace.measure.potential import Annealable, Own, Potential, positive_log, probed
 from solspace.numerics.arrays import Reals
 from solspace.system.names import unknown
 
@@ -62,7 +62,7 @@ class Uniform(Potential):
 
 
 @dataclass(frozen=True)
-class Log(Potential):
+class Log(Annealable):
     """U = -log s, the paper's: the weight s^(1/T) keeps solutions away from the margin.
 
     >>> Log().log_weight([-1.0, 1.0])
@@ -82,18 +82,6 @@ class Log(Potential):
         return channels.power_derivatives(omega, variance, beta)
 
     def softened(self, tau: float) -> Potential:
-        """Return the member of the family U_τ that τ-annealing follows to this potential.
-
-        Parameters
-        ----------
-        tau : float
-            τ in [0, 1].
-
-        Returns
-        -------
-        Potential
-            U_τ; this potential at τ = 0.
-        """
         return Tau(tau)
 
 
@@ -136,7 +124,7 @@ class Errors(Potential):
 
 
 @dataclass(frozen=True)
-class Tau(Potential):
+class Tau(Annealable):
     """U = (1 - s^tau)/tau on s > 0, (1 - s)/tau on s <= 0: soft for tau > 0, the log potential at tau = 0.
 
     Parameters
@@ -173,18 +161,6 @@ class Tau(Potential):
         return super().channel(omega, variance, beta)
 
     def softened(self, tau: float) -> Potential:
-        """Return another member of the family.
-
-        Parameters
-        ----------
-        tau : float
-            τ in [0, 1].
-
-        Returns
-        -------
-        Potential
-            U_τ; the log potential at τ = 0.
-        """
         return Tau(tau) if tau > 0 else Log()
 
 
@@ -299,15 +275,15 @@ def _parse(text: str) -> Any:
 
 
 def _arguments(name: str, words: list[str]) -> dict[str, float]:
-    # values by name: "2" goes by its place, "linear=1" to the parameter it names
+    # values by name: "2" by position, "linear=1" by name
     names = list(inspect.signature(REGISTRY[name]).parameters)
     takes = f"{name} takes {', '.join(names)}." if names else f"{name} takes no parameters."
     values: dict[str, float] = {}
     for place, word in enumerate(words):
-        key, given, number = word.rpartition("=")
-        key = key.strip() if given else names[place] if place < len(names) else ""
+        key, named, number = word.rpartition("=")
+        key = key.strip() if named else names[place] if place < len(names) else ""
         if key not in names:
-            raise ValueError(f"there is no parameter {key!r}; {takes}" if given else f"too many parameters; {takes}")
+            raise ValueError(f"there is no parameter {key!r}; {takes}" if named else f"too many parameters; {takes}")
         if key in values:
             raise ValueError(f"{key} is given twice; {takes}")
         try:

@@ -1,7 +1,7 @@
 """Priors: where the weights live, and their marginals under a Gaussian tilt (the input channel of message passing).
 
-A prior is asked for the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``. To add one, write a class
-with the methods below and put it into ``REGISTRY``; what replica theory needs of it is in `theory.weights`.
+A prior returns the mean and variance of each weight under ``P(w) exp(-A w^2/2 + B w)``. To add one, write a class with
+the methods of `Prior` and put it into ``REGISTRY``; what replica theory needs of it is in `theory.weights`.
 """
 
 from __future__ import annotations

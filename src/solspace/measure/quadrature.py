@@ -1,31 +1,57 @@
-"""The channel of any weight, by a quadrature that first finds where the integrand lives (`integrand`).
+"""The channel of any weight by quadrature that first finds where the integrand lives (`integrand`).
 
-The line is cut at the weight's breakpoints. On each piece the range that carries mass is found in a variable in which
-the integrand is smooth and falls off exponentially at both ends; there the trapezoidal rule converges exponentially,
-and it is doubled until the moments stand still. The pieces are then combined like the parts of a mixture. Where many
-fields have one variance they share their nodes (`rows`), and only what that cannot vouch for is searched.
+*Field by field.* The line is cut at the weight's breakpoints. On each piece the range that carries mass is found in a
+variable in which the integrand is smooth and falls off exponentially at both ends; there the trapezoidal rule converges
+exponentially, and it is doubled until the moments stand still. The pieces are combined like the parts of a mixture.
+
+*Rows* of fields with one variance share their nodes: 3 µs for a field instead of 50. Let d be a field's distance from the
+nearest breakpoint, and x = d / sqrt(V).
+
+* x < 20, *together*: on a piece between breakpoints let u be the distance from an end, in units of sqrt(V). The integrand
+  is W(s) exp(-(u - x)^2 / 2), and only the Gaussian depends on the field: so W is evaluated once for the row, in the
+  variable t of `integrand`, in which jumps and powers at the ends are smooth, and the sums over nodes are a compiled loop.
+  t = y - exp(c - y) shortens the tail t -> -inf, where only the end of the piece is left, from forty units to four.
+* x < 3000, *alone*: the weight is smooth across the Gaussian, which the trapezoidal rule around the field follows. Where
+  W changes little, sums are formed of W / W(omega) - 1: Var z - 1 would lose all digits otherwise.
+* beyond, *expanded*: the width of the Gaussian is nothing beside the scale of log W, whose derivatives are enough:
+  log Z = l + V (l'' + l'^2) / 2 + O(V^2 / d^4).
+
+Each comes with a coarser rule of itself; fields at which the two differ too much, or mass is cut off at the last node, are
+integrated one by one.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
-from solspace.measure.rows import NINE, STENCIL, row_moments
-from solspace.numerics.arrays import Doubles, Index
+from solspace.numerics.arrays import Bools, Doubles, Index
 from solspace.numerics.power import common_precision
 
 BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
 TOLERANCE = 1e-10  # of the last doubling; the error left behind is about its square
 LARGEST = 1 << 15
-FAR, COARSE = 1e11, 1e13  # heights whose rounding hides the integrand: far from all ends, or a weight of exp(-COARSE)
+HIGH, LOW = 1e11, 1e13  # heights whose rounding hides the integrand: far from all ends, or a weight of exp(-LOW)
 ROW = 24  # fields of one variance that share their nodes; fewer are integrated one by one
+
+# of rows
+STEPS = (0.25, 0.125, 1 / 16)  # distances in y of the nodes that are shared, as tried
+CHANGE = 3e-8  # largest change without every other node: the error that stays is about its square
+FAR, FARTHER = 20.0, 3000.0  # distances x from which fields are integrated alone, and expanded
+REACH = 12.0  # how far from the fields the nodes end, in units of sqrt(V)
+TAIL = 4.0  # units of y that the tail takes
+OUTSIDE = 100.0  # how far outside a short piece a field may be: exponents seen from either end round like x^2
+OWN_STEP = 0.375
+OWN: Doubles = OWN_STEP * np.arange(-30.0, 31.0)  # nodes around a field that is integrated alone
+STENCIL = 0.02  # step of the differences that stand for derivatives, in units of d or 1, whichever is less
+ENTRIES = 1 << 17  # numbers in a temporary array, at most
 
 
 def quadrature_channel(
@@ -36,8 +62,6 @@ def quadrature_channel(
     `log_weight` takes and returns arrays and may be -inf. The weight may jump or behave like a power at a breakpoint;
     every place where it is not smooth, or where it is much sharper than sqrt(V) with other maxima beside, must be one.
 
-    Examples
-    --------
     >>> log_z, g, dg = quadrature_channel(lambda s: np.where(s > 0, 0.0, -np.inf), (0.0,), 0.0, 1.0)
     >>> round(float(g), 12) == round((2 / np.pi) ** 0.5, 12)
     True
@@ -82,9 +106,9 @@ def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles
     parts[:, 0] = -np.inf
     for part, piece, where in zip(parts, pieces, found):
         heavy = where.height + piece.offset >= best - DROP - 20.0
-        coarse = (where.height > FAR) | (where.height < -COARSE)
+        coarse = (where.height > HIGH) | (where.height < -LOW)
         for chosen, rule in (
-            (heavy & coarse, _expanded),
+            (heavy & coarse, _laplace),
             (heavy & ~coarse & where.inner, lambda *ends: _integrate(*from_peak(*ends))),
             (heavy & ~coarse & ~where.inner, lambda *ends: _integrate(*from_nearer_end(*ends))),
         ):
@@ -94,7 +118,7 @@ def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles
     return _mixture(parts)
 
 
-def _expanded(piece: Piece, where: Range) -> Doubles:
+def _laplace(piece: Piece, where: Range) -> Doubles:
     """Return (log mass, mean of z, variance of z), shape (3, n), from derivatives at the field or at the highest point."""
     distance = piece.distance(where.peak[:, None])[0][:, 0]
     far = where.height > 0
@@ -122,10 +146,10 @@ def _integrate(piece: Piece, where: Range) -> Doubles:
     exponent = where.height + piece.offset - 0.5 * np.log(2.0 * np.pi)
     active = np.arange(where.peak.size)
     nodes = 48
-    sums = _sums(piece, where, np.arange(nodes) / nodes)
+    sums = _piece_sums(piece, where, np.arange(nodes) / nodes)
     summary = _summary(piece, where, sums, nodes)
     while active.size:
-        sums = sums + _sums(piece, where, (np.arange(nodes) + 0.5) / nodes)
+        sums = sums + _piece_sums(piece, where, (np.arange(nodes) + 0.5) / nodes)
         nodes *= 2
         before, summary = summary, _summary(piece, where, sums, nodes)
         change = np.abs((summary - before) / (1.0 + np.abs(summary))).max(axis=0)
@@ -141,17 +165,16 @@ def _integrate(piece: Piece, where: Range) -> Doubles:
     return out
 
 
-_told: dict[tuple[float, ...], float] = {}
-"""Weights, by their values at some places, whose accuracy the user has been told."""
+_warned: dict[tuple[float, ...], float] = {}  # accuracies that the user has been warned of, by values of the weight
 _PROBE = np.array([-3.1, -1.7, -0.9, -0.4, -0.1, 0.1, 0.4, 0.9, 1.7, 3.1])
 
 
 def _doubt(log_weight: LogWeight, change: float) -> None:
     """Warn that a weight is integrated to an accuracy of `change` only: once, and again where it is ten times worse."""
     weight = tuple(np.nan_to_num(np.asarray(log_weight(_PROBE), dtype=np.float64), neginf=-1e300).tolist())
-    if not change > 10 * _told.get(weight, 0.0):
+    if not change > 10 * _warned.get(weight, 0.0):
         return
-    _told[weight] = change
+    _warned[weight] = change
     warnings.warn(
         f"the quadrature of a channel is accurate to {change:.0e} only; is a breakpoint missing? Constraints that end "
         "in a wall have potentials of their own: ss.potentials.wall(lower, upper).",
@@ -160,7 +183,7 @@ def _doubt(log_weight: LogWeight, change: float) -> None:
     )
 
 
-def _sums(piece: Piece, where: Range, fractions: Doubles) -> Doubles:
+def _piece_sums(piece: Piece, where: Range, fractions: Doubles) -> Doubles:
     """Return the sums of the integrand times 1, e, e^2, with e the distance from the peak."""
     span = (where.high - where.low)[:, None]
     reference, _ = piece.distance(where.peak[:, None])
@@ -180,3 +203,142 @@ def _summary(piece: Piece, where: Range, sums: Doubles, nodes: int) -> Doubles:
     shift = sums[1] / sums[0]
     mean = piece.start + piece.sign * (reference[:, 0] + shift)
     return np.array([log_mass, mean, sums[2] / sums[0] - shift * shift])
+
+
+def row_moments(
+    log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles, sigma: float
+) -> tuple[Doubles, Bools]:
+    """Return (log Z, E z, Var z - 1), z = (s - omega) / sigma, shape (3, n), and which of them are accurate (n,)."""
+    result, good = np.full((3, omega.size), np.nan), np.zeros(omega.size, bool)
+    points = np.array(sorted(set(map(float, breakpoints))))
+    distance = np.abs(omega[:, None] - points).min(axis=1, initial=np.inf)
+    x = distance / sigma
+    top = _highest(log_weight, points, sigma)
+    for rule, where, nodes in (
+        (_expanded, np.minimum(distance, 1.0) > FARTHER * sigma, 9),
+        (_alone, x > FAR, OWN.size),
+    ):
+        left = np.flatnonzero(where & ~good)
+        for few in np.array_split(left, -(-left.size * nodes // ENTRIES) or 1):
+            found, sound = rule(log_weight, omega[few], sigma, distance[few])
+            # nothing at or beyond a breakpoint may come near
+            good[few] = sound & (found[0] > top - 0.5 * x[few] ** 2 + DROP)
+            result[:, few] = found
+    for step in STEPS if points.size else ():
+        left = np.flatnonzero(~good)
+        if left.size == 0:
+            break
+        result[:, left], good[left] = _together(log_weight, points, omega[left], sigma, step)
+    return result, good
+
+
+def _highest(log_weight: LogWeight, points: Doubles, sigma: float) -> float:
+    """Return the largest log weight next to the breakpoints, on the scale of sqrt(V)."""
+    steps = sigma * np.concatenate([[1e-9], np.logspace(-2, 2, 30)])
+    around = (points[:, None] + np.concatenate([-steps, steps])).ravel()
+    return float(np.max(log_weight(around), initial=-np.inf)) if points.size else -np.inf
+
+
+def _expanded(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:
+    """Return moments (3, n) from the derivatives of log W, and where two orders of differences agree."""
+    h = STENCIL * np.minimum(distance, 1.0)
+    level = np.asarray(log_weight(omega[:, None] + h[:, None] * np.arange(-4, 5)), dtype=np.float64)
+    # derivatives in units of sigma: the change of log W over the Gaussian's width
+    unit = (sigma / h) ** np.arange(1, 5)[:, None]
+    (d1, d2, d3, d4), (e1, e2, *_) = (unit * (rows @ (level - level[:, 4:5]).T) for rows in (NINE, SEVEN))
+    log_z = level[:, 4] + (d2 + d1 * d1) / 2
+    mean, curvature = d1 + d3 / 2 + d1 * d2, d2 + d4 / 2 + d2 * d2 + d1 * d3
+    noise = 1e-13 * np.abs(level).max(axis=1)
+    steady = (np.abs(d1 - e1) < 1e-7 * np.abs(d1) + noise * unit[0]) & (
+        np.abs(d2 - e2) < 1e-5 * np.abs(d2) + noise * unit[1]
+    )
+    return np.array([log_z, mean, curvature]), steady & (np.abs(d1) < 1e-3) & (np.abs(d2) < 1e-3)
+
+
+def _differences(points: int) -> Doubles:
+    # rows of weights of the derivatives 1 to 4 at the middle of nine places, from the `points` innermost
+    at = np.arange(-(points // 2), points // 2 + 1)
+    inverse = np.linalg.inv(np.vander(at.astype(float), increasing=True))
+    weights = np.zeros((4, 9))
+    weights[:, 4 + at] = inverse[1:5] * np.array([1.0, 2.0, 6.0, 24.0])[:, None]
+    return weights
+
+
+NINE, SEVEN = _differences(9), _differences(7)
+
+
+def _alone(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:
+    """Return moments (3, n) by the trapezoidal rule around each field, and where its coarse form agrees."""
+    level = np.asarray(log_weight(omega[:, None] + sigma * OWN), dtype=np.float64)
+    middle = level[:, OWN.size // 2].copy()
+    level -= middle[:, None]
+    height = level - 0.5 * OWN**2
+    flat = np.abs(level).max(axis=1) < 1.0
+    peak = np.where(flat, 0.0, height.max(axis=1))
+    dead = np.maximum(height[:, 0], height[:, -1]) < peak - DROP
+    gauss = np.exp(-0.5 * OWN**2) / np.sqrt(2 * np.pi)
+    weight = np.where(flat[:, None], np.expm1(level) * gauss, np.exp(height - peak[:, None]) / np.sqrt(2 * np.pi))
+    fine, coarse = (_sums(weight[:, ::every], OWN[::every], every * OWN_STEP, flat, peak + middle) for every in (1, 2))
+    size = np.where(flat, np.abs(level).max(axis=1), 1.0 + np.abs(fine).max(axis=0))
+    return fine, dead & (np.abs(fine - coarse) <= CHANGE * size).all(axis=0)
+
+
+def _sums(weight: Doubles, z: Doubles, step: float, flat: Bools, top: Doubles) -> Doubles:
+    # where flat, `weight` is what comes on top of the Gaussian, whose own moments are 1, 0 and 1
+    mass = flat + step * weight.sum(axis=1)
+    mean = step * (weight @ z) / mass
+    shifted = np.where(flat[:, None], z**2 - 1, (z - mean[:, None]) ** 2)
+    second = step * (weight * shifted).sum(axis=1) / mass
+    return np.array(
+        [np.where(flat, np.log1p(mass - 1), np.log(mass)) + top, mean, second - np.where(flat, mean**2, 1.0)]
+    )
+
+
+class Side(NamedTuple):
+    """Nodes counted from one end of a piece: distances `u` and log weights `height`; the rest is for `row_sums`."""
+
+    anchor: float
+    sign: int
+    u: Doubles
+    height: Doubles
+    stays: int
+    dead: int
+
+
+def _together(
+    log_weight: LogWeight, points: Doubles, omega: Doubles, sigma: float, step: float
+) -> tuple[Doubles, Bools]:
+    """Return moments (3, n) from nodes that all fields share, and where leaving out every other one changes little."""
+    from solspace.numerics.kernels import row_sums
+
+    ends = [-np.inf, *points.tolist(), np.inf]
+    sides = [side for a, b in pairwise(ends) for side in _sides(log_weight, a, b, omega, sigma, step)]
+    x = np.stack([side.sign * (omega - side.anchor) / sigma for side in sides], axis=1)
+    stops = np.cumsum([len(side.u) for side in sides])
+    table = [(s.sign, stop - len(s.u), stop, s.stays, s.dead) for s, stop in zip(sides, stops.tolist())]
+    u, height = np.concatenate([s.u for s in sides]), np.concatenate([s.height for s in sides])
+    moments, change = row_sums(x, np.array(table, dtype=np.int64), u, height, step)
+    joined = [k for k, side in enumerate(sides) if side.dead == 1]
+    moments -= np.array([[0.5 * np.log(2.0 * np.pi)], [0.0], [1.0]])
+    return moments, (change < CHANGE) & ~(x[:, joined] < -OUTSIDE).any(axis=1)
+
+
+def _sides(log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: float, step: float) -> Iterator[Side]:
+    # each finite end of the piece has its side; those of a short piece meet at its middle, as parts of one rule
+    length = (b - a) / sigma
+    joined = length < 2 * (FAR + REACH)
+    outside = (a - omega.min()) / sigma, (omega.max() - b) / sigma
+    # the mass of a field at x < 0 is 1/|x| from the end: there t must still be close to y
+    corners = [-4.0 - np.log1p(max(x, 0.0)) if np.isfinite(x) else -np.inf for x in outside]
+    for end, sign, near, other, first in ((a, 1, *corners, 0), (b, -1, *corners[::-1], 1)):
+        if np.isinf(end):
+            continue
+        last = length / 2 if joined else FAR + REACH
+        k = np.arange(int(np.ceil((last - near + TAIL) / step)), first - 1 if joined else -1, -1)
+        y = last - step * k
+        start, stop = np.exp(near - y), np.exp(y - length + other)
+        piece = cut(log_weight, a, b, np.array([float(end)]), np.array([sigma]))
+        u, slope = (v[0] for v in piece.distance((y - start + stop)[None]))
+        s = np.clip(end + sign * sigma * u, *(edge[0] for edge in piece.inside))
+        height = np.asarray(log_weight(s), dtype=np.float64) + slope + np.log1p(start + stop)
+        yield Side(float(end), int(sign), u, height, int(k[0] % 2), 1 if joined else 3)

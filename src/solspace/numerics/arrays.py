@@ -1,26 +1,24 @@
-"""What arrays are called in annotations, and arrays that start on a cache line, as vector loads and stores want them."""
+"""Names of array types in annotations, arrays aligned to cache lines, and silence about numbers that underflow."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-Array: TypeAlias = NDArray[Any]
-"""An array whose docstring says what it holds: NumPy cannot tell types of kernels apart that take two of them."""
-Reals: TypeAlias = NDArray[np.floating]
-"""Real numbers, in single or double precision."""
+Array: TypeAlias = NDArray[Any]  # any type: NumPy cannot tell types of kernels apart that take two of them
+Reals: TypeAlias = NDArray[np.floating]  # single or double precision
 Doubles: TypeAlias = NDArray[np.float64]
-"""Real numbers where less would not do."""
-Precision: TypeAlias = str | type[np.floating] | np.dtype[np.floating]
-"""float32 or float64, by name or as NumPy has it."""
+Precision: TypeAlias = str | type[np.floating] | np.dtype[np.floating]  # float32 or float64, by name or as NumPy has it
 Bools: TypeAlias = NDArray[np.bool_]
-"""Answers."""
 Index: TypeAlias = NDArray[np.integer]
-"""Places in another array."""
-LINE = 64
-"""Bytes of a cache line, and of the widest vector register."""
+LINE = 64  # bytes of a cache line, and of the widest vector register
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def aligned(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
@@ -33,3 +31,19 @@ def aligned(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     raw = np.zeros(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE
     return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def vanishing(function: Callable[P, R]) -> Callable[P, R]:
+    """Let numbers underflow inside `function` without a warning: in the tail of a density zero is the right value.
+
+    >>> with np.errstate(all="raise"):
+    ...     float(vanishing(np.exp)(-1e3))
+    0.0
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(under="ignore"):
+            return function(*args, **kwargs)
+
+    return call

@@ -13,7 +13,7 @@ u the distance from the nearer wall, xi = d - x that of the field and L = 2d, fo
   b/u - b/(L - u) of the log weight: both small numbers as they stand;
 * *peaked*: for large exponents the mass is nearly Gaussian in atanh y about its mode, wherever that is.
 
-Every rule has some fifty nodes whatever d and x, and errors near rounding: no table is needed.
+Every rule has some fifty nodes at all d and x, and errors near rounding: no table is needed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,15 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, roots_jacobi
 
-from solspace.numerics.arrays import Doubles
-from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI
-from solspace.numerics.tails import vanishing
+from solspace.numerics.arrays import Doubles, vanishing
+from solspace.numerics.power_table import LOG_SQRT_TWO_PI
 
-INSIDE = 9.7
-"""Distance from the wall, in units of the Gaussian's width, from which on the wall is out of reach."""
-PEAKED = 30.0
-"""Exponent from which on the mass is nearly Gaussian."""
-ACROSS, WALL = 48, 46
-"""Nodes of the two Gauss rules."""
-STEPS: Doubles = 0.4 * np.arange(-24.0, 25.0)
-"""Nodes of the trapezoidal rule inside, in units of the width."""
-LOPSIDED: Doubles = 0.4 * np.arange(-30.0, 40.0)
-"""The same about a mode: towards the wall the mass falls off like an exponential."""
-BLOCK = 1 << 8
-"""Fields at a time: some fifty nodes each stay in the processor's cache."""
+INSIDE = 9.7  # distance from the wall, in units of the Gaussian's width, from which on the wall is out of reach
+PEAKED = 30.0  # exponent from which on the mass is nearly Gaussian
+ACROSS, WALL = 48, 46  # nodes of the two Gauss rules
+STEPS: Doubles = 0.4 * np.arange(-24.0, 25.0)  # nodes of the trapezoidal rule inside, in units of the width
+LOPSIDED: Doubles = 0.4 * np.arange(-30.0, 40.0)  # the same about a mode: towards the wall the mass falls exponentially
+BLOCK = 1 << 8  # fields at a time: some fifty nodes each stay in the processor's cache
 
 
 @vanishing

@@ -10,35 +10,25 @@ compiler turns them into vector code: no branch but selects, and table look-ups 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from solspace.numerics.power_single import SPACING
-from solspace.numerics.power_table import DEGREE
+from solspace.numerics.power_table import DEGREE, SPACING
 from solspace.system.compiled import FAST, njit
 
+INLINED = FAST | {"inline": "always"}  # compiled once, with the caller
 INVERSE_SQRT_TWO_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 _f = np.float32
 
 
-class Reading(NamedTuple):
-    """A table, and what is read from it."""
-
-    coefficients: Any
-    """Those of a `PowerTable`."""
-    scale: float
-    beta: float
-    gauss: float
-    """1/2, or 0 to leave out the -x^2/2 of log I at x < 0."""
-    want_log: bool
-
-
 @njit(**FAST)
-def moments(reading, omega, inverse, shift, log_z, g, dg):
-    """Fill log I + shift (if wanted), rho / sqrt(V) and curvature / V."""
-    coefficients, scale, beta, gauss, want_log = reading
+def moments(coefficients, scale, beta, gauss, omega, inverse, shift, log_z, g, dg):
+    """Fill log I + shift (unless `log_z` is empty), rho / sqrt(V) and curvature / V from a `PowerTable`.
+
+    `gauss` is 1/2, or 0 to leave out the -x^2/2 of log I at x < 0.
+    """
+    want_log = log_z.size > 0
     cells = coefficients.shape[0] // 2
     tile = inverse.size
     for start in range(0, omega.size, tile):
@@ -80,10 +70,8 @@ def moments(reading, omega, inverse, shift, log_z, g, dg):
                 rest = second if negative else ((1.0 - lower) - upper) / lower  # log1p(-upper) from log(1 - upper)
                 third = third if negative else -rho * (rho + x)
             rho = first + size if negative else rho
-            log_i = 0.0
             if want_log:
                 log_i = rest + factor * math.log(argument) - (gauss * x * x if negative else 0.0)
-            if want_log:
                 log_part[i] = log_i + shift[i]
             g_part[i] = rho * inverse[i]
             dg_part[i] = third * inverse[i] * inverse[i]
@@ -111,7 +99,7 @@ def derivatives_single(omega, inverse, block, nodes, reach, far, g, dg):
             _asymptotic(x, scale, reach, far, g[start : start + block], dg[start : start + block])
 
 
-@njit(**FAST)
+@njit(**INLINED)
 def _index(omega, inverse, reach, index):
     beyond = 0
     for i in range(omega.size):
@@ -123,7 +111,7 @@ def _index(omega, inverse, reach, index):
     return beyond
 
 
-@njit(**FAST)
+@njit(**INLINED)
 def _taylor(omega, inverse, reach, index, pairs, g, dg):
     for i in range(omega.size):
         scale = inverse[i]
@@ -138,7 +126,7 @@ def _taylor(omega, inverse, reach, index, pairs, g, dg):
         dg[i] = scale * scale * (c1 + h * (c2 + h * (_f(0.5) * c3 + h * (_f(1.0 / 6.0) * c4))))
 
 
-@njit(**FAST)
+@njit(**INLINED)
 def _asymptotic(omega, inverse, reach, far, g, dg):
     p0, p1, p2, p3, p4, p5 = far[0, 0], far[0, 1], far[0, 2], far[0, 3], far[0, 4], far[0, 5]
     q0, q1, q2, q3, q4, q5 = far[1, 0], far[1, 1], far[1, 2], far[1, 3], far[1, 4], far[1, 5]
@@ -180,7 +168,7 @@ def normal_derivatives_single(omega, inverse, block, mean, scale, g, dg):
             dg[start + i] *= factor * factor
 
 
-@njit(**FAST)
+@njit(**INLINED)
 def _reduce(omega, inverse, x, rest, power):
     """Split exp(-x^2 / 2) into exp(rest) 2^power, abs(rest) <= 0.35; power = -127 stands for zero."""
     for i in range(omega.size):
@@ -193,7 +181,7 @@ def _reduce(omega, inverse, x, rest, power):
         power[i] = twos
 
 
-@njit(**FAST)
+@njit(**INLINED)
 def _hazard(x, rest, power, mean, scale, rho, curvature):
     a, b, c, d, e, f = mean[0], mean[1], mean[2], mean[3], mean[4], mean[5]
     h, k, n, p, q, r, t = mean[6], mean[7], mean[8], mean[9], mean[10], mean[11], mean[12]

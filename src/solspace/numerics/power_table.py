@@ -1,8 +1,16 @@
-"""Tables of the power moments I_b(x) = int_0^inf u^b phi(u - x) du, one per exponent, in double precision.
+"""Power moments I_b(x) = int_0^inf u^b phi(u - x) du: integrals that cannot cancel, and the tables made from them.
 
-Every quantity is stored as a function of t = c / (c + |x|), which maps each half line onto (0, 1] and both
-asymptotic expansions onto a neighbourhood of t = 0, so one set of cells is right from x = 0 to infinity.
-With s = c + |x| = c / t the stored functions are smooth, of order one, and lose no digit when unpacked:
+*Integrals.* Under the weight u^b phi(u - x) on u > 0, with K = E[u] and rho = (log I)',
+
+    rho = b E[1/u] = K - x,     (log I)'' = -(b / K) E[(u - K)^2 / u] = Var[u] - 1.
+
+The first forms have positive integrands and keep every digit where the second ones subtract nearly equal numbers. The
+trapezoidal rule in y, u = log(1 + exp(y - exp(-y))) times a unit, takes the algebraic end at u = 0 (double exponential
+in y, any b > 0) and the Gaussian end alike. Large exponents have a rule about the mode instead: there the weight is
+nearly a Gaussian of relative width 1/sqrt(b), and a hundred nodes are enough.
+
+*Table, double precision.* Functions of t = c / (c + |x|), which maps each half line and its asymptotic expansion onto
+(0, 1]. With s = c + |x| = c / t they are smooth, of order one, and lose no digit when unpacked:
 
 =======  ==================  ==================================  ================
 side     first               second                              third
@@ -12,41 +20,150 @@ x < 0    K s, K = rho + x    log I + x^2/2 + (b + 1) log s       (log I)''
 =======  ==================  ==================================  ================
 
 At b = 0 (the normal distribution function) rho falls like exp(-x^2 / 2) on the positive side: there the negative side's
-cells give the Mills ratio and the exponential is taken apart.
+cells give the Mills ratio and the exponential is taken apart. *Single precision* has small node tables and polynomials.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solspace.numerics.arrays import Bools, Doubles
-from solspace.numerics.power_integrals import LOG_SQRT_TWO_PI, negative_moments, positive_moments
-from solspace.numerics.tails import vanishing
+from solspace.numerics.arrays import Doubles, vanishing
 
-DEGREE = 7
+LOG_SQRT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+STEP = 0.15
+TAIL = 45.0  # integrands are dropped below exp(-45) of their peak
+FAR = 20.0  # beyond it the end at u = 0 weighs less than exp(-200): a plain Gaussian window is enough
+LARGE = 256.0  # exponents from which the end at u = 0 is out of reach at every x
+OFFSETS = np.arange(-10.0, 14.1, 0.25)  # in units of the width at the mode; the slower fall is on the right
+DEGREE = 7  # of the polynomials of the table
 TOLERANCE = 2e-14
 MOST_CELLS = 2048
+SPACING = 1.0 / 32.0  # of the nodes in single precision
 
 
-@dataclass(frozen=True, eq=False)
-class PowerTable:
-    """Piecewise polynomials for one exponent; rows are cells of t, those of x >= 0 first, then those of x < 0.
+def positive_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
+    """Return (log I, rho, curvature) at x >= 0, for `beta` > 0.
 
-    Attributes
-    ----------
-    beta
-        The exponent b.
-    scale
-        The constant c of t = c / (c + |x|).
-    coefficients
-        Shape (2 cells, 3, DEGREE + 1), monomials in the cell's own coordinate in [-1/2, 1/2], constant first.
+    >>> log_i, rho, curvature = positive_moments(np.array([1000.0]), 1.0)
+    >>> round(float(1000 * rho[0]), 12)
+    1.0
+    """
+    if beta >= LARGE:
+        log_scaled, _, rho, curvature = _peaked_moments(x, beta)
+        return log_scaled, rho, curvature
+    log_i, rho, curvature = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    near = x < FAR + 2.0 * math.sqrt(beta)
+    if near.any():
+        shifted, _, rho[near], curvature[near] = _near_moments(x[near], np.ones(near.sum()), beta)
+        log_i[near] = shifted - 0.5 * x[near] ** 2
+    log_i[~near], rho[~near], curvature[~near] = _far_moments(x[~near], beta)
+    return log_i, rho, curvature
+
+
+def negative_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
+    """Return (log I + x^2/2, K, curvature) at x <= 0.
+
+    >>> log_scaled, mean, curvature = negative_moments(np.array([-1000.0]), 0.0)
+    >>> round(float(mean[0]), 12)
+    0.000999998
+    """
+    moments = _peaked_moments(x, beta) if beta >= LARGE else _near_moments(x, 1.0 / (1.0 - x), beta)
+    return moments[0], moments[1], moments[3]
+
+
+def _near_moments(x: Doubles, unit: Doubles, beta: float) -> Doubles:
+    """Return (log I + x^2/2, K, rho, curvature), all x on one side; u is counted in `unit`."""
+    out = np.empty((4, x.size))
+    for start in range(0, x.size, 64):  # small enough for the processor's cache
+        part = slice(start, start + 64)
+        out[:, part] = _near_block(x[part], unit[part], beta)
+    return out
+
+
+def _near_block(x: Doubles, unit: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+    start = math.log((beta or 1.0) / TAIL)
+    reach = np.max(x) + math.sqrt(beta) + 10.0 if x[0] >= 0.0 else beta + TAIL + 10.0 * math.sqrt(beta)
+    y = np.arange(start, reach, STEP)
+    z = y - np.exp(-y)
+    v = np.logaddexp(0.0, z)
+    log_v = np.where(z < -30.0, z, np.log(np.maximum(v, 1e-300)))
+    log_jacobian = (-np.logaddexp(0.0, -z) - log_v) + np.log1p(np.exp(-y))  # of dv / v
+    u = unit[:, None] * v
+    exponent = u * (x[:, None] - 0.5 * u)
+    peak = (beta * log_v + exponent).max(axis=1)
+    inverse = np.exp(exponent + (beta * log_v + log_jacobian) - peak[:, None])  # u^(b-1), up to units
+    weight = inverse * v
+    total = weight.sum(axis=1)
+    mean = (weight @ v) / total * unit
+    log_scaled = peak + np.log(total * STEP) + (beta + 1.0) * np.log(unit) - LOG_SQRT_TWO_PI
+    deviation = u - mean[:, None]
+    deviation *= deviation
+    if beta == 0.0:
+        variance = np.einsum("ij,ij->i", weight, deviation) / total
+        return log_scaled, mean, mean - x, variance - 1.0
+    rho = np.where(x > 0, beta * inverse.sum(axis=1) / total / unit, mean - x)
+    spread = np.einsum("ij,ij->i", inverse, deviation) / total / unit
+    return log_scaled, mean, rho, -beta * spread / mean
+
+
+def _far_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
+    """Return (log I, rho, curvature) at large positive x, where the weight is a Gaussian times a slow power."""
+    mode = 0.5 * (x + np.sqrt(x * x + 4.0 * beta))
+    shift = beta / mode  # of the mode from x
+    offset = np.arange(-9.5, 9.6, 0.25)
+    u = mode[:, None] + offset
+    weight = np.exp(beta * np.log1p(offset / mode[:, None]) - offset * (0.5 * offset + shift[:, None]))
+    total = weight.sum(axis=1)
+    mean = mode + (weight @ offset) / total
+    log_i = beta * np.log(mode) - 0.5 * shift * shift + np.log(total * 0.25) - LOG_SQRT_TWO_PI
+    rho = beta * (weight / u).sum(axis=1) / total
+    spread = (weight * (u - mean[:, None]) ** 2 / u).sum(axis=1) / total
+    return log_i, rho, -beta * spread / mean
+
+
+def _peaked_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+    """Return (log I, K, rho, curvature) for a large exponent; log I + x^2/2 at x < 0, where that is the smaller number.
+
+    At u = mode (1 + d) the exponent b log u - (u - x)^2/2 is below its peak by b (d - log(1 + d)) + (mode d)^2/2: the
+    linear terms, each of order sqrt(b), cancel and are left out.
+    """
+    root = np.sqrt(x * x + 4.0 * beta)
+    mode = np.where(x < 0, 2.0 * beta / (root - np.minimum(x, 0.0)), 0.5 * (root + x))
+    width = mode / np.sqrt(mode * mode + beta)
+    offset = width[:, None] * OFFSETS
+    d = offset / mode[:, None]
+    weight = np.exp(beta * _log1p_less(d) - 0.5 * offset * offset)
+    total = weight.sum(axis=1)
+    shift = (weight * offset).sum(axis=1) / total
+    mean = mode + shift
+    inverse = weight / (1.0 + d)  # of 1/u, in units of 1/mode
+    rho = beta / mode * inverse.sum(axis=1) / total
+    spread = (inverse * (offset - shift[:, None]) ** 2).sum(axis=1) / (mode * total)
+    exponent = np.where(x < 0, mode * (x - 0.5 * mode), -0.5 * (beta / mode) ** 2)
+    log_i = beta * np.log(mode) + exponent + np.log(total * width * 0.25) - LOG_SQRT_TWO_PI
+    return log_i, mean, rho, -beta * spread / mean
+
+
+def _log1p_less(d: Doubles) -> Doubles:
+    """Return log(1 + d) - d, by its series where the difference would cancel."""
+    series = np.zeros_like(d)
+    for k in range(24, 1, -1):
+        series = (1.0 / k if k % 2 else -1.0 / k) + series * d
+    with np.errstate(under="ignore"):
+        return np.where(np.abs(d) < 0.2, series * d * d, np.log1p(d) - d)
+
+
+class PowerTable(NamedTuple):
+    """Piecewise polynomials for one exponent: t = scale / (scale + |x|), cells of x >= 0 first, then those of x < 0.
+
+    `coefficients` (2 cells, 3, DEGREE + 1) are monomials in the cell's own coordinate in [-1/2, 1/2], constant first.
     """
 
-    beta: float
     scale: float
     coefficients: Doubles
 
@@ -54,10 +171,8 @@ class PowerTable:
 @lru_cache(maxsize=64)
 @vanishing
 def power_table(beta: float) -> PowerTable:
-    """Table of the power moment of exponent `beta`, built once (some ten milliseconds) and kept.
+    """Return the table of exponent `beta`, built once (some ten milliseconds) and kept.
 
-    Examples
-    --------
     >>> power_table(2.0).coefficients.shape
     (256, 3, 8)
     """
@@ -66,7 +181,7 @@ def power_table(beta: float) -> PowerTable:
     while True:
         sides = [_fit(beta, scale, cells, sign) for sign in (1.0, -1.0)]
         if cells >= MOST_CELLS or max(map(_last_share, sides)) < TOLERANCE:
-            return PowerTable(beta, scale, np.ascontiguousarray(np.concatenate(sides)))
+            return PowerTable(scale, np.ascontiguousarray(np.concatenate(sides)))
         cells *= 2
 
 
@@ -94,62 +209,70 @@ def _last_share(side: Doubles) -> float:
     return float(np.max(np.abs(side[:, ::2, -1]) / size)) * 0.25**DEGREE
 
 
-@vanishing
-def evaluate(x: Doubles, table: PowerTable, scaled: bool = False) -> tuple[Doubles, Doubles, Doubles]:
-    """Return (log I, rho, curvature) of a flat array, by NumPy alone; `scaled` leaves out -x^2/2 of log I at x < 0.
+class PowerNodes(NamedTuple):
+    """Tables of single precision for one exponent b > 0.
 
-    Examples
-    --------
-    >>> log_i, rho, curvature = evaluate(np.array([0.0]), power_table(0.0))
-    >>> round(float(rho[0]), 12) == round((2 / np.pi) ** 0.5, 12)
-    True
+    `nodes` are pairs (rho, curvature) at spacing SPACING from -`reach` to `reach`, each pair packed into 64 bits. `far`
+    (4, 6) are polynomials in (reach / x)^2 beyond: rho x and curvature x^2 at x > 0, K |x| and curvature at x < 0.
     """
-    out = np.empty((3, x.size))
-    unpack = _normal if table.beta == 0.0 else _power
-    for start in range(0, x.size, 1 << 14):
-        block = slice(start, start + (1 << 14))
-        out[:, block] = unpack(x[block], table, scaled)
-    return out[0], out[1], out[2]
+
+    reach: float
+    nodes: NDArray[np.uint64]
+    far: NDArray[np.float32]
 
 
-def _power(x: Doubles, table: PowerTable, scaled: bool) -> tuple[Doubles, Doubles, Doubles]:
-    s = table.scale + np.abs(x)
-    log_s = np.log(s)
-    negative = x < 0
-    first, second, third = _polynomials(s, negative, table)
-    reciprocal = 1.0 / s
-    first *= reciprocal
-    rho = np.where(negative, first - x, first)
-    curvature = np.where(negative, third, third * reciprocal * reciprocal)
-    below = second - (table.beta + 1.0) * log_s
-    if not scaled:
-        below -= 0.5 * x * x
-    return np.where(negative, below, second + table.beta * log_s), rho, curvature
+@lru_cache(maxsize=64)
+@vanishing
+def power_nodes(beta: float) -> PowerNodes:
+    """Return nodes and asymptotic polynomials of exponent `beta` > 0.
+
+    >>> power_nodes(1.0).nodes.shape
+    (641,)
+    """
+    reach = math.ceil(8.0 + 2.0 * math.sqrt(beta))
+    right = np.arange(0.0, reach + 0.5 * SPACING, SPACING)
+    left = -right[:0:-1]
+    _, rho, curvature = positive_moments(right, beta)
+    _, mean, below = negative_moments(left, beta)
+    nodes = np.stack([np.concatenate([mean - left, rho]), np.concatenate([below, curvature])], axis=1)
+    y = 0.5 + 0.5 * np.cos(np.pi * (np.arange(32) + 0.5) / 32)
+    size = reach / np.sqrt(y)
+    rho_s, right = _read(size, 0, beta)
+    mean_s, left = _read(size, 1, beta)
+    reciprocal = 1.0 / (power_table(beta).scale + size)
+    right = right * reciprocal * reciprocal
+    mean = (beta - left) / (mean_s * reciprocal + size)
+    far = [_relative_fit(y, v, 5) for v in (rho_s * reciprocal * size, right * size**2, mean * size, left)]
+    return PowerNodes(float(reach), nodes.astype(np.float32).view(np.uint64)[:, 0], np.array(far, dtype=np.float32))
 
 
-def _normal(x: Doubles, table: PowerTable, scaled: bool) -> tuple[Doubles, Doubles, Doubles]:
-    size = np.abs(x)
-    s = table.scale + size
-    first, _, third = _polynomials(s, np.ones(x.shape, dtype=bool), table)
-    mills = 1.0 / (first / s + size)  # Phi(-|x|) / phi(x)
-    with np.errstate(under="ignore"):
-        density = np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)
-        upper = density * mills
-        rho = np.where(x < 0, 1.0 / mills, density / (1.0 - upper))
-        curvature = np.where(x < 0, third, -rho * (rho + x))
-    below = np.log(mills) - LOG_SQRT_TWO_PI
-    if not scaled:
-        below -= 0.5 * x * x
-    return np.where(x < 0, below, np.log1p(-upper)), rho, curvature
+@lru_cache(maxsize=1)
+@vanishing
+def normal_mean() -> tuple[float, NDArray[np.float32]]:
+    """Return a constant c, and the coefficients of K s in 2 t - 1 (13,), highest power first, at b = 0 and x <= 0.
+
+    Here s = c + |x|, t = c / s and K is the mean of a Gaussian of mean x cut to the positive half line.
+    """
+    scale = 3.0
+    y = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
+    s = 2.0 * scale / (1.0 + y)
+    mean_s, curvature = _read(s - scale, 1, 0.0)
+    mills = 1.0 / (mean_s / (power_table(0.0).scale + s - scale) + (s - scale))
+    return scale, _relative_fit(y, -curvature * mills * s, 12)[::-1].astype(np.float32)
 
 
-def _polynomials(s: Doubles, negative: Bools, table: PowerTable) -> Doubles:
-    cells = table.coefficients.shape[0] // 2
-    position = cells * (table.scale / s)
-    cell = np.minimum(np.where(position >= 1.0, position, 0.0).astype(np.int64), cells - 1)  # 0 for NaN
-    y = position - (cell + 0.5)
-    coefficients = table.coefficients[cell + cells * negative]
-    value = coefficients[:, :, -1]
+def _read(size: Doubles, side: int, beta: float) -> tuple[Doubles, Doubles]:
+    """Return the first and the third function of the table at |x| = `size`; `side` is 0 for x >= 0, 1 for x < 0."""
+    scale, coefficients = power_table(beta)
+    cells = len(coefficients) // 2
+    position = cells * (scale / (scale + size))
+    cell = np.minimum(position.astype(np.int64), cells - 1)
+    y, rows = position - (cell + 0.5), coefficients[cell + cells * side]
+    value = rows[:, :, -1]
     for k in range(DEGREE - 1, -1, -1):
-        value = value * y[:, None] + coefficients[:, :, k]
-    return np.ascontiguousarray(value.T)
+        value = value * y[:, None] + rows[:, :, k]
+    return value[:, 0], value[:, 2]
+
+
+def _relative_fit(y: Doubles, values: Doubles, degree: int) -> Doubles:
+    return np.asarray(np.polynomial.polynomial.polyfit(y, values, degree, w=1.0 / values), dtype=np.float64)

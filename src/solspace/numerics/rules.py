@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Reals
 
-ORDER = 16
-"""Nodes in a panel."""
+ORDER = 16  # nodes in a panel
 
 
 @lru_cache(maxsize=8)
@@ -86,13 +85,8 @@ class Layout(NamedTuple):
 def around(layout: Layout, close: Sequence[tuple[Reals | None, Reals | None]] | None = None) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, n) of panels graded on both sides of each centre, up to halfway to the next.
 
-    Parameters
-    ----------
-    layout
-        Windows, centres and widths.
-    close
-        For each centre, how far its left and its right side reach at most (q,), in panels of width `fine`;
-        None: all the way, in growing panels.
+    `close` has for each centre how far its left and its right side reach at most (q,), in panels of width `fine`; None:
+    all the way, in growing panels.
 
     >>> x, w = around(Layout(np.array([-1.0]), np.array([2.0]), (0.0,), np.array([0.1]), np.array([1.0]), 0.5))
     >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)

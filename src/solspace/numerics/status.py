@@ -1,11 +1,10 @@
-"""How a computation ended; the value of each status is the sentence the user reads."""
+"""How a computation ended; the value of each status is the sentence shown to the user."""
 
 from __future__ import annotations
 
 from enum import Enum
 
-ACCURATE = 1e-8
-"""Largest relative error of an integral that needs no word."""
+ACCURATE = 1e-8  # largest relative error of an integral that needs no warning
 
 
 class Status(Enum):
@@ -34,12 +33,12 @@ class Status(Enum):
         return cls.CONVERGED if error < ACCURATE else cls.INACCURATE
 
     def then(self, other: Status) -> Status:
-        """Return the first of the two that is worth a word."""
+        """Return this status, or `other` if this one is `CONVERGED`."""
         return other if self.ok else self
 
     @property
     def ok(self) -> bool:
-        """True when the value may be used without a second thought."""
+        """True if the computation converged."""
         return self is Status.CONVERGED
 
     def __str__(self) -> str:

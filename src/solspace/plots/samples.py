@@ -13,8 +13,7 @@ from matplotlib.ticker import MultipleLocator
 from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
-from solspace.numerics.bins import bins, spacing
-from solspace.numerics.pairs import pair_products
+from solspace.numerics.series import bins, pair_products, spacing
 from solspace.plots.style import BLUE, GREY, RED, drawing, mark_margin, merged, no_style, thick
 from solspace.samples import Samples
 from solspace.system.names import unknown

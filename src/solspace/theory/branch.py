@@ -22,11 +22,9 @@ from solspace.theory.reference import Equilibrium, check, equilibrium, sufficien
 from solspace.theory.stability import StabilityLaw
 from solspace.theory.weights import weights_of
 
-PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}
-"""How sharply loads are bracketed, in the coordinate."""
+PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}  # how sharply loads are bracketed, in the coordinate
 
-ROUNDING = 1e-11
-"""Share of free entropy and load that the rounding of the terms of an entropy may reach."""
+ROUNDING = 1e-11  # share of free entropy and load that the rounding of the terms of an entropy may reach
 
 
 class Branch:

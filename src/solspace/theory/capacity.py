@@ -31,9 +31,8 @@ from solspace.measure import Target
 from solspace.measure.channels import band_channel
 from solspace.measure.potentials import Band, Potential, Uniform
 from solspace.measure.priors import Prior
-from solspace.numerics.arrays import Bools, Reals
+from solspace.numerics.arrays import Bools, Reals, vanishing
 from solspace.numerics.rules import Layout, around
-from solspace.numerics.tails import vanishing
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import TAIL
 from solspace.theory.weights import weights_of

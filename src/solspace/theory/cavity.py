@@ -27,25 +27,16 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.measure.potential import Own
-from solspace.numerics.arrays import Index, Reals
-from solspace.numerics.mixtures import mixtures
+from solspace.numerics.arrays import Index, Reals, vanishing
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
-from solspace.numerics.tails import vanishing
 
-TAIL = 9.0
-"""Gaussian laws are cut at this many standard deviations."""
-NEAR = 0.3
-"""Largest (q - r)/(1 - q) at which the field given ω₀ counts as almost Gaussian."""
-CLOSE = 0.997
-"""Reference overlap above which every ω₀ gets its own panels."""
-NARROW = 0.02
-"""Largest r/(1 - r) at which the reference field counts as narrow."""
-STEPS = (0.45, 0.3, 0.2, 0.13, 0.09)
-"""Steps of ω₀ that are tried, in units of min(√r, √(1 - r))."""
-SHARP = 0.1
-"""Half width below which a maximum of the weight gets panels of its own."""
-BLOCK = 1 << 18
-"""Gaussian weights formed at a time."""
+TAIL = 9.0  # Gaussian laws are cut at this many standard deviations
+NEAR = 0.3  # largest (q - r)/(1 - q) at which the field given ω₀ counts as almost Gaussian
+CLOSE = 0.997  # reference overlap above which every ω₀ gets its own panels
+NARROW = 0.02  # largest r/(1 - r) at which the reference field counts as narrow
+STEPS = (0.45, 0.3, 0.2, 0.13, 0.09)  # steps of ω₀ that are tried, in units of min(√r, √(1 - r))
+SHARP = 0.1  # half width below which a maximum of the weight gets panels of its own
+BLOCK = 1 << 18  # Gaussian weights formed at a time
 
 
 class Averages(NamedTuple):
@@ -221,16 +212,14 @@ class CavityField:
         depth = _depth(omega, points)
         result = np.empty((5, len(gap)))
         for k, (tau, v) in enumerate(zip(gap, variance)):
-            # from deep in the forbidden region the field comes as a narrow Gaussian, or past its edge as an exponential
+            # started deep in the forbidden region the field is a narrow Gaussian, or an exponential past the region's edge
             narrow = TAIL * np.sqrt(np.maximum(tau + tau**2 * dg, 0)) + TAIL**2 / 2 * tau / np.maximum(depth, 1e-300)
             reach = np.minimum(narrow, TAIL * np.sqrt(tau))
             mean = omega + tau * g
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
             close = [(limit if void[0] else None, limit if void[1] else None) for void in points.forbidden]
-            fine, cap = (
-                np.full(len(omega), 2 * width * np.sqrt(v)),
-                np.full(len(omega), width * min(3.5 * np.sqrt(tau), 1.5)),
-            )
+            every = np.ones(len(omega))
+            fine, cap = every * 2 * width * np.sqrt(v), every * width * min(3.5 * np.sqrt(tau), 1.5)
             layout = Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width)
             field, step = around(layout, close)
             log_zq, gq, dgq = self._channel(field, v)
@@ -294,3 +283,37 @@ def _sums(weight: Reals, log_z: Reals, g: Reals, dg: Reals, moved: Reals | None)
     rows = [np.einsum("qn,qn->q", weight, log_z), *(np.einsum("qn,qn,qn->q", weight, f, f) for f in (g, dg))]
     rows.append(np.zeros(len(weight)) if moved is None else np.einsum("qn,qn,qn->q", weight, moved, moved))
     return np.stack([*rows, weight.sum(axis=1)])
+
+
+def mixtures(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
+    """Return Σ_j exp(b_j) N(x; c_j, τ) exp(factor) at points `x` (q, n), rows of variance τ (q,), centres equidistant (k,).
+
+    The Gaussians of neighbouring centres differ by a ratio that itself shrinks by a constant factor: a block of them needs
+    two exponentials at its middle and multiplications outwards. Biases and factors can be ±hundreds while the sum is of
+    order one: they meet in the exponent, block by block. Where centres are further apart than the Gaussians are wide, the
+    middle of a block would vanish before its ends do: those are summed one by one.
+
+    >>> x, zero = np.array([[0.0, 1.0]]), np.zeros((1, 2))
+    >>> mixtures(x, zero, np.array([0.0]), np.zeros(1), np.ones(1)).round(6)
+    array([[0.398942, 0.241971]])
+    """
+    if len(centres) > 1 and (centres[1] - centres[0]) ** 2 <= 2 * variance.min():
+        from solspace.numerics.kernels import mixture_rows
+
+        return mixture_rows(x, factor, centres, bias, variance)
+    return one_by_one(x, factor, centres, bias, variance)
+
+
+def one_by_one(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
+    """Return the same densities for any centres."""
+    density = np.empty(x.shape)
+    rows = max(1, BLOCK // (2 * len(centres)))
+    for k, width in enumerate(variance):
+        for first in range(0, x.shape[1], rows):
+            part = slice(first, first + rows)
+            exponent = np.subtract.outer(x[k, part], centres) ** 2
+            exponent *= -0.5 / width
+            exponent += bias
+            exponent += factor[k, part, None]
+            density[k, part] = np.exp(exponent, out=exponent).sum(axis=1)
+    return density / np.sqrt(2 * np.pi * variance)[:, None]

@@ -13,22 +13,31 @@ not the number of samples that come out solved at a given n.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog, minimize_scalar
 
-from solspace.measure import Target
+from solspace.measure import Target, potentials
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Reals
+from solspace.system.names import unknown
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
-from solspace.theory.families import family_space
 from solspace.theory.landscape import Landscape
 from solspace.theory.localization import Localization
 from solspace.theory.prediction import Prediction
 from solspace.theory.reference import solve
 from solspace.theory.thresholds import asl_threshold
+
+KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {  # start, lowest and highest value of each parameter
+    "log": {"temperature": (0.6, 0.1, 0.999)},
+    "log_band": {"temperature": (0.85, 0.1, 0.999), "quadratic": (-0.3, -4.0, 8.0)},
+    "wall": {"temperature": (0.6, 0.1, 0.999)},
+    "log_quadratic": {"temperature": (0.85, 0.3, 0.999), "linear": (1.0, -4.0, 8.0), "quadratic": (0.8, 0.0, 8.0)},
+}
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,55 @@ def design(
             )
         best = _search(objective, start, low, high)
     return _result(target(best), dict(zip(names, np.clip(best, low, high).tolist())), objective.count)
+
+
+def family_space(
+    family: object, initial: Mapping[str, float] | None, bounds: Mapping[str, tuple[float, float]] | None
+) -> tuple[Callable[..., Any], dict[str, tuple[float, float, float]]]:
+    """Return the class of potentials of `family`, and (start, lowest, highest) of each parameter.
+
+    Of a potential, or its text with parameters ("log_band(0.8)"), the parameters that are not among those of the family are
+    fixed.
+    """
+    if isinstance(family, str) and "(" in family:
+        family = potentials.as_potential(family)
+    if isinstance(family, potentials.Potential) and family.name in KNOWN:
+        chosen = KNOWN[family.name]
+        kept = {name: value for name, value in family.parameters.items() if name not in chosen}
+        return partial(type(family), **kept), family_space(type(family), initial, bounds)[1]
+    if isinstance(family, str):
+        if family not in potentials.REGISTRY:
+            raise unknown("family", family, KNOWN)
+        family = potentials.REGISTRY[family]
+    if not isinstance(family, type):
+        raise ValueError(
+            f"family must be a name, a class of potentials, or one of {', '.join(KNOWN)} with its parameters; "
+            f"got {family!r}."
+        )
+    name = getattr(family, "name", "") or family.__name__
+    space = dict(KNOWN.get(name, {})) if family in potentials.REGISTRY.values() else {}
+    given = dict(_defaults(family) | dict(getattr(family, "initial", {}) or {})) if not space else {}
+    limits = dict(getattr(family, "bounds", {}) or {}) | dict(bounds or {})
+    for key, value in (given | dict(initial or {})).items():
+        low, high = space[key][1:] if key in space else (-np.inf, np.inf)
+        space[key] = (float(value), low, high)
+    for key, (low, high) in limits.items():
+        if key not in space:
+            raise unknown("parameter", key, space)
+        space[key] = (float(np.clip(space[key][0], low, high)), float(low), float(high))
+    if not space:
+        raise ValueError(f"{name} has no parameters to choose: give `initial` values by name.")
+    if len(space) == 1 and not all(np.isfinite(value[1:]).all() for value in space.values()):
+        raise ValueError(
+            f"a family with one parameter needs finite bounds for it: give `bounds` for {next(iter(space))!r}."
+        )
+    return family, space
+
+
+def _defaults(family: type) -> dict[str, float]:
+    if not is_dataclass(family):
+        return {}
+    return {f.name: float(f.default) for f in fields(family) if f.default is not MISSING}
 
 
 def _result(target: Target, parameters: dict[str, float], count: int) -> Design:

@@ -10,30 +10,145 @@ met:
 * log W ~ |s - b|^a at a cusp with a < 1/2: ε^(a - 1/2).
 
 On the sphere the prior always wins. For ±1 weights any divergence beats the logarithm: φ_t rises towards q = 1,
-a maximum sits there at every t, and fair sampling of the uniform measure is impossible. A potential cures it
-when its weight vanishes faster than linearly at every wall: U = -log s at T < 1, U = -log(K² - s²) on a band. Walls add up:
-each is seen from its own side alone, since at ε → 0 the other is out of reach.
+there is a maximum at every t, and fair sampling of the uniform measure is impossible. A potential removes it if its
+weight vanishes faster than linearly at every wall: U = -log s at T < 1, U = -log(K² - s²) on a band. The contributions of
+walls add up: at ε → 0 each is seen from its own side alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import quad
 from scipy.special import ndtr
 
+from solspace.measure import Target
+from solspace.numerics.arrays import Reals
+from solspace.numerics.power import log_power_moment
 from solspace.system.plain import Values
 from solspace.theory.cavity import kinks
 from solspace.theory.reference import Equilibrium
 from solspace.theory.stability import StabilityLaw
-from solspace.theory.walls import Wall, divergence, log_weight_at, walls
 from solspace.theory.weights import weights_of
 
-HARD_JUMP = 0.903197285568626
-"""J = ∫ φ(x)²/Φ(x) dx."""
-CLOSE = 1e-6
-"""Distance from a wall below which the log weight's slope is that of the power alone."""
+HARD_JUMP = 0.903197285568626  # J = ∫ φ(x)²/Φ(x) dx
+CLOSE = 1e-6  # distance from a wall below which the log weight's slope is that of the power alone
+NEGLIGIBLE = 50.0  # fall of log W near a wall beyond which the weight counts as zero
+
+
+class Wall(NamedTuple):
+    """The weight W(s) at a breakpoint b: `kind` is "jump" (a hard wall with U finite, a soft step), "power" (W ~ (s - b)^ν at
+    a wall), "cusp" (log W = c + d |s - b|^a) or "smooth".
+
+    e^-contrast is the ratio of the smaller to the larger weight at a jump; infinite at a wall.
+    """
+
+    at: float
+    side: int
+    kind: str
+    exponent: float
+    contrast: float
+
+
+def walls(target: Target) -> list[Wall]:
+    """Return what happens at each breakpoint of the target's weight.
+
+    >>> [(w.kind, w.exponent) for w in walls(Target(potential="log", temperature=0.5))]
+    [('power', 2.0)]
+    """
+    found = []
+    points = kinks(target)
+    for at, (left, right) in zip(points.at, points.forbidden):
+        if left and right:
+            continue
+        if left or right:
+            side = 1 if left else -1
+            exponent = _exponent(target, at, side)
+            found.append(Wall(at, side, "jump" if exponent == 0 else "power", exponent, np.inf))
+            continue
+        below, above = (float(target.log_weight(at + side * 1e-13 * (1 + abs(at)))) for side in (-1, 1))
+        found.append(_finite(target, at, below, above))
+    return found
+
+
+def _exponent(target: Target, at: float, side: int) -> float:
+    # W ~ distance^ν; distances are counted from the margin, where the potential lives, so that they lose no digits
+    offset = at - target.margin
+    near, far = (log_weight_at(target, offset, side * h) for h in (1e-9, 1e-8))
+    if np.isneginf(near):
+        return np.inf
+    return round(float((far - near) / np.log(10.0)), 6)
+
+
+def log_weight_at(target: Target, offset: float, step: float) -> float:
+    """Return log W at the distance `step` from a breakpoint `offset` counted from the margin."""
+    return float(target.replace(margin=0.0).log_weight(offset + step))
+
+
+def _finite(target: Target, at: float, below: float, above: float) -> Wall:
+    offset = at - target.margin
+    side = 1 if above >= below else -1
+    if abs(above - below) > 1e-3 * (1 + abs(target.beta)):
+        return Wall(at, side, "jump", 0.0, abs(above - below))
+    # log W = c + d |s|^a: the exponent of its change with the distance
+    for direction in (-1, 1):
+        base = log_weight_at(target, offset, 0.0)
+        near, far = (abs(log_weight_at(target, offset, direction * h) - base) for h in (1e-9, 1e-7))
+        if near > 0 and far > 0:
+            exponent = np.log(far / near) / np.log(100.0)
+            if exponent < 0.5 + 1e-3:
+                return Wall(at, direction, "cusp", min(round(float(exponent), 3), 0.5), 0.0)
+    return Wall(at, side, "smooth", 1.0, 0.0)
+
+
+def divergence(target: Target) -> tuple[float, bool]:
+    """Return γ of E_q[g²] ~ (1-q)^-γ, zero where it is finite, and whether it diverges like a logarithm."""
+    gamma, logarithmic = 0.0, False
+    for wall in walls(target):
+        if wall.kind == "jump":
+            gamma = max(gamma, 0.5)
+        elif wall.kind == "power":
+            gamma = max(gamma, (1 - wall.exponent) / 2)
+            logarithmic |= abs(wall.exponent - 1) < 1e-6
+        elif wall.kind == "cusp":
+            gamma = max(gamma, 0.5 - wall.exponent)
+            logarithmic |= wall.exponent == 0.5
+    return float(gamma), bool(logarithmic and gamma == 0)
+
+
+def _exponents(weight: Reals) -> Reals:
+    # of the power that W follows between distances that halve
+    with np.errstate(invalid="ignore"):
+        return -np.diff(weight) / np.log(2.0)
+
+
+def smallest_scale(target: Target) -> float:
+    """Return the smallest distance from a breakpoint at which the weight stops looking like a power of the distance.
+
+    >>> smallest_scale(Target(potential="log"))
+    1.0
+    """
+    steps = 2.0 ** -np.arange(60.0)
+    smallest = 1.0
+    points = kinks(target)
+    for at, forbidden in zip(points.at, points.forbidden):
+        for side, void in zip((-1, 1), forbidden):
+            if void:
+                continue
+            offset = at - target.margin
+            weight = np.array([log_weight_at(target, offset, side * h) for h in steps])
+            if offset:  # smaller distances are below the rounding of the breakpoint
+                weight = weight[:30]
+            exponent = _exponents(weight)
+            if (
+                not abs(exponent[-1] - exponent[-2]) < 0.3
+            ):  # no power at any distance, as exp(-1/s): look where W counts
+                exponent = _exponents(weight[: 1 + np.flatnonzero(weight >= weight.max() - NEGLIGIBLE)[-1]])
+            moved = np.flatnonzero(np.abs(exponent - exponent[-1:]) > 0.3)
+            if len(moved):
+                smallest = min(smallest, float(steps[moved[-1]]))
+    return smallest
 
 
 @dataclass(frozen=True)
@@ -41,7 +156,7 @@ class Edge:
     """The behaviour of φ_t at q → 1.
 
     `divergence` is γ in dG_E/dq = `constant` (1-q)^-γ (0 with `logarithmic`: constant · log 1/(1-q)); `limit`
-    is dG_E/dq at q = 1 where it is finite. `maximum_at_one` tells whether φ_t rises towards q = 1.
+    is dG_E/dq at q = 1 where it is finite. `maximum_at_one` is true if φ_t rises towards q = 1.
     """
 
     maximum_at_one: bool
@@ -99,8 +214,9 @@ def edge(equilibrium: Equilibrium) -> Edge:
         constant = _logarithmic_rate(equilibrium) / 4
     elif gamma == 0.5:
         law = StabilityLaw(target, equilibrium.overlap, equilibrium.variance)
+        jumps = [wall for wall in walls(target) if wall.kind == "jump"]
         constant = sum(
-            0.5 * _density_at(law, wall) * _jump(wall.contrast) for wall in walls(target) if wall.kind == "jump"
+            0.5 * _density_at(law, wall, 1e-12 * (1 + abs(wall.at))) * _jump(wall.contrast) for wall in jumps
         )
     elif gamma > 0:
         constant = _power_constant(equilibrium, gamma)
@@ -111,12 +227,14 @@ def edge(equilibrium: Equilibrium) -> Edge:
     return Edge(top, gamma, constant, limit, logarithmic, weights_of(target.prior).conjugate_growth, words)
 
 
-def _density_at(law: StabilityLaw, wall: Wall) -> float:
-    # P on the side of the larger weight, as the limit from that side
-    return float(law.density(np.array([wall.at + wall.side * 1e-12 * (1 + abs(wall.at))]))[0])
+def _density_at(law: StabilityLaw, wall: Wall, h: float) -> float:
+    # P at a distance h from the wall, on the side of the larger weight
+    return float(law.density(np.array([wall.at + wall.side * h]))[0])
 
 
 def _jump(contrast: float) -> float:
+    from scipy.integrate import quad
+
     if np.isinf(contrast):
         return HARD_JUMP
     ratio = np.exp(-contrast)
@@ -132,21 +250,19 @@ def _logarithmic_rate(equilibrium: Equilibrium) -> float:
     law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
     total, h = 0.0, 1e-6
     for wall in walls(equilibrium.target):
-        density = float(law.density(np.array([wall.at + wall.side * h]))[0])
+        density = _density_at(law, wall, h)
         if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6:
             total += density / h
         elif wall.kind == "cusp" and wall.exponent == 0.5:
             offset = wall.at - equilibrium.target.margin
-            change = log_weight_at(equilibrium.target, offset, wall.side * h) - log_weight_at(
-                equilibrium.target, offset, 0.0
-            )
-            total += density * change**2 / h / 4
+            here, near = (log_weight_at(equilibrium.target, offset, step) for step in (0.0, wall.side * h))
+            total += density * (near - here) ** 2 / h / 4
     return total
 
 
 def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
     # P(s) = p (s - b)^ν gives E_q[g²] = p ε^((ν-1)/2) ∫ I_ν ρ_ν² dx
-    from solspace.numerics.power import log_power_moment
+    from scipy.integrate import quad
 
     law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
     total = 0.0
@@ -165,7 +281,7 @@ def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
         far = 1e3
         integral = quad(integrand, -12, 20, limit=200)[0] + quad(integrand, 20, far, limit=200)[0]
         integral += nu**2 * far ** (nu - 1) / (1 - nu)
-        total += 0.5 * float(law.density(np.array([wall.at + wall.side * h]))[0]) / h**nu * integral
+        total += 0.5 * _density_at(law, wall, h) / h**nu * integral
     return total
 
 
@@ -176,15 +292,14 @@ def _limit(equilibrium: Equilibrium) -> float:
     points = np.array(kinks(equilibrium.target).at)
     distance = np.abs(s[..., None] - points).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
-    given = s
-    centred, s = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
+    centred, inner = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
     with np.errstate(invalid="ignore", divide="ignore"):
-        w = [centred.log_weight(s + k * h) for k in (-2, -1, 1, 2)]
+        w = [centred.log_weight(inner + k * h) for k in (-2, -1, 1, 2)]
         slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
     for wall in walls(equilibrium.target):
         # so close to a wall away from zero, differences of s are rounding; W is a power of the distance there
-        close = (np.abs(given - wall.at) < CLOSE) & (wall.kind == "power")
-        slope[close] = wall.exponent / np.maximum(np.abs(given[close] - wall.at), 1e-100)
+        close = (np.abs(s - wall.at) < CLOSE) & (wall.kind == "power")
+        slope[close] = wall.exponent / np.maximum(np.abs(s[close] - wall.at), 1e-100)
     return law.average(np.where(np.isfinite(slope), slope, 0.0) ** 2) / 2
 
 

@@ -20,28 +20,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Reals
-from solspace.numerics.panels import chebyshev_points, hidden_roots, interpolation
-from solspace.numerics.roots import Index, Roots, bracketed_newton
+from solspace.numerics.roots import Index, Roots, bracketed_newton, chebyshev_points, hidden_roots, interpolation
 from solspace.numerics.status import Status
-from solspace.theory.edge import instability_at_one, maximum_at_one
+from solspace.theory.edge import instability_at_one, maximum_at_one, smallest_scale
 from solspace.theory.localization import Localization, Points
 from solspace.theory.stability import StabilityLaw
-from solspace.theory.walls import smallest_scale
 
-NODES = 8
-"""Chebyshev points in a panel."""
-DENSE = 128
-"""Points in a panel at which its polynomial is read."""
+NODES = 8  # Chebyshev points in a panel
+DENSE = 128  # points in a panel at which its polynomial is read
+# edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60
 EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
-"""Edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60."""
-LATE = 20.0
-"""Depth from which λ can be trusted to be on its way to a limit that it may first have passed."""
-DEEPEST = 300.0
-"""Depth beyond which no root is looked for: q = 1 to 130 digits."""
-
-
-ROUNDING = 1e-12
-"""Times that F cannot tell from zero."""
+LATE = 20.0  # depth from which λ can be trusted to be on its way to a limit that it may first have passed
+DEEPEST = 300.0  # depth beyond which no root is looked for: q = 1 to 130 digits
+ROUNDING = 1e-12  # times below the rounding of F
 
 
 class Window(NamedTuple):
@@ -89,13 +80,11 @@ class Landscape:
             used += 4 if used == 0 else 2
             edges = EDGES[: used + 1]
             new = edges[-5:] if used == 4 else edges[-3:]
-            parts.append(
-                self.curve.at_depth((new[:-1, None] + np.diff(new)[:, None] * chebyshev_points(NODES)).ravel())
-            )
+            depth = (new[:-1, None] + np.diff(new)[:, None] * chebyshev_points(NODES)).ravel()
+            parts.append(self.curve.at_depth(depth))
             end = parts[-1].instability[-3:]
-            if (edges[-1] >= max(least, LATE * (self._limit is not None)) and self._settled(end)) or (
-                len(edges) + 2 > len(EDGES)
-            ):
+            clear = edges[-1] >= max(least, LATE * (self._limit is not None)) and self._settled(end)
+            if clear or len(edges) + 2 > len(EDGES):
                 break
         # still falling where the curve is given up: the maximum beyond is at q = 1 to all digits
         self.falls = self.falls or bool(end[2] > 1)
@@ -193,7 +182,7 @@ class Landscape:
         return self._roots([rise] * len(times), times)
 
     def _roots(self, rises: list[Rise], times: Reals) -> Reals:
-        # one root for each pair of rise and time, all at once
+        # one root for each pair of rise and time
         low, high, guess = np.transpose([self._bracket(rise, time) for rise, time in zip(rises, times)])
 
         def mismatch(depth: Reals, index: Index) -> tuple[Reals, Reals]:
@@ -226,7 +215,7 @@ class Landscape:
         return float(knots[first]), float(knots[last]), guess
 
     def _bracket_beyond(self, time: float) -> tuple[float, float, float]:
-        # past the panels F only rises: depths are tried in strides, once for all the times that are asked for
+        # past the panels F only rises: depths are tried in strides, and kept for later times
         steps = self._beyond
         while steps[-1][1] <= time and steps[-1][0] < DEEPEST:
             stop = steps[-1][0]

@@ -20,11 +20,9 @@ from solspace.theory.cavity import CavityField
 from solspace.theory.reference import Equilibrium
 from solspace.theory.weights import weights_of
 
-TOLERANCE = 1e-12
-"""Largest |E_q[1] - 1| that is let pass without a finer grid."""
+TOLERANCE = 1e-12  # largest |E_q[1] - 1| that is let pass without a finer grid
 LEVELS = 3
-CLOSE = 1e-4
-"""Below this (q - r)/(1 - r), F is integrated up from F(r) = 0: the difference q̂ - α E_q[g²] would lose its digits."""
+CLOSE = 1e-4  # below this (q - r)/(1 - r), F is integrated up from F(r) = 0: the difference q̂ - α E_q[g²] would lose its digits
 
 
 class Points(NamedTuple):

@@ -19,9 +19,8 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
-from solspace.theory import words
 from solspace.theory.landscape import Window
-from solspace.theory.prediction import Prediction, predict
+from solspace.theory.prediction import Prediction, doubt, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 
 REGIMES = ("green", "yellow", "red", "none")
@@ -197,7 +196,7 @@ def _column(target: Target, alpha: float, notes: list[str]) -> Column:
         return Column(None, (), (False,) * len(PhaseDiagram.FLAGS), np.nan)
     column = Column(p, p.windows, tuple(bool(getattr(p, name)) for name in PhaseDiagram.FLAGS), p.entropy)
     if not p.status.ok:
-        notes.append(f"alpha = {alpha:g}: {words.doubt(p)}")
+        notes.append(f"alpha = {alpha:g}: {doubt(p)}")
     return column
 
 

@@ -1,7 +1,7 @@
 """What replica theory says about a target at a load: `predict(target, alpha)` returns a `Prediction`.
 
 The reference system gives the order parameters at once; the curve F, its turning points and the law of the
-stabilities are computed when first asked for, and kept.
+stabilities are computed at first use, and kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from solspace.system import html
 from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
-from solspace.theory import words
 from solspace.theory.edge import Edge
 from solspace.theory.landscape import Landscape, Window
 from solspace.theory.localization import Localization, Points
@@ -87,8 +86,6 @@ class Prediction:
     def __reduce__(self) -> tuple[object, ...]:
         return Prediction, (self._equilibrium,)
 
-    # -- the reference system ---------------------------------------------------------------------------------------
-
     @property
     def stable(self) -> bool:
         """True where the replica-symmetric solution is stable: replicon < 1."""
@@ -118,8 +115,6 @@ class Prediction:
     def capacity(self) -> float | None:
         """The load at which the constraints stop having solutions, None where they never do."""
         return _capacity.capacity(self.target)
-
-    # -- stabilities ------------------------------------------------------------------------------------------------
 
     @cached_property
     def _stability(self) -> StabilityLaw:
@@ -164,8 +159,6 @@ class Prediction:
     def mean_stability(self) -> float:
         """The mean of P(s)."""
         return self._stability.mean
-
-    # -- localization -----------------------------------------------------------------------------------------------
 
     @cached_property
     def _curve(self) -> Localization:
@@ -296,8 +289,6 @@ class Prediction:
         maxwell = [float(window.maxwell) for window in self.windows[:1] if 0 < window.maxwell < np.inf]
         return sorted({0.0, min(inside), *maxwell, max(inside), 1.3 * max(inside)})
 
-    # -- how sure ---------------------------------------------------------------------------------------------------
-
     @property
     def accuracy(self) -> float:
         """The largest relative error of the integrals used so far, by halved panels and by E_q[1] = 1."""
@@ -310,8 +301,6 @@ class Prediction:
         landscape = self.__dict__.get("_landscape")
         roots = Status.CONVERGED if landscape is None else landscape.status
         return self._equilibrium.status.then(roots).then(Status.of_error(self.accuracy))
-
-    # -- inside -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _falls(self) -> bool:
@@ -408,21 +397,22 @@ class Prediction:
         dict
             Order parameters, thresholds passed, windows, status and accuracy.
         """
+        names = (
+            *(
+                "alpha",
+                "overlap",
+                "conjugate",
+                "norm_conjugate",
+                "free_entropy",
+                "entropy",
+                "replicon",
+                "mean_stability",
+            ),
+            *("stable", "satisfiable", "populated", "capacity", "samplable"),
+        )
         return {
             "target": self.target.to_dict(),
-            "alpha": self.alpha,
-            "overlap": self.overlap,
-            "conjugate": self.conjugate,
-            "norm_conjugate": self.norm_conjugate,
-            "free_entropy": self.free_entropy,
-            "entropy": self.entropy,
-            "replicon": self.replicon,
-            "mean_stability": self.mean_stability,
-            "stable": self.stable,
-            "satisfiable": self.satisfiable,
-            "populated": self.populated,
-            "capacity": self.capacity,
-            "samplable": self.samplable,
+            **{name: getattr(self, name) for name in names},
             "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
             "status": str(self.status),
             "accuracy": self.accuracy,
@@ -436,17 +426,16 @@ class Prediction:
         str
             A paragraph: whether the target can be sampled, and what limits the theory.
         """
-        return words.paragraph(self)
+        return _paragraph(self)
 
     def __repr__(self) -> str:
-        return words.table(self)
+        localization = ("localization", "green at all times: samplable" if self.samplable else "not samplable")
+        return "\n".join([_heading(self), *(f"  {name:<20} {value}" for name, value in (*_rows(self), localization))])
 
     def _repr_html_(self) -> str:
-        said = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
-        doubt = [] if self.status.ok else [words.doubt(self)]
-        return html.table(
-            words.heading(self), words.rows(self), verdict=said, tone=html.tone_of(self.samplable), notes=doubt
-        )
+        verdict = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
+        notes = [] if self.status.ok else [doubt(self)]
+        return html.table(_heading(self), _rows(self), verdict=verdict, tone=html.tone_of(self.samplable), notes=notes)
 
 
 def predict(target: Target, alpha: float) -> Prediction:
@@ -502,3 +491,63 @@ def _times(t: ArrayLike) -> Reals:
     if np.any(times < 0) or np.any(np.isinf(times)):
         raise ValueError(f"t must be a finite time >= 0; got {times[(times < 0) | np.isinf(times)].ravel()[0]!r}.")
     return times
+
+
+def _rows(p: Prediction) -> list[tuple[str, str]]:
+    return [
+        ("overlap r", f"{p.overlap:.9g}"),
+        ("conjugate r̂", f"{p.conjugate:.9g}"),
+        *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
+        ("free entropy φ", f"{p.free_entropy:.9g}"),
+        ("entropy", f"{p.entropy:.9g}" + ("" if p.populated else "  (negative: no typical samples)")),
+        ("capacity", "none" if p.capacity is None else f"{p.capacity:.7g}" + ("" if p.satisfiable else "  (passed)")),
+        ("replicon", f"{p.replicon:.6g}" + ("  (stable)" if p.stable else "  (RS unstable)")),
+        ("mean stability", f"{p.mean_stability:.6g}"),
+    ]
+
+
+def _heading(p: Prediction) -> str:
+    return f"Prediction for {p.target}, alpha = {p.alpha:g}"
+
+
+def _paragraph(p: Prediction) -> str:
+    name = str(p.target)
+    words = [
+        f"{name[0].upper()}{name[1:]}, at alpha = {p.alpha:g}: two independent samples overlap by r = {p.overlap:.4g}."
+    ]
+    words += _ends(p)
+    if not p.stable:
+        words.append(
+            f"The replica-symmetric solution is unstable (replicon {p.replicon:.3g} > 1): an approximation only."
+        )
+    if p.samplable:
+        words.append("φ_t(q) has a single maximum at every time: sampling by localization is predicted to be fair.")
+    elif p.edge().maximum_at_one:
+        words.append(f"Sampling by localization is predicted to fail: {p.edge().words}")
+    else:
+        shown = [f"t = {max(w.low, 0):.4g} to {w.high:.4g}" for w in p.windows if w.high > 0]
+        where = f" two maxima compete from {', and from '.join(shown)}" if shown else " it is unstable at small times"
+        words.append(f"Sampling by localization is predicted to fail:{where}.")
+    if not p.status.ok:
+        words.append(doubt(p))
+    return " ".join(words)
+
+
+def doubt(p: Prediction) -> str:
+    """Return why the numbers cannot be trusted, where `status` is not ok."""
+    inaccurate = p.status is Status.INACCURATE
+    return f"{f'Accuracy {p.accuracy:.1g}' if inaccurate else 'An equation was not solved to the end'}, {p.status}"
+
+
+def _ends(p: Prediction) -> list[str]:
+    if not p.satisfiable:
+        hard = p.target.potential.hard
+        rest = "the numbers continue the equations only" if hard else "samples of this soft measure miss some of them"
+        return [f"The load is past capacity ({p.capacity:.4g}): no weights meet all constraints, and {rest}."]
+    if not p.populated:
+        still = "at every load" if p.capacity is None else f"up to capacity ({p.capacity:.4g})"
+        return [
+            f"The entropy of this measure is negative: its typical samples end at a smaller load, and the numbers "
+            f"continue the equations only. The constraints have solutions {still}."
+        ]
+    return []

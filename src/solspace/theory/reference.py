@@ -22,14 +22,11 @@ from solspace.numerics.status import Status
 from solspace.theory.cavity import reference_averages
 from solspace.theory.weights import weights_of
 
-LARGEST = 1e17
-"""Conjugate at which the search for a solution ends: 1 - r is about 3e-9 there."""
-STRIDE = 2.5
-"""Factor between the conjugates tried on the way up; four of them are tried at a time."""
+LARGEST = 1e17  # conjugate at which the search for a solution ends: 1 - r is about 3e-9 there
+STRIDE = 2.5  # factor between the conjugates tried on the way up; four of them are tried at a time
 ACCURACY = 1e-11
 LEVELS = 3
-COLDEST = 1e-4
-"""Lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits."""
+COLDEST = 1e-4  # lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from numpy.polynomial.legendre import legint, legval, legvander
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.rules import ORDER, Layout, around, legendre
-from solspace.numerics.tails import vanishing
 from solspace.theory.cavity import TAIL, kinks, reference_nodes
 
-FINEST = 1e-14
-"""Width of the panels at a breakpoint."""
+FINEST = 1e-14  # width of the panels at a breakpoint
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from solspace.system import html
 from solspace.system.plain import Values
 from solspace.theory import capacity as _capacity
 from solspace.theory.branch import PRECISE, Branch
+from solspace.theory.edge import divergence
 from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium
-from solspace.theory.walls import divergence
 from solspace.theory.weights import weights_of
 
 

@@ -1,21 +1,34 @@
 """The weights in replica theory: alone with their Gaussian field (theory notes 2), and beside planted ones (3).
 
-A prior says where weights live and what message passing needs of it; what replica theory needs is here, a class for each
-prior. To add one, write a class with the methods of `Weights` and put it into ``REGISTRY`` under the type of the prior; or
+To add a prior, write a class with the methods of `Weights` and put it into ``REGISTRY`` under the type of the prior; or
 give your own prior methods `reference` and `localized` and a `conjugate_growth`.
+
+±1 weights: *alone* the field is b ~ N(0, r̂), and r = E tanh² b. Beside a *planted* weight w* = ±1 the field is B = b +
+√d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average wanted is of the form
+e^{-d/2} ∫∫ N(b; 0, r̂) sech b · N(B - b; 0, d) f(B) with an f that decays like sech: so on one equidistant grid the double
+sum depends on B - b alone, and its correlation C_f is formed once for all d. The trapezoidal rule converges like
+exp(-π²/step) because the poles of sech lie at ±iπ/2. 1 - q is kept instead of q: near localization q is 1 to all digits
+while 1 - q and q̂ still tell times apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import erf
 
 from solspace.measure.priors import Binary, Prior, Spherical
-from solspace.numerics.arrays import Reals
-from solspace.theory import ising
+from solspace.numerics.arrays import Reals, vanishing
+from solspace.numerics.rules import gaussian_trapezoid, hermite
+
+STEP = 0.2
+REACH = 40.0
+_NARROW = 0.12  # variances below this are integrated in units of their own width
 
 
 class Reference(NamedTuple):
@@ -45,15 +58,16 @@ class Localized(NamedTuple):
     entropy: Reals
 
 
-Locator = Callable[[Reals, Reals], Localized]
-"""(q - r, 1 - q) -> Localized: both distances are given because each is small somewhere."""
+Locator = Callable[[Reals, Reals], Localized]  # of (q - r, 1 - q): both distances, because each is small somewhere
 
 
 class Weights:
-    """What replica theory asks of the weights."""
+    """What replica theory needs of the weights.
+
+    q̂ diverges like (1 - q)^-conjugate_growth as q → 1; 0 stands for 2 log 1/(1 - q), the law of discrete weights.
+    """
 
     conjugate_growth: float = 0.0
-    """q̂ diverges like (1 - q)^-growth as q → 1; 0 stands for 2 log 1/(1 - q), the law of discrete weights."""
 
     @property
     def discrete(self) -> bool:
@@ -79,13 +93,13 @@ class BinaryWeights(Weights):
         array([0.39429449])
         """
         conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
-        alone = ising.alone(conjugate)
-        entropy = alone.log_cosh - conjugate * alone.variance / 2
-        return Reference(alone.overlap, alone.variance, alone.slope, alone.susceptibility, entropy)
+        averages = alone(conjugate)
+        entropy = averages.log_cosh - conjugate * averages.variance / 2
+        return Reference(averages.overlap, averages.variance, averages.slope, averages.susceptibility, entropy)
 
     def localized(self, conjugate: float) -> Locator:
         """Return the planted law's inverse: q̂ from q = E tanh² B; S(q) = E log(1 + e^{-2w*B}) + q̂(1 - q)/2."""
-        law = ising.PlantedIsing(float(conjugate))
+        law = PlantedIsing(float(conjugate))
 
         def at(gap: Reals, variance: Reals) -> Localized:
             excess, planted = law.excess(variance)
@@ -132,7 +146,7 @@ class SphericalWeights(Weights):
 
 
 class OwnWeights(Weights):
-    """A user's prior that brings `reference`, `localized` and, where its weights are not discrete, `conjugate_growth`."""
+    """A user's prior with `reference`, `localized` and, where its weights are not discrete, `conjugate_growth`."""
 
     def __init__(self, prior: Any) -> None:
         self.reference, self.localized = prior.reference, prior.localized  # type: ignore[method-assign]
@@ -143,7 +157,7 @@ REGISTRY: dict[type[Prior], Weights] = {Binary: BinaryWeights(), Spherical: Sphe
 
 
 def weights_of(prior: Prior) -> Weights:
-    """Return what replica theory knows of the weights of `prior`.
+    """Return what replica theory needs of the weights of `prior`.
 
     >>> weights_of(Binary()).discrete, weights_of(Spherical()).discrete
     (True, False)
@@ -155,3 +169,171 @@ def weights_of(prior: Prior) -> Weights:
         if kind in REGISTRY:
             return REGISTRY[kind]
     raise NotImplementedError(f"replica theory needs a method {missing[0]}(conjugate) of {type(prior).__name__}.")
+
+
+class Alone(NamedTuple):
+    """Averages over b ~ N(0, r̂): E tanh², E sech², E sech⁴, E log 2cosh, and dr/dr̂."""
+
+    overlap: Reals
+    variance: Reals
+    susceptibility: Reals
+    log_cosh: Reals
+    slope: Reals
+
+
+@vanishing
+def alone(conjugate: ArrayLike) -> Alone:
+    """Return the averages for each conjugate r̂ >= 0.
+
+    >>> alone([0.0]).variance, alone([1.0]).variance.round(12)
+    (array([1.]), array([0.60570551]))
+    """
+    conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))[:, None]
+    z, weight = gaussian_trapezoid(0.5, 9.0)
+    b = _grid(REACH)
+    wide = conjugate[:, 0] >= _NARROW
+    result = np.empty((5, len(conjugate)))
+    if wide.any():
+        width = conjugate[wide]
+        density = STEP * np.exp(-(b**2) / (2 * width)) / np.sqrt(2 * np.pi * width)
+        result[:, wide] = _averages(b, density)
+        # b erf(b/√2) has the same growth as log 2cosh b and the average in closed form
+        result[3, wide] += (2 * width / np.sqrt(2 * np.pi * (width + 1)))[:, 0]
+        result[4, wide] /= width[:, 0]
+        result[0, wide] = 1 - result[1, wide]
+    if not wide.all():
+        width = conjugate[~wide]
+        result[:, ~wide] = _averages(np.sqrt(width) * z, np.broadcast_to(weight, (len(width), len(z))))
+        result[3, ~wide] += (2 * width / np.sqrt(2 * np.pi * (width + 1)))[:, 0]
+        result[4, ~wide] = 3 * result[2, ~wide] - 2 * result[1, ~wide]
+    return Alone(*result)
+
+
+def _averages(b: Reals, density: Reals) -> Reals:
+    sech2 = _sech2(b)
+    growth = _log_2cosh(b) - b * erf(b / np.sqrt(2))
+    columns = (np.tanh(b) ** 2, sech2, sech2**2, growth, b * np.tanh(b) * sech2)
+    return np.stack([(density * column).sum(axis=1) for column in columns])
+
+
+class Planted(NamedTuple):
+    """At each d = q̂ - r̂: 1 - q, χ = dq/dq̂ = E sech⁴ B, and the weight's entropy given its field, E[log(1 + e^{-2 w* B})]."""
+
+    variance: Reals
+    susceptibility: Reals
+    uncertainty: Reals
+
+
+@dataclass(frozen=True)
+class PlantedIsing:
+    """The field of a weight beside a planted one, at reference conjugate r̂.
+
+    >>> law = PlantedIsing(1.0)
+    >>> law(0.0).variance.round(12)                   # d = 0: nothing beyond the reference is known
+    array([0.60570551])
+    >>> law.excess(law(7.0).variance)[0].round(12)
+    array([7.])
+    """
+
+    conjugate: float
+
+    @cached_property
+    @vanishing
+    def _source(self) -> tuple[Reals, Reals]:
+        # points b and weights N(b; 0, r̂) sech b
+        if self.conjugate < _NARROW:
+            z, weight = gaussian_trapezoid(0.5, 9.0)
+            b = np.sqrt(self.conjugate) * z
+            return b, weight / np.cosh(b)
+        b = _grid(min(9.0 * np.sqrt(self.conjugate), REACH))
+        weight = STEP * np.exp(-(b**2) / (2 * self.conjugate)) / np.sqrt(2 * np.pi * self.conjugate)
+        return b, weight / np.cosh(b)
+
+    @cached_property
+    @vanishing
+    def _correlation(self) -> tuple[Reals, Reals]:
+        # C_f(m) = Σ_j f(b_j + m h) N(b_j) sech b_j for the three f, m >= 0; both factors are even
+        _, weight = self._source
+        field = _grid(REACH)
+        both = np.stack([np.convolve(column, weight) for column in _decaying(field)], axis=1)
+        half = len(both) // 2
+        both = both[half:] * STEP
+        both[1:] *= 2
+        return (STEP * np.arange(len(both))) ** 2, both
+
+    @vanishing
+    def __call__(self, excess: ArrayLike) -> Planted:
+        """Return the averages for each `excess` d = q̂ - r̂ >= 0."""
+        excess = np.atleast_1d(np.asarray(excess, dtype=float))
+        result = np.empty((len(excess), 3))
+        wide = excess >= _NARROW
+        if wide.any():
+            result[wide] = self._wide(excess[wide])
+        if not wide.all():
+            result[~wide] = self._narrow(excess[~wide])
+        return Planted(*(result * np.exp(-excess / 2)[:, None]).T)
+
+    def _wide(self, excess: Reals) -> Reals:
+        d = excess[:, None]
+        if self.conjugate >= _NARROW:
+            square, correlation = self._correlation
+            return (np.exp(-square / (2 * d)) / np.sqrt(2 * np.pi * d)) @ correlation
+        b, weight = self._source
+        field = _grid(REACH)
+        field = field[len(field) // 2 :]
+        columns = 2 * STEP * _decaying(field).T
+        columns[0] /= 2
+        square = (field[:, None] - b) ** 2
+        total = np.empty((len(excess), 3))
+        for row, value in enumerate(excess):
+            total[row] = (np.exp(-square / (2 * value)) @ weight / np.sqrt(2 * np.pi * value)) @ columns
+        return total
+
+    def _narrow(self, excess: Reals) -> Reals:
+        b, weight = self._source
+        z, share = hermite(24)
+        field = b[None, :, None] + np.sqrt(excess)[:, None, None] * z
+        return np.stack([(column @ share) @ weight for column in _decaying(field)], axis=1)
+
+    def excess(self, variance: ArrayLike) -> tuple[Reals, Planted]:
+        """Return d with 1 - q = `variance`, and the averages there: Newton on log(1 - q)."""
+        from scipy.interpolate import CubicHermiteSpline
+
+        log_variance = np.log(np.atleast_1d(np.asarray(variance, dtype=float)))
+        start = float(np.log(self([0.0]).variance[0]))
+        reach = 2 * max(start - float(log_variance.min()), 0.0) + 8
+        knots = np.linspace(0, np.sqrt(reach), 48) ** 2
+        table = self(knots)
+        guess = CubicHermiteSpline(-np.log(table.variance), knots, table.variance / table.susceptibility)
+        d = np.clip(guess(-log_variance), 0, reach)
+        for _ in range(8):
+            law = self(d)
+            step = (np.log(law.variance) - log_variance) * law.variance / law.susceptibility
+            d = np.maximum(d + step, 0.0)
+            if np.all(np.abs(step) <= 1e-9 * d + 1e-13):
+                break
+        # the last step is not in `law`; the entropy given the field falls at the rate (1 - q)/2
+        return d, law._replace(uncertainty=law.uncertainty - step * law.variance / 2)
+
+
+def _grid(reach: float) -> Reals:
+    # not np.arange(-reach, ...): its rounded increment adds up to 1e-12
+    count = int(np.ceil(reach / STEP - 1e-9))
+    return STEP * np.arange(-count, count + 1)
+
+
+def _sech2(b: Reals) -> Reals:
+    decay = np.exp(-2 * np.abs(b))
+    return 4 * decay / (1 + decay) ** 2
+
+
+def _log_2cosh(b: Reals) -> Reals:
+    return np.abs(b) + np.log1p(np.exp(-2 * np.abs(b)))
+
+
+def _decaying(field: Reals) -> Reals:
+    # sech B, sech³ B, and cosh B (log 2cosh B - B tanh B): cosh times sech², sech⁴ and the entropy of the weight
+    decay = np.exp(-2 * np.abs(field))
+    sech = 2 * np.exp(-np.abs(field)) / (1 + decay)
+    entropy = np.log1p(decay) + 2 * np.abs(field) * decay / (1 + decay)
+    return np.stack([sech, sech**3, entropy / sech])

@@ -13,7 +13,7 @@ from solspace.experiments.figures import Picture
 from solspace.experiments.results import Results
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
-from solspace.numerics.bins import bins, spacing
+from solspace.numerics.series import bins, spacing
 from solspace.plots import diagrams, style, sweeps
 from solspace.store import Result
 from solspace.system.plain import Values
