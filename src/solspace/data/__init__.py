@@ -18,10 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from solspace.data.catalogue import CATALOGUE, DataSet, data_set
-from solspace.data.fetch import advice, fetch
 from solspace.data.instances import subset
 from solspace.data.preprocess import PREPROCESSING, Preprocessing, random_features
-from solspace.data.search import SPLITS, Source, download_folder, find
+from solspace.data.search import SPLITS, Source, advice, download_folder, fetch, find
 from solspace.numerics.arrays import Array
 from solspace.system.names import unknown
 

@@ -1,51 +1,31 @@
 """The formats in which image sets are published: idx and the batches of CIFAR-10; .npz is read by `system.arrays`.
 
-A file is read whole, unpacked where it is compressed, up to a limit, and then taken apart: what its header says of its
-size must be true of the bytes that are there. Nothing in it is run, and nothing is unpacked to the disk.
+A file is read whole, unpacked if gzip compressed it, up to a limit. What its header says of its size must agree with the bytes
+that are there. Nothing in it is run, and nothing is unpacked to the disk.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import math
+import pickle
 import re
 import tarfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from solspace.data.pickled import read_batch
 from solspace.numerics.arrays import Array
-from solspace.system.arrays import Damaged
+from solspace.system.arrays import Damaged, contents, explained
 
 LIMIT = 1 << 29
-"""Bytes above which a file is refused, unless the reader is told otherwise."""
+"""Bytes above which a file is refused by default."""
 RECORD = 3073
 """Bytes of a picture in CIFAR's binary batches: the label, then 1024 values of red, green and blue each."""
-_CHUNK = 1 << 20
 _BATCHES = {"train": re.compile(r"data_batch_(\d+)(\.bin)?"), "test": re.compile(r"test_(batch)(\.bin)?")}
-
-
-def contents(path: Path, limit: int) -> bytes:
-    """Return what is in a plain or gzip-compressed file, told apart by its first bytes."""
-    content = bytearray()
-    with open(path, "rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        try:
-            stream: Any = gzip.GzipFile(fileobj=file) if packed else file
-            while chunk := stream.read(_CHUNK):
-                content += chunk
-                if len(content) > limit:
-                    raise Damaged(path, f"it holds more than the {limit:,} bytes that this data set can have")
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise Damaged(path, f"it is truncated or corrupted ({error})") from None
-    return bytes(content)
 
 
 def idx_header(shape: tuple[int, ...]) -> bytes:
@@ -64,7 +44,7 @@ def idx_sha256(array: Array) -> str:
 
 def read_idx(path: Path, limit: int = LIMIT) -> Array:
     """Return the uint8 array in an idx file of MNIST or FashionMNIST, plain or gzip-compressed."""
-    content = contents(path, limit + 20)
+    content = contents(path, limit)
     start = 4 + 4 * (content[3] if len(content) > 3 else 0)
     if content[:3] != b"\0\0\x08" or not 8 <= start <= 20 or len(content) < start:
         raise Damaged(path, f"it begins with {content[:4].hex() or 'nothing'}, which is no idx file of unsigned bytes")
@@ -76,7 +56,7 @@ def read_idx(path: Path, limit: int = LIMIT) -> Array:
 
 
 def batch_number(name: str, split: str) -> int | None:
-    """Return where the batch of CIFAR-10 called `name` comes in its `split`; None for a file that is no batch of it.
+    """Return the place of the batch of CIFAR-10 called `name` in its `split`; None for other files.
 
     >>> batch_number("data_batch_3.bin", "train"), batch_number("test_batch", "test"), batch_number("notes", "test")
     (3, 0, None)
@@ -86,37 +66,25 @@ def batch_number(name: str, split: str) -> int | None:
 
 
 def read_cifar(paths: Iterable[Path], limit: int = LIMIT) -> tuple[Array, Array]:
-    """Return images (k, 3072) and labels (k,) of batches in the order given, pickles or `.bin` files."""
+    """Return images (k, 3072) and labels (k,) of batches in the order of `paths`, pickles or `.bin` files."""
     return _joined([_batch(contents(path, limit), path, path.name) for path in paths])
 
 
 def read_cifar_archive(path: Path, split: str, limit: int = LIMIT) -> tuple[Array, Array]:
     """Return images and labels of one split from `cifar-10-python.tar.gz` or `cifar-10-binary.tar.gz`."""
-    try:
-        batches = _members(contents(path, limit + (1 << 24)), path, split)
-    except Damaged:
-        raise
-    except Exception as error:  # what tarfile raises for a damaged archive depends on its version
-        raise Damaged(path, f"it is not a whole tar archive ({error})") from None
-    if not batches:
-        raise Damaged(path, "it has no batch of CIFAR-10 in it")
-    return _joined([batches[number] for number in sorted(batches)])
-
-
-def _members(content: bytes, path: Path, split: str) -> dict[int, tuple[Array, Array]]:
-    """Return the batches of a tar archive by their numbers."""
+    content = io.BytesIO(contents(path, limit + (1 << 24)))
     batches = {}
-    # As a stream, which goes forward only: a member whose size is negative would be met again and again.
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r|") as archive:
+    # As a stream, which goes forward only: a damaged size cannot lead back to the same member.
+    with explained(path), tarfile.open(fileobj=content, mode="r|") as archive:
         for member in archive:
             name = PurePosixPath(member.name).name
             number = batch_number(name, split)
-            if number is not None and member.isreg() and not member.issparse():
-                inside = content[member.offset_data : member.offset_data + max(0, member.size)]
-                if len(inside) != member.size:
-                    raise Damaged(path, f"it is truncated in {name}")
-                batches[number] = _batch(inside, path, name)
-    return batches
+            file = None if number is None else archive.extractfile(member)
+            if number is not None and file is not None:
+                batches[number] = _batch(file.read(), path, name)
+    if not batches:
+        raise Damaged(path, "it has no batch of CIFAR-10 in it")
+    return _joined([batches[number] for number in sorted(batches)])
 
 
 def _batch(content: bytes, path: Path, name: str) -> tuple[Array, Array]:
@@ -127,10 +95,8 @@ def _batch(content: bytes, path: Path, name: str) -> tuple[Array, Array]:
         records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
         images, labels = records[:, 1:], records[:, 0]
     else:
-        try:
+        with explained(path):
             images, labels = read_batch(content)
-        except ValueError as error:
-            raise Damaged(path, error) from None
     if images.shape != (len(labels), RECORD - 1) or labels.max(initial=0) > 9:
         raise Damaged(path, f"its images have the shape {images.shape}, or its labels are not from 0 to 9")
     return images, labels
@@ -138,3 +104,46 @@ def _batch(content: bytes, path: Path, name: str) -> tuple[Array, Array]:
 
 def _joined(batches: list[tuple[Array, Array]]) -> tuple[Array, Array]:
     return np.concatenate([images for images, _ in batches]), np.concatenate([labels for _, labels in batches])
+
+
+def read_batch(content: bytes) -> tuple[Array, Array]:
+    """Return the images (k, pixels) and labels (k,) of a pickled batch, without calling anything that it names.
+
+    >>> read_batch(pickle.dumps({"labels": [7], "data": np.arange(3, dtype=np.uint8).reshape(1, 3)}))
+    (array([[0, 1, 2]], dtype=uint8), array([7], dtype=uint8))
+    """
+    batch = _Unpickler(io.BytesIO(content), encoding="latin1").load()
+    data, labels = (batch.get(name, batch.get(name.encode())) for name in ("data", "labels"))
+    if not isinstance(data, _Call) or not isinstance(labels, list):
+        raise ValueError("it holds no array of data and list of labels")
+    return data.array(), np.array(labels, np.uint8)
+
+
+class _Call:
+    """Stands for the functions by which NumPy's arrays are pickled: keeps arguments and state, and calls nothing."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.parts = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        if self.parts[:1] != ("u1",):  # the state of a type says nothing more
+            _, shape, dtype, order, raw = state
+            self.parts = (raw, dtype, shape, order)
+
+    def array(self) -> Array:
+        raw, dtype, shape, order = self.parts
+        if dtype.parts[0] != "u1" or order not in (False, "C"):
+            raise ValueError("its data are no unsigned bytes in rows")
+        raw = raw.encode("latin1") if isinstance(raw, str) else raw
+        return np.frombuffer(raw, np.uint8).reshape(shape)
+
+
+class _Unpickler(pickle.Unpickler):
+    """The only names that it finds are those in pickled arrays, and each is a stand-in."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "_frombuffer"):
+            return _Call
+        if (module, name) == ("_codecs", "encode"):
+            return lambda text, _: text.encode("latin1")
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is no array, and nothing in it was run")

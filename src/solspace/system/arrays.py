@@ -1,55 +1,94 @@
-"""Read arrays from files that may be damaged or hostile: .npy, .npz, sparse .npz, tables of text, Parquet; or from bytes.
+"""Arrays from files, or from the bytes of one: .npy, .npz, sparse matrices in .npz, and tables (`tables`).
 
-Nothing in a file is executed, and nothing that it says about its own size is believed: a header is compared with the
-bytes that are there before memory is taken for it, and nothing expands beyond the limits of `sources`.
+Nothing in a file is executed. Sizes are checked before memory is taken: the header of an array must agree with the bytes that
+follow it, and a compressed file may expand to a hundred times its size, or to a quarter of a gigabyte if that is more. Any
+damage is one sentence that names the file.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import math
 import os
-import warnings
+import stat
 import zipfile
-from collections.abc import Callable, Iterable
-from typing import Any, BinaryIO, cast
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from solspace.system import parquet, sparse, tables
-from solspace.system.sources import FREE, SLACK, Damaged, Source, check_size, opened, short
+__all__ = ["FREE", "KINDS", "TABLES", "Damaged", "Source", "contents", "read_arrays", "read_labelled", "read_npz"]
 
-__all__ = ["FREE", "KINDS", "TABLES", "Damaged", "Source", "read_arrays", "read_labelled", "read_npz"]
-
-_TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-TABLES = (*_TEXT, ".parquet")
+Source = str | os.PathLike[str] | bytes
+"""A file, or the bytes of one."""
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 """Files with columns."""
 KINDS = (".npy", ".npz", *TABLES)
-"""What `read_arrays` can read."""
-_ENTRIES = 10_000
-_END = 22
-"""Bytes of the record with which a zip file ends, before its comment."""
+"""Files that `read_arrays` reads."""
+FREE = 1 << 28
+"""Bytes to which any file may expand in memory."""
+_FOLD = 100
+"""Factor by which a file may expand beyond that."""
+_HEADERS = 1 << 14
+"""Bytes that headers may add to a limit on arrays."""
 _CHUNK = 1 << 20
-_PLAIN = "biufUS"
-"""Kinds of NumPy types that are plain numbers or words."""
+_MAGIC = {b"\x93NUM": ".npy", b"PK\x03\x04": ".npz", b"PAR1": ".parquet"}
+
+
+class Damaged(ValueError):
+    """A file that cannot be read, and the `reason`."""
+
+    def __init__(self, source: Source, reason: object) -> None:
+        self.reason = str(reason).rstrip(".")
+        name = "the file" if isinstance(source, bytes) else os.fspath(source)
+        super().__init__(f"{name} cannot be read: {self.reason}.")
 
 
 def read_arrays(source: Source, limit: int | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays in a file by name; the only array of a .npy, a sparse matrix or a table is called "".
+    """Return the arrays in a file by name; that of a .npy, a sparse matrix or a table is called "".
 
-    Numbers and words are taken, in arrays of up to `limit` bytes where one is given. What is a table: see `tables`.
+    Parameters
+    ----------
+    source : str, path-like or bytes
+        The file; the kind of bytes is recognised by how they begin.
+    limit : int, optional
+        Bytes that the arrays may take.
 
+    Returns
+    -------
+    dict of str to ndarray
+        Arrays of numbers or words.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, too large or of another kind.
+
+    Examples
+    --------
     >>> read_arrays(b"a,b\\n1,2\\n3,4\\n")
     {'': array([[1., 2.],
            [3., 4.]])}
     """
-    return _READERS[_kind(source)](source, limit)
+    kind = _kind(source)
+    if kind in TABLES:
+        from solspace.system import tables
+
+        return {"": tables.numbers(source, kind, limit)}
+    if kind == ".npz":
+        arrays = read_npz(source, limit=limit)
+        return {"": _dense(source, limit)} if {"format", "shape", "data"} <= set(arrays) else arrays
+    with opened(source) as (stream, size):
+        check_size(source, size, size, limit)
+        return {"": _array(source, stream, size)}
 
 
 def read_labelled(
     source: Source, label: str | None = None, index: str | None = None, limit: int | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return patterns (m, n) and labels (m,) of a table: the other columns, and the column `label` where one is given.
+    """Return patterns (m, n) and labels (m,) of a table: the other columns, and the column `label` where one is named.
 
     Columns go by name or by number. `index` is left out of the patterns, and so is an index that pandas wrote.
 
@@ -57,43 +96,83 @@ def read_labelled(
     (array([[1., 2.],
            [3., 4.]]), array(['cat', 'dog'], dtype='<U3'))
     """
-    read = parquet.labelled if _kind(source) == ".parquet" else tables.labelled
-    return read(source, label, index, limit)
+    from solspace.system import tables
+
+    return tables.labelled(source, _kind(source), label, index, limit)
 
 
 def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays of a .npz file, or of them those called `names` that are there."""
+    """Return the arrays of a .npz file, or those among `names`."""
     with opened(source) as (stream, size), zipfile.ZipFile(stream) as archive:
-        entries = _entries(source, stream, size, archive)
-        wanted = [name for name in entries if names is None or name in set(names)]
-        check_size(source, sum(entries[name].file_size for name in wanted), size, limit)
-        return {name: _unpacked(source, archive, entries[name]) for name in wanted}
-
-
-def _npy(source: Source, limit: int | None) -> dict[str, np.ndarray]:
-    with opened(source) as (stream, size):
-        return {"": _array(source, stream, size, limit)}
-
-
-def _npz(source: Source, limit: int | None) -> dict[str, np.ndarray]:
-    arrays = read_npz(source, limit=limit)
-    if not sparse.is_sparse(arrays):
+        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        if not entries:
+            raise Damaged(source, "it holds no arrays")
+        wanted = {name: entries[name] for name in entries if names is None or name in set(names)}
+        check_size(source, sum(info.file_size for info in wanted.values()), size, limit)
+        arrays = {}
+        for name, info in wanted.items():
+            with archive.open(info) as entry:
+                arrays[name] = _array(source, entry, info.file_size)
         return arrays
-    with opened(source) as (_, size):
-        return {"": sparse.dense(source, arrays, size, limit)}
 
 
-_READERS: dict[str, Callable[[Source, int | None], dict[str, np.ndarray]]] = {
-    ".npy": _npy,
-    ".npz": _npz,
-    **dict.fromkeys(_TEXT, lambda source, limit: {"": tables.numbers(source, limit)}),
-    ".parquet": lambda source, limit: {"": parquet.numbers(source, limit)},
-}
-_MAGIC = {b"\x93NUM": ".npy", b"PK\x03\x04": ".npz", b"PAR1": ".parquet"}
+def contents(source: Source, limit: int | None = None) -> bytes:
+    """Return the bytes of a file, unpacked where gzip compressed them."""
+    with opened(source) as (stream, size):
+        packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        plain: Any = gzip.GzipFile(fileobj=stream) if packed else stream
+        content = bytearray()
+        while chunk := plain.read(_CHUNK):
+            content += chunk
+            check_size(source, len(content), size, limit)
+        return bytes(content)
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file or bytes; give the stream and its size, and turn any error within the block into a sentence."""
+    with _stream(source) as stream, explained(source):
+        size = stream.seek(0, io.SEEK_END)
+        stream.seek(0)
+        yield stream, size
+
+
+@contextmanager
+def explained(source: Source) -> Iterator[None]:
+    """Turn any error into one that names the file: those of zipfile, zlib, NumPy and Arrow depend on their versions."""
+    try:
+        yield
+    except Damaged:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0].partition(";")[0][:200].strip() or type(error).__name__
+        raise Damaged(source, f"it is damaged or not of the kind its name says ({reason})") from error
+
+
+def check_size(source: Source, wanted: int, size: int, limit: int | None, advice: str = "") -> None:
+    """Raise ValueError if a file of `size` bytes would take `wanted` bytes of memory, more than it may."""
+    allowed = max(FREE, _FOLD * size) if limit is None else limit + _HEADERS
+    if wanted > allowed:
+        hint = f"; {advice or 'save it uncompressed, with np.save'}" if limit is None else ""
+        raise Damaged(
+            source, f"its {size:,} bytes expand to {wanted:,} or more, more than the {allowed:,} allowed{hint}"
+        )
+
+
+def _stream(source: Source) -> BinaryIO:
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    try:
+        about = os.stat(source)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {os.fspath(source)}.") from None
+    if not stat.S_ISREG(about.st_mode):  # a pipe or a device could be read for ever
+        raise Damaged(source, "it is not a file")
+    return open(source, "rb")
 
 
 def _kind(source: Source) -> str:
-    """Return the kind of a file, by its name; that of bytes, which have none, by how they begin."""
     if isinstance(source, bytes):
         return _MAGIC.get(source[:4], ".csv")
     for kind in KINDS:
@@ -102,67 +181,31 @@ def _kind(source: Source) -> str:
     raise Damaged(source, f"known kinds are {', '.join(KINDS)}")
 
 
-def _array(source: Source, stream: BinaryIO, size: int, limit: int | None = None) -> np.ndarray:
-    """Return the array in a .npy `stream` of `size` bytes in all."""
-    shape, fortran, dtype, header = _header(source, stream)
-    there, announced = size - header, math.prod(shape) * dtype.itemsize
-    if limit is not None and announced > limit:
-        raise Damaged(source, f"its header announces {announced:,} bytes, more than the {limit:,} allowed")
+def _array(source: Source, stream: Any, size: int) -> np.ndarray:
+    """Return the array in a .npy `stream` of `size` bytes, whose header must agree with that size."""
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    announced, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+    if dtype.kind not in "biufUS":
+        held = "pickled objects" if dtype.hasobject else str(dtype)
+        raise Damaged(source, f"it holds {held} instead of plain numbers or words")
     if announced != there:
         raise Damaged(source, f"its header announces {announced:,} bytes, but {there:,} follow")
-    content, at = np.empty(announced, np.uint8), 0
-    while at < announced:
-        chunk = stream.read(min(_CHUNK, announced - at))
-        if not chunk:
-            raise Damaged(source, f"it is truncated: {announced:,} bytes announced, {at:,} there")
-        content[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
-        at += len(chunk)
-    return np.ndarray(shape, dtype, content.data, order="F" if fortran else "C")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _header(source: Source, stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, order and type of the array in a .npy stream, and how many bytes its header takes."""
-    magic = stream.read(8)
-    if magic[:6] != b"\x93NUMPY" or magic[6:] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
-        raise Damaged(source, "it is not a NumPy array")
-    first = magic[6] == 1
-    length = stream.read(2 if first else 4)
-    if int.from_bytes(length, "little") > SLACK:
-        raise Damaged(source, "the header of its array is too long")
-    text = stream.read(int.from_bytes(length, "little"))
-    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # written by Python 2; or damaged, which is an error soon enough
-            shape, fortran, dtype = read(cast(Any, io.BytesIO(length + text)), max_header_size=SLACK)
-    except Exception as error:  # the header is a Python literal: a damaged one can raise nearly anything
-        raise Damaged(source, f"the header of its array is damaged ({short(error)})") from error
-    if dtype.hasobject:
-        raise Damaged(source, "its arrays must be plain numbers or words, not pickled objects")
-    if dtype.kind not in _PLAIN or dtype.itemsize == 0 or (dtype.kind == "f" and dtype.itemsize > 8):
-        raise Damaged(source, f"it holds {dtype} instead of plain numbers or words")
-    if min(shape, default=0) < 0:
-        raise Damaged(source, f"its array has the shape {shape}")
-    return shape, fortran, dtype, len(magic) + len(length) + len(text)
+def _dense(source: Source, limit: int | None) -> np.ndarray:
+    """Return a sparse matrix, whose parts have been checked, as an array."""
+    from scipy import sparse
 
-
-def _entries(source: Source, stream: BinaryIO, size: int, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Return the arrays of an archive by name, before anything is unpacked; none may be lost from its directory."""
-    listed = archive.infolist()
-    entries = {info.filename.removesuffix(".npy"): info for info in listed if info.filename.endswith(".npy")}
-    stream.seek(size - len(archive.comment) - _END + 10)
-    announced = int.from_bytes(stream.read(2), "little")  # zipfile does not look at it; 65535 stands for any number
-    if not 0 < len(entries) == len(listed) <= _ENTRIES or announced not in (len(listed), 0xFFFF):
-        raise Damaged(source, "it holds no arrays, something else beside them, or two of one name")
-    for info in listed:
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise Damaged(source, "it is compressed in a way that NumPy does not use")
-    return entries
-
-
-def _unpacked(source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    with archive.open(info) as entry:
-        array = _array(source, cast(BinaryIO, entry), info.file_size)
-        if entry.read(1):  # to the end, where the checksum is compared
-            raise Damaged(source, f"{info.filename} in it is longer than its header announces")
-    return array
+    with opened(source) as (stream, size):
+        matrix = sparse.load_npz(stream)
+        rows, columns = matrix.shape
+        check_size(
+            source, rows * columns * matrix.dtype.itemsize, size, limit, "it is made dense, so take fewer columns"
+        )
+        if hasattr(matrix, "check_format"):  # compiled code follows the indices
+            matrix.check_format(full_check=True)
+        return np.asarray(matrix.toarray())

@@ -1,130 +1,113 @@
-"""Tables as text, a row a line: all of their numbers, or patterns from some columns and labels from one.
+"""Tables: text with a row a line, compressed or not, and Parquet.
 
-A table may be compressed by gzip. Cells are separated by commas, tabs or semicolons. The first line holds the names of
-the columns where it holds no number; where its numbers only count the columns from 0, as those that pandas makes up do;
-or where it holds the name of the column that is asked for. A first column without a name that counts the rows is
-pandas' index, and left out.
+In text, cells are separated by commas, tabs or semicolons. The first line names the columns if it holds no number, if its numbers
+only count the columns from 0, as those that pandas makes up do, or if it holds the name of the label. A first column without
+a name that counts the rows is pandas' index, and left out.
 
-Numbers are read by NumPy's own parser. Columns that need not hold numbers (the labels, true and false) are read apart,
-so that a table of a hundred megabytes never becomes as many Python strings.
+Numbers are read by NumPy's parser; only labels, and columns of true and false, become Python strings.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
+import math
+import re
 import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, cast
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from solspace.system.columns import counts_rows, is_missing, is_number, places, truths, unusable, values, words_array
-from solspace.system.sources import Damaged, Source, check_size, opened, short
+from solspace.system.arrays import Damaged, Source, check_size, contents, explained, opened
+from solspace.system.extras import install
 
-_CHUNK = 1 << 20
+_MISSING_WORDS = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"})
+"""Cells without a value, as pandas and other programs write them."""
+_TRUTHS = {"true": 1.0, "false": 0.0}
+_EMPTY, _MISSING, _INFINITE, _TEXT = "no values", "missing values", "infinite values", "text"
+_CURES = {
+    _EMPTY: "leave it out",
+    _MISSING: "fill them in (scikit-learn's SimpleImputer) or drop these rows (pandas' dropna)",
+    _INFINITE: "replace them or drop these rows",
+    _TEXT: "encode it as numbers (scikit-learn's OneHotEncoder) or leave it out",
+}
+"""What cells that are no finite numbers are, and what to do about them."""
+_LISTED = 4
+"""Names of columns that a message lists, from both ends."""
+_PART = 1000
 
 
-def numbers(source: Source, limit: int | None) -> np.ndarray:
+class _Table(NamedTuple):
+    size: int
+    """Bytes of the file."""
+    names: list[str] | None
+    title: list[str]
+    """The line that was taken for names: above a column of words it may be one of them."""
+    width: int
+    cells: Callable[[Sequence[int]], Iterator[Sequence[str]]]
+    """The cells of some columns, row by row."""
+    parse: Callable[[Sequence[int]], np.ndarray]
+    """The numbers (rows, k) of some columns; ValueError or TypeError if a cell is none."""
+
+
+def numbers(source: Source, kind: str, limit: int | None) -> np.ndarray:
     """Return the numbers of a table, (rows,) where it has one column; the words of a column that holds no numbers."""
-    with _text(source, limit) as (text, size):
-        head = _head(text)
-        try:
-            table = _parsed(text, head)
-        except (UserWarning, ValueError) as error:
-            words = _words(text, head)
-            reason = unusable(_rows(text, head), head.names, words=bool(words))
-            if reason or not words:
-                raise Damaged(source, reason or _unparsed(error)) from None
-            return words_array(source, words, size, limit)
-    if head.names is not None and head.names[0] == "" and table.shape[1] > 1 and counts_rows(table[:, 0]):
-        table = table[:, 1:]
-    return table[:, 0] if table.shape[1] == 1 else table
+    with explained(source):
+        table = _read(source, kind, limit)
+        words = _words(source, table)
+        if words:
+            return _words_array(source, table, words, limit)
+        patterns, _ = _split(source, table, None, None, limit)
+        return patterns[:, 0] if patterns.shape[1] == 1 else patterns
 
 
 def labelled(
-    source: Source, label: str | None, index: str | None, limit: int | None
+    source: Source, kind: str, label: str | None, index: str | None, limit: int | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return patterns (m, n) and labels (m,) of a table; no labels where `label` is None."""
-    with _text(source, limit) as (text, size):
-        head = _head(text, label)
-        names, first = head.names, next(_rows(text, head), None)
-        if first is None:
-            raise Damaged(source, "it holds no rows")
-        width = len(first if names is None else names)
-        at, kept = places(source, label, index, names, width)
-        spoken = [k for k in kept if k < len(first) and not is_number(first[k])]
-        cells = _picked(source, _rows(text, head), width, spoken if at is None else [*spoken, at])
-        if at is not None and any(map(is_missing, cells[at])):
-            raise Damaged(source, unusable(_rows(text, head), names, [at], words=True))
-        try:
-            patterns = _patterns(text, head, kept, {k: cells[k] for k in spoken})
-        except (UserWarning, ValueError) as error:
-            reason = unusable(_rows(text, head), names, kept)
-            hint = "; --index NAME leaves one column out" if index is None else ""
-            raise Damaged(source, f"{reason}{hint}" if reason else _unparsed(error)) from None
-        if names is not None and names[0] == "" and kept[0] == 0:
-            patterns = _without_index(source, patterns)
-        return patterns, None if at is None else values(source, cells[at], size, limit)
+    with explained(source):
+        return _split(source, _read(source, kind, limit, label), label, index, limit)
 
 
-def _without_index(source: Source, patterns: np.ndarray) -> np.ndarray:
-    """Return patterns without their first column, which has no name."""
-    if not counts_rows(patterns[:, 0]):
-        raise Damaged(source, "its first column has no name and does not count rows: an index is left out by --index 0")
-    if patterns.shape[1] == 1:
-        raise Damaged(source, "it holds no column of numbers beside its labels")
-    return patterns[:, 1:]
+def _read(source: Source, kind: str, limit: int | None, label: str | None = None) -> _Table:
+    return _parquet(source, limit) if kind == ".parquet" else _text(source, limit, label)
 
 
-@contextmanager
-def _text(source: Source, limit: int | None) -> Iterator[tuple[io.TextIOWrapper, int]]:
-    with opened(source) as (stream, size):
-        if stream.read(2) == b"\x1f\x8b":
-            stream, size = _inflated(source, stream, size, limit)
-        if limit is not None and size > limit:
-            raise Damaged(source, f"it has {size:,} bytes, more than the {limit:,} allowed")
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline=None)
-        try:
-            yield text, size
-        except UnicodeDecodeError:
-            raise Damaged(source, "it is not text in UTF-8") from None
-        finally:
-            text.detach()
-
-
-def _inflated(source: Source, stream: BinaryIO, size: int, limit: int | None) -> tuple[BinaryIO, int]:
-    """Return what a gzip-compressed stream of `size` bytes holds, as a stream, and its size, which is checked first."""
-    stream.seek(0)
-    inflated, held = cast(BinaryIO, gzip.GzipFile(fileobj=stream)), 0
-    while chunk := inflated.read(_CHUNK):
-        held += len(chunk)
-        check_size(source, held, size, limit, "unpack it")
-    return inflated, held
-
-
-class _Head(NamedTuple):
-    """How a table begins: what separates its cells, the names of its columns, and whether they take its first line."""
-
-    separator: str
-    names: list[str] | None
-    skip: bool
-
-
-def _head(text: io.TextIOBase, label: str | None = None) -> _Head:
-    text.seek(0)
-    comment, first = "", text.readline()
-    while first.startswith("#"):
-        comment, first = first, text.readline()
+def _text(source: Source, limit: int | None, label: str | None) -> _Table:
+    content = contents(source, limit)
+    try:
+        lines = list(io.StringIO(content.decode("utf-8-sig"), newline=None))
+    except UnicodeDecodeError:
+        raise Damaged(source, "it is not text in UTF-8") from None
+    start = next((k for k, line in enumerate(lines) if not line.startswith("#")), 0)
+    comment = lines[start - 1] if start else ""
+    lines = [line for line in lines if not line.startswith("#")]
+    first = lines[0] if lines else ""
     separator = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
-    cells, said = (_cells(line.lstrip("# "), separator) for line in (first, comment))
-    if len(said) == len(cells) > 1:  # as np.savetxt(..., header="a,b") writes them
-        return _Head(separator, said, skip=False)
-    named = _are_names(cells, label)
-    return _Head(separator, cells if named else None, skip=named)
+    row, above = (_cells(line.lstrip("# "), separator) for line in (first, comment))
+    names, title = None, []
+    if len(above) == len(row) > 1:  # as np.savetxt(..., header="a,b") writes them
+        names = above
+    elif _are_names(row, label):
+        names, title, lines = row, row, lines[1:]
+    if title and label is None and lines:
+        row = _cells(lines[0], separator)  # a title above the table names no columns
+        names = names if len(row) == len(title) else None
+    width = len(row)
+
+    def cells(columns: Sequence[int]) -> Iterator[Sequence[str]]:
+        found = (row for row in csv.reader(lines, delimiter=separator) if row)
+        for number, row in enumerate(found, 1):
+            if len(row) != width:
+                raise Damaged(source, f"its row {number} has {len(row)} cells instead of {width}")
+            yield [row[k] for k in columns]
+
+    def parse(columns: Sequence[int]) -> np.ndarray:
+        return np.loadtxt(lines, delimiter=separator, comments=None, quotechar='"', ndmin=2, usecols=columns)
+
+    return _Table(len(content), names, title, width, cells, parse)
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -132,74 +115,203 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _are_names(cells: list[str], label: str | None) -> bool:
-    """Return whether the first line of a table, in which the column `label` may be asked for, names the columns."""
-    numbers = [cell for cell in cells if is_number(cell)]
+    """Return whether the first line of a table, in which the column `label` may be looked for, names the columns."""
+    numbers = [cell for cell in cells if _is_number(cell)]
     counted = numbers == [str(k) for k in range(len(numbers))]
     if not numbers or (counted and cells[0] == ""):
         return True
-    return label is not None and ((counted and len(numbers) > 2) or (label in cells and not is_number(label)))
+    return label is not None and ((counted and len(numbers) > 2) or (label in cells and not _is_number(label)))
 
 
-def _rows(text: io.TextIOBase, head: _Head) -> Iterator[list[str]]:
-    """Yield the cells of each line below the names, those of comments and of empty lines left out."""
-    return (row for row in csv.reader(_lines(text, head), delimiter=head.separator) if row)
+def _parquet(source: Source, limit: int | None) -> _Table:
+    try:
+        import pandas  # noqa: F401  used by pyarrow
+        from pyarrow import parquet, types
+    except ImportError:
+        raise ValueError(f"reading .parquet needs pyarrow: {install('pandas')}.") from None
+    known = (types.is_string, types.is_large_string, types.is_integer, types.is_floating, types.is_boolean)
+    with opened(source) as (stream, size):
+        about = parquet.read_metadata(stream)
+        check_size(source, 8 * about.num_rows * about.num_columns, size, limit)
+        stream.seek(0)
+        table = parquet.read_table(stream)
+        for field in table.schema:
+            kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+            if not any(is_kind(kind) for is_kind in known):
+                raise Damaged(source, f"its column {field.name!r} holds {field.type} instead of numbers or words")
+        frame = table.to_pandas()
+
+    def cells(columns: Sequence[int]) -> Iterator[Sequence[str]]:
+        for start in range(0, len(frame), _PART):
+            part = frame.iloc[start : start + _PART, list(columns)].astype(object)
+            for row in part.where(part.notna(), "").itertuples(index=False, name=None):
+                yield [str(cell) for cell in row]
+
+    def parse(columns: Sequence[int]) -> np.ndarray:
+        return frame.iloc[:, list(columns)].to_numpy(dtype=float)
+
+    return _Table(size, [str(name) for name in frame.columns], [], frame.shape[1], cells, parse)
 
 
-def _lines(text: io.TextIOBase, head: _Head) -> Iterator[str]:
-    text.seek(0)
-    lines = (line for line in text if not line.startswith("#"))
-    if head.skip:
-        next(lines, None)
-    return lines
+def _words(source: Source, table: _Table) -> list[str]:
+    """Return the words of a table of one column, or of one beside pandas' index; [] if it holds numbers."""
+    indexed = table.width == 2 and table.names is not None and table.names[0] == ""
+    if table.width != 1 + indexed:
+        return []
+    words = [row[0].strip() for row in table.cells([int(indexed)])]
+    if all(map(_is_number, words)) or not all(map(str.isprintable, words)):
+        return []
+    if any(map(_is_missing, words)):
+        raise Damaged(source, _unusable([[word] for word in words], table.names, [int(indexed)], words=True))
+    return words if indexed else table.title + words
 
 
-def _parsed(
-    text: io.TextIOBase, head: _Head, columns: Sequence[int] | None = None, comments: str | None = "#"
-) -> np.ndarray:
-    """Return the finite numbers (rows, columns) of a table; `UserWarning` where it has none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy warns of a table without rows
-        lines = _lines(text, head)
-        table = np.loadtxt(lines, delimiter=head.separator, comments=comments, quotechar='"', ndmin=2, usecols=columns)
-    if not np.isfinite(table).all():
+def _split(
+    source: Source, table: _Table, label: str | None, index: str | None, limit: int | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the patterns (m, n) of a table, and its labels (m,) if a column is named."""
+    at, kept = _places(source, label, index, table)
+    first = next(table.cells(kept), None)
+    if first is None:
+        raise Damaged(source, "it holds no rows")
+    apart = [k for k, cell in zip(kept, first) if not _is_number(cell)]
+    picked = apart if at is None else [*apart, at]
+    rows = [[sys.intern(cell.strip()) for cell in row] for row in table.cells(picked)]
+    labels = None if at is None else [row[-1] for row in rows]
+    if at is not None and labels is not None and any(map(_is_missing, labels)):
+        raise Damaged(source, _unusable(table.cells([at]), table.names, [at], words=True))
+    try:
+        patterns = _patterns(table, kept, apart, rows)
+    except (ValueError, TypeError) as error:
+        if reason := _unusable(table.cells(kept), table.names, kept):
+            hint = "; --index NAME leaves one column out" if label is not None and index is None else ""
+            raise Damaged(source, reason + hint) from None
+        raise Damaged(source, f"it is not a table of numbers: {str(error).partition(';')[0]}") from None
+    if table.names is not None and table.names[0] == "" and kept[0] == 0 and table.width > 1:
+        if not np.array_equal(patterns[:, 0], np.arange(len(patterns))):
+            raise Damaged(
+                source, "its first column has no name and does not count rows: an index is left out by --index 0"
+            )
+        if len(kept) == 1:
+            raise Damaged(source, "it holds no column of numbers beside its labels")
+        patterns = patterns[:, 1:]
+    return patterns, None if labels is None else _values(source, table, labels, limit)
+
+
+def _patterns(table: _Table, kept: list[int], apart: list[int], rows: list[list[str]]) -> np.ndarray:
+    """Return the columns `kept`, of which those `apart`, whose cells are in `rows`, must say true and false."""
+    plain = np.setdiff1d(kept, apart).tolist()
+    patterns = table.parse(plain) if plain else np.empty((len(rows), 0))
+    if not np.isfinite(patterns).all():
         raise ValueError("NaN or inf")
-    return table
-
-
-def _unparsed(error: Exception) -> str:
-    return f"it is not a table of numbers: {'it holds no numbers' if isinstance(error, UserWarning) else short(error)}"
-
-
-def _words(text: io.TextIOBase, head: _Head) -> list[str]:
-    """Return the lines of a table of one column of words, or of such a column beside pandas' index; else nothing."""
-    indexed = head.names is not None and len(head.names) == 2 and head.names[0] == ""
-    words = []
-    for row in _rows(text, head if indexed else head._replace(skip=False)):  # a word above others may be one of them
-        if len(row) != 1 + indexed or not row[-1].isprintable():
-            return []
-        words.append(row[-1].strip().strip('"'))
-    return [word for word in words if word]
-
-
-def _picked(source: Source, rows: Iterator[list[str]], width: int, columns: Sequence[int]) -> dict[int, list[str]]:
-    """Return the cells of some columns; every row of the table must be `width` cells long."""
-    found: dict[int, list[str]] = {k: [] for k in columns}
-    for number, row in enumerate(rows, 1):
-        if len(row) != width:
-            raise Damaged(source, f"its row {number} has {len(row)} cells instead of {width}")
-        for k in columns:
-            found[k].append(sys.intern(row[k].strip()))
-    return found
-
-
-def _patterns(text: io.TextIOBase, head: _Head, kept: Sequence[int], spoken: Mapping[int, Sequence[str]]) -> np.ndarray:
-    """Return the columns `kept`, of which those in `spoken` must say true and false."""
-    told = {k: truths(cells) for k, cells in spoken.items()}
-    if any(column is None for column in told.values()):
+    if not apart:
+        return patterns
+    both = np.empty((len(rows), len(kept)))
+    both[:, np.isin(kept, plain)] = patterns
+    truths = [[_TRUTHS.get(cell.lower(), math.nan) for cell in row[: len(apart)]] for row in rows]
+    both[:, np.isin(kept, apart)] = truths
+    if np.isnan(both).any():
         raise ValueError("text")
-    plain = [k for k in kept if k not in told]
-    table = _parsed(text, head, plain, comments=None) if plain else np.empty((0, 0))
-    if not told:
-        return table
-    both = {**told, **dict(zip(plain, table.T))}
-    return np.column_stack([both[k] for k in kept])
+    return both
+
+
+def _places(source: Source, label: str | None, index: str | None, table: _Table) -> tuple[int | None, list[int]]:
+    """Return where the labels are, and which columns are neither those nor the index."""
+    at, apart = (None if name is None else position(source, name, table.names, table.width) for name in (label, index))
+    if at is not None and at == apart:
+        raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
+    kept = [k for k in range(table.width) if k not in (at, apart)]
+    if not kept:
+        raise Damaged(source, "it holds no column of numbers beside its labels")
+    return at, kept
+
+
+def position(source: Source, column: str, names: Sequence[str] | None, width: int) -> int:
+    """Return the place of a column, from its name or from its number: counted from 0, or backwards from -1.
+
+    >>> position("t.csv", "b", ["a", "b"], 2), position("t.csv", "-2", ["a", "b"], 2)
+    (1, 0)
+    """
+    if names is not None and column in names:
+        if list(names).count(column) > 1:
+            raise Damaged(source, f"two of its columns are called {column!r}; give the column by its number")
+        return list(names).index(column)
+    if re.fullmatch(r"-?[0-9]{1,9}", column) and -width <= int(column) < width:
+        return int(column) % width
+    if names is None:
+        raise Damaged(source, f"it has no column {column!r}: columns without names go by number, 0 to {width - 1}")
+    raise Damaged(source, f"it has no column {column!r}; its {width} columns are {_listed(list(map(repr, names)))}")
+
+
+def _values(source: Source, table: _Table, words: Sequence[str], limit: int | None) -> np.ndarray:
+    """Return the cells of a column as numbers where all are, else as words."""
+    if all(map(_is_number, words)):
+        return np.array([float(word) for word in words])
+    return _words_array(source, table, words, limit)
+
+
+def _words_array(source: Source, table: _Table, words: Sequence[str], limit: int | None) -> np.ndarray:
+    room = 4 * len(words) * max(map(len, words), default=0)  # each takes the room of the longest
+    check_size(source, room, table.size, limit, "one of its words is very long")
+    return np.array(words, dtype=str)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return word.isascii() and "_" not in word  # text for NumPy's parser, and numbers for Python's
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in _MISSING_WORDS
+
+
+def _unusable(
+    rows: Iterable[Sequence[str]], names: Sequence[str] | None, columns: Sequence[int], words: bool = False
+) -> str:
+    """Return which cells of `columns` are no finite numbers, and what to do; "" if there are none.
+
+    With `words`, only cells without a value are unusable.
+
+    >>> _unusable([["1"], ["NA"]], ["age", "city"], [0])
+    "it has missing values in column 'age' (first 'NA', in row 2 of the data): fill them in ..."
+    """
+    first: dict[str, dict[int, str]] = {what: {} for what in _CURES}
+    missing: Counter[int] = Counter()
+    number = 0
+    for number, row in enumerate(rows, 1):
+        for k, cell in zip(columns, row):
+            what = _fault(cell)
+            if what == _MISSING or (what and not words):
+                missing[k] += what == _MISSING
+                first[what].setdefault(k, f" (first {cell[:40]!r}, in row {number} of the data)")
+    first[_EMPTY] = {k: "" for k, count in missing.items() if count == number}
+    first[_MISSING] = {k: where for k, where in first[_MISSING].items() if k not in first[_EMPTY]}
+    parts = [
+        f"{what} in {_named(sorted(found), names)}{next(iter(found.values()))}: {'drop these rows' if words else _CURES[what]}"
+        for what, found in first.items()
+        if found
+    ]
+    return f"it has {'; '.join(parts)}" if parts else ""
+
+
+def _fault(cell: str) -> str:
+    if _is_missing(cell):
+        return _MISSING
+    if cell.strip().lower() in _TRUTHS:
+        return ""
+    if not _is_number(cell):
+        return _TEXT
+    return "" if math.isfinite(float(cell)) else _INFINITE
+
+
+def _named(columns: Sequence[int], names: Sequence[str] | None) -> str:
+    """Return columns by name, or by number where they have no names."""
+    listed = _listed([repr(names[k]) if names is not None and names[k] else str(k) for k in columns])
+    return f"column{'s'[: len(columns) > 1]} {listed}{', counted from 0' if names is None else ''}"
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words if len(words) <= 2 * _LISTED else [*words[:_LISTED], "...", *words[-_LISTED:]])
