@@ -1,13 +1,13 @@
 """Both samplers on a CUDA device, each figure with its floor.
 
-    python benchmarks/gpu.py [anneal] [asl] [large] [layouts] [lots] [products]
+    python benchmarks/gpu.py [anneal] [asl] [large] [layouts] [batches] [products]
 
 Annealing: constraint evaluations a second (proposals × constraints), of a launch alone and over whole τ-schedules with
 all that the host does meanwhile. The floor is the rate at which the multiprocessors could issue the instructions that
 no version of the algorithm does without (±1 patterns: one mask and one dp2a for two constraints of a proposal, ten for
 two constraints of a move; real-valued patterns: eighteen for an evaluation). `large` solves N = 100,001 at α = 0.5.
 `layouts` runs the same chains under other layouts of the kernels, the one that is chosen first, each beside the floor:
-chains to a block, blocks to a multiprocessor, proposals summed at a time. `lots` runs lots of problems of many shapes side by
+chains to a block, blocks to a multiprocessor, proposals summed at a time. `batches` runs batches of many shapes side by
 side, as a sweep does, on as much of the device at a time as is chosen there, and on more and less of it.
 
 ASL: the rate of an AMP iteration beside that of its two matrix products in TF32 and in float32, the accuracy of each,
@@ -27,8 +27,8 @@ from itertools import pairwise
 import numpy as np
 
 import solspace as ss
-from solspace.samplers.annealing import lots
-from solspace.samplers.annealing.anneal import first_solutions, planner
+from solspace.samplers.annealing import batches
+from solspace.samplers.annealing.anneal import first_solutions
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
@@ -42,6 +42,7 @@ from solspace.samplers.marginals import gpu_patterns, gpu_signs
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.relaxation import Relaxation, Terms
 from solspace.samplers.packed import PackedPerceptron
+from solspace.samplers.registry import SAMPLERS
 
 TARGET = ss.Target(temperature=0.5)
 
@@ -163,25 +164,29 @@ SIZES, LOADS = (1001, 2001, 5001), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 def side_by_side(number=100, n_sweeps=2000):
-    lots_of = [[PackedPerceptron(n, round(a * n), TARGET, rng=k) for k in range(number)] for n in SIZES for a in LOADS]
-    work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in lots_of), lots.FILLED
+    shapes = [[PackedPerceptron(n, round(a * n), TARGET, rng=k) for k in range(number)] for n in SIZES for a in LOADS]
+    work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in shapes), batches.FILLED
     for schedule in ("tau", "temperature"):
-        plan = planner(schedule, {"n_sweeps": n_sweeps})
+        options, start = {"n_sweeps": n_sweeps}, SAMPLERS[schedule].method({}).start
         for share in (usual, 0.4, 0.6, 1.0, 3.0):
-            lots.FILLED = share
+            batches.FILLED = share
             for _ in range(2):
-                asked = [
-                    lots.Lot(lambda own=own: own, range(number), 1, plan, finish=len, named=False) for own in lots_of
-                ]
+                waiting = [
+                    batches.Batch(
+                        schedule, batches.Shape(own[0].n, own[0].m, True, TARGET), 1, options, range(number),
+                        lambda own=own: [(problem, None) for problem in own], lambda problems, samples: len(samples),
+                    )
+                    for own in shapes
+                ]  # fmt: skip
                 begun = time.perf_counter()
-                assert all(made == number for _, made in lots.flow(asked))
+                assert all(count == number for _, count in batches.run_batches(waiting, start))
                 taken = time.perf_counter() - begun
             print(
-                f"{schedule}, {len(lots_of)} shapes × {number} problems, {n_sweeps} sweeps, at most {share:.0%} of the device's "
+                f"{schedule}, {len(shapes)} shapes × {number} problems, {n_sweeps} sweeps, at most {share:.0%} of the device's "
                 f"room at a time: {work / taken:.2e} evaluations/s",
                 flush=True,
             )
-    lots.FILLED = usual
+    batches.FILLED = usual
 
 
 def large():
@@ -365,7 +370,7 @@ if __name__ == "__main__":
         "asl": asl,
         "large": large,
         "layouts": layouts,
-        "lots": side_by_side,
+        "batches": side_by_side,
         "products": products,
     }
     for name, run in known.items():

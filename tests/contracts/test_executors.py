@@ -23,12 +23,11 @@ from distributed import Client
 from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
-from solspace.experiments import cluster as cluster_module
-from solspace.experiments import runner, tasks
+from solspace.experiments import device, executors, runner, tasks
 from solspace.experiments.executors import EXECUTORS, processes_beside
-from solspace.experiments.sampling import problem_of
-from solspace.experiments.tasks import Task
-from solspace.samplers.registry import SAMPLERS
+from solspace.experiments.tasks import Task, problem_of
+from solspace.samplers.device import missing
+from solspace.samplers.registry import SAMPLERS, DeviceMethod
 from solspace.store import Result, Store
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -152,15 +151,15 @@ def test_dask_without_workers_says_so_and_goes_on_when_one_comes(tmp_path: Path,
 
 
 def test_a_deserted_local_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "_GIVE_UP_AFTER", 0.0)
+    monkeypatch.setattr(executors, "_GIVE_UP_AFTER", 0.0)
     deserted = SimpleNamespace(status="running", nthreads=dict, scheduler=SimpleNamespace(address="tls://here"))
     with pytest.raises(ConnectionError, match="Results so far are in the store: run the same command again"):
-        cluster_module._Batches(deserted, local=True).receive()
+        executors._Dask(deserted, None, local=True).receive()
 
 
 @pytest.mark.slow  # the client of distributed 2024.8 may hang after the refusal that is asked for here
 def test_the_local_cluster_takes_work_from_its_own_sweep_only() -> None:
-    with cluster_module._local(1) as (address, key):
+    with executors._local(1) as (address, key):
         assert address.startswith("tls://127.0.0.1:")
         with pytest.raises(TypeError, match="TLS expects a `ssl_context`"):
             Client(address, timeout="5s", set_as_default=False)
@@ -253,27 +252,29 @@ def test_tasks_share_a_device(
     share: int, tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Packed by shape, drawn many at a time, one bad task among them, all or every second beside processes: the same rows."""
-    asked: list[set[tuple[int, int]]] = []
+    drawn: list[set[tuple[int, int]]] = []
     exact = SAMPLERS["exact"]
 
-    def feed(parcels: Any, samples: int, shapes: Any) -> Iterator[tuple[Any, Any]]:
-        assert samples == 2 * 40 // share
-        for number, parcel in enumerate(parcels):
-            problems = parcel.problems()
-            asked.append({(problem.n, problem.m) for problem in problems})
+    def run_batches(batches: Any, start: Any, total: int) -> Iterator[tuple[Any, Any]]:
+        assert total == 2 * 40 // share
+        for number, batch in enumerate(batches):
+            problems = [problem for problem, _ in batch.draw()]
+            drawn.append({(problem.n, problem.m) for problem in problems})
             assert len(problems) <= 15
-            drawn = [exact.draw(problem, parcel.n_samples, seed) for problem, seed in zip(problems, parcel.seeds)]
-            yield parcel, ValueError("a lot that fails") if number == 1 else parcel.finish(drawn)
+            samples = [exact.draw(problem, batch.n_samples, seed) for problem, seed in zip(problems, batch.seeds)]
+            yield batch, ValueError("a batch that fails") if number == 1 else batch.finish(problems, samples)
 
-    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, feed=lambda options: feed, lot=15))
+    method = DeviceMethod("exact", lambda *run: None, most=15, mixed=False)  # type: ignore[arg-type, return-value]
+    monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, method=lambda options: method))
+    monkeypatch.setattr(device, "run_batches", run_batches)
     monkeypatch.setattr(runner, "packs", lambda task: task.values["instance"] % share == 0)
     path = tmp_path / "runs.db"
     ss.sweep(ss.Spec(**{**SPEC, "instances": 10}), path)
     rows = comparable(path)
     assert len(rows) == 40
     assert rows == {key: reference[key] for key in rows}
-    assert all(len(shapes) == 1 for shapes in asked)
-    assert [n * m for ((n, m),) in asked] == sorted((n * m for ((n, m),) in asked), reverse=True)
+    assert all(len(shapes) == 1 for shapes in drawn)
+    assert [n * m for ((n, m),) in drawn] == sorted((n * m for ((n, m),) in drawn), reverse=True)
 
 
 def test_the_device_is_no_part_of_a_result_that_is_the_same_on_all() -> None:
@@ -284,6 +285,62 @@ def test_the_device_is_no_part_of_a_result_that_is_the_same_on_all() -> None:
     (cpu,) = ss.Spec(n=9, alpha=0.3, sampler="asl").tasks()
     (other,) = ss.Spec(n=9, alpha=0.3, sampler="asl").with_options(device="gpu").tasks()
     assert cpu.key != other.key
+
+
+CARDS = {"n": 21, "alpha": [0.3, 0.5], "instances": 3, "sampler": {"name": "tau", "n_sweeps": 3}}
+
+
+def comparable_values(path: Path) -> dict[str, Any]:
+    return {key: (status, values) for key, (status, _, values, *_) in comparable(path).items()}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(missing()), reason="no CUDA device with CuPy")
+def test_two_dask_workers_share_one_card(tmp_path: Path) -> None:
+    spec = ss.Spec(**{**CARDS, "n": [101, 501], "instances": 200})
+    ss.sweep(spec, tmp_path / "serial.db", executor="serial")
+    ss.sweep(spec.with_options(device="gpu"), tmp_path / "dask.db", executor="dask", n_workers=2)
+    rows = comparable_values(tmp_path / "dask.db")
+    assert len(rows) == 800
+    assert rows == comparable_values(tmp_path / "serial.db")
+
+
+def test_local_workers_take_the_cards_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    monkeypatch.setattr("solspace.samplers.device.missing", lambda: "")
+    cards = executors.local_cards()
+    taken = {}
+    for n_workers in (None, 3):
+        for worker in range(3):
+            executors.LocalCards(cards, n_workers).take(worker)
+            taken[n_workers, worker] = os.environ["CUDA_VISIBLE_DEVICES"]
+    assert list(taken.values()) == ["2", "5", "", "2", "5", "2"]
+
+
+def test_tasks_of_a_card_that_is_gone_go_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In halves, since one task of the batch may have ended its worker; a task that ends three is a failed result."""
+    sent: list[tuple[int, list[str]]] = []
+
+    class Cluster:
+        status = "running"
+
+        def nthreads(self) -> dict[str, int]:
+            return {f"worker {len(sent)}": 1}
+
+        def run(self, function: Any, cards: Any) -> dict[str, str]:
+            return dict.fromkeys(self.nthreads(), "0")
+
+        def submit(self, run: Any, batch: list[Task], cards: Any, workers: list[str], **more: Any) -> Any:
+            sent.append((len(batch), workers))
+            return SimpleNamespace(key=len(sent), add_done_callback=lambda put: None, cancel=lambda: None)
+
+    stream = executors._Dask(Cluster(), None, local=False)
+    stream.submit(list(ss.Spec(**CARDS).tasks())[:2], executors._CARDS)
+    while not stream.failed:
+        stream._check()
+    assert [count for count, _ in sent[:3]] == [2, 1, 1]
+    assert sent[0][1] == ["worker 0"]
+    assert "ended 3 worker processes" in stream.failed[0].error
 
 
 def test_bad_calls(tmp_path: Path) -> None:

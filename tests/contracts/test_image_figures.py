@@ -54,13 +54,13 @@ def test_a_pool_is_read_once_whatever_order_tasks_come_in(monkeypatch: pytest.Mo
     read: list[str] = []
     digits = images.data.load("digits", (3, 8), "raw")
     monkeypatch.setattr(images.data, "load", lambda name, classes, how: read.append(name) or digits)
-    images._loaded.cache_clear()
+    images._pools.cache_clear()
     names = ("mnist", "fashion", "cifar10")
     for name in 3 * names:
         for how in ("centred", "raw"):
             X, y = images._pool({"data": name, "classes": [3, 8], "preprocess": how})
             assert len(X) == len(y) == len(digits.y)
-    images._loaded.cache_clear()
+    images._pools.cache_clear()
     assert read == list(names)
 
 

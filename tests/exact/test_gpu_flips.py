@@ -15,17 +15,19 @@ import flips_twin
 import numpy as np
 import pytest
 import terminal
+from distributed import LocalCluster
 
 import solspace as ss
-from solspace.experiments import device as lots_of_tasks
+from solspace.experiments import device as experiments_device
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.runner import RunConfig
 from solspace.experiments.runner import run_tasks as running_tasks
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
-from solspace.samplers.annealing import lots
+from solspace.samplers.annealing import batches
 from solspace.samplers.annealing import run as running
-from solspace.samplers.annealing.anneal import anneal, first_solutions, planner
+from solspace.samplers.annealing.anneal import anneal, first_solutions
+from solspace.samplers.annealing.batches import Batch, Shape, run_batches
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.gpu_real import GpuRealFlips
@@ -60,6 +62,7 @@ CASES = {
     **{f"real {name} tau": ("gaussian", target, 6, "tau", "sample", 0) for name, target in WALLS.items()},
 }
 CHAINS, SEED = 3, 7
+START = SAMPLERS["tau"].method({}).start
 
 
 @pytest.fixture(params=CASES)
@@ -189,29 +192,33 @@ def test_sites_come_in_the_order_of_the_processor(emulated, n, inside):
         assert not found[:, n:].any()
 
 
-def test_a_lot_that_is_long_in_coming_does_not_hold_up_others(emulated):
+def batch_of(problem, seed, draw=None, **more):
+    shape = Shape(problem.n, problem.m, True, problem.target)
+    return Batch("tau", shape, 1, {"n_sweeps": 3}, [seed], draw or (lambda: [(problem, None)]), tag=seed, **more)
+
+
+def test_a_batch_that_is_drawn_late_does_not_hold_up_others(emulated):
     problems = [ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=seed) for seed in range(2)]
     others = threading.Event()
 
     def late():
-        assert others.wait(30)
-        return [problems[0]]
+        assert others.wait(120)
+        return [(problems[0], None)]
 
-    plan = planner("tau", {"n_sweeps": 3})
-    asked = [
-        lots.Lot(late, [1], 1, plan, tag="late"),
-        lots.Lot(lambda: [problems[1]], [2], 1, plan, finish=lambda samples: others.set() or samples, tag="soon"),
+    waiting = [
+        batch_of(problems[0], 1, late),
+        batch_of(problems[1], 2, finish=lambda problems, samples: others.set() or samples),
     ]
-    assert [(lot.tag, len(made)) for lot, made in lots.flow(asked)] == [("soon", 1), ("late", 1)]
+    found = [(batch.tag, len(samples)) for batch, samples in run_batches(waiting, START)]
+    assert found == [(2, 1), (1, 1)]
 
 
-def test_lots_that_were_done_are_handed_over_before_an_interrupt(emulated):
+def test_batches_that_were_done_are_handed_over_before_an_interrupt(emulated):
     problem = ss.Perceptron.random(n=31, alpha=0.4, target=LOG, rng=0)
-    plan = planner("tau", {"n_sweeps": 3})
-    flow = lots.flow([lots.Lot(lambda: [problem], [seed], 1, plan, tag=seed) for seed in range(3)])
+    flow = run_batches([batch_of(problem, seed) for seed in range(3)], START)
     taken = [next(flow)[0].tag]
     for thread in threading.enumerate():
-        if thread.name == "flow":
+        if thread.name == "batches":
             thread.join(60)  # all is done then
     taken.append(flow.throw(KeyboardInterrupt)[0].tag)
     taken.append(next(flow)[0].tag)
@@ -245,12 +252,30 @@ def test_a_sweep_on_a_device_writes_the_rows_of_one_without(emulated, tmp_path):
     assert ss.sweep(spec, tmp_path / "gpu.db", "serial").status() == {"done": 18, "failed": 0, "to do": 0}
 
 
+def test_dask_workers_drive_the_card_that_they_share(emulated, tmp_path):
+    """Two workers, here threads of this process, with tasks for a card and others: the rows of the serial executor."""
+    specs = [
+        ss.Spec(n=21, alpha=[0.3, 0.5], instances=3, sampler={"name": "tau", "n_sweeps": 3}),
+        ss.Spec(n=9, alpha=0.3, sampler="exact", instances=3),
+    ]
+    on_gpu = [specs[0].with_options(device="gpu"), specs[1]]
+    local = {"processes": False, "protocol": "inproc://", "dashboard_address": ":0"}
+    with LocalCluster(n_workers=2, threads_per_worker=1, **local) as cluster:
+        there = ss.sweep(on_gpu, tmp_path / "dask.db", "dask", scheduler=cluster.scheduler_address)
+        rows = {row.key: (row.status, row.values) for row in there.rows(status=None)}
+    here = ss.sweep(specs, tmp_path / "serial.db", "serial")
+    assert len(rows) == 9
+    assert rows == {row.key: (row.status, row.values) for row in here.rows(status=None)}
+
+
 @pytest.mark.exhaustive
 def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, monkeypatch):
-    """Many tasks to a launch, patterns drawn once for all methods, lots of any size: what each task keeps is the same."""
+    """Many tasks to a launch, patterns drawn once for all methods, batches of any size: what each task keeps is the same."""
     drawn = []
     monkeypatch.setattr(
-        lots_of_tasks, "_problem", lambda task, usual=lots_of_tasks._problem: drawn.append(task) or usual(task)
+        experiments_device,
+        "_problem",
+        lambda task, usual=experiments_device._problem: drawn.append(task) or usual(task),
     )
     specs = [
         ImageSpec("digits", (0.2,), (3,), instances=3),
@@ -262,13 +287,18 @@ def test_images_on_a_device_make_the_rows_of_one_without(emulated, tmp_path, mon
         ),
     ]  # fmt: skip
     rows = []
+    usual = {name: SAMPLERS[name] for name in ("tau", "temperature")}
     for chains, device_name in ((2048, "gpu"), (2, "gpu"), (0, None)):
-        for name in ("tau", "temperature"):
-            monkeypatch.setitem(SAMPLERS, name, dataclasses.replace(SAMPLERS[name], lot=chains))
+        for name, sampler in usual.items():
+
+            def method(options, sampler=sampler, chains=chains):
+                return dataclasses.replace(sampler.method(options), most=min(chains, sampler.method(options).most))
+
+            monkeypatch.setitem(SAMPLERS, name, dataclasses.replace(sampler, method=method))
         tasks = [
             task for spec in specs for task in (spec.with_options(device=device_name) if device_name else spec).tasks()
         ]
-        assert all(map(lots_of_tasks.packs, tasks)) == (device_name is not None)
+        assert all(map(experiments_device.packs, tasks)) == (device_name is not None)
         path = tmp_path / f"{chains}.db"
         assert running_tasks(lambda tasks=tasks: tasks, path, RunConfig(executor="serial")).failed == 0
         with Store(path) as store:
@@ -289,11 +319,13 @@ class Interrupted(Exception):
 def test_patterns_are_drawn_once_for_all_samplers_where_few_are_kept(emulated, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        lots_of_tasks, "_problem", lambda task, usual=lots_of_tasks._problem: drawn.append(task) or usual(task)
+        experiments_device,
+        "_problem",
+        lambda task, usual=experiments_device._problem: drawn.append(task) or usual(task),
     )
     spec = ImageSpec("digits", (0.2, 0.4), (3,), instances=3).with_options(device="gpu")
     tasks = list(spec.tasks())
-    monkeypatch.setattr(lots_of_tasks, "_room", lambda: max(map(lots_of_tasks._bytes, tasks)))
+    monkeypatch.setattr(experiments_device, "_room", lambda: max(map(experiments_device._bytes, tasks)))
     assert running_tasks(lambda: tasks, tmp_path / "runs.db", RunConfig(executor="serial")).failed == 0
     assert (len(tasks), len(drawn)) == (18, 6)
 
@@ -320,8 +352,8 @@ def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, t
 @pytest.mark.parametrize("launches", [1, 9, 30])
 def test_a_device_lost_in_a_sweep_is_a_sentence_and_the_rest_goes_on(emulated, monkeypatch, tmp_path, capfd, launches):
     """Nothing of what was done is lost, no row says that it failed, and nobody hears of CuPy."""
-    monkeypatch.setattr(lots, "CHAINS", 1)  # one lot after another
-    monkeypatch.setattr(lots, "_COMING", 1)
+    monkeypatch.setattr(batches, "CHAINS", 1)  # one batch after another
+    monkeypatch.setattr(batches, "_PREPARED", 1)
     spec, store = tmp_path / "spec.toml", tmp_path / "runs.db"
     spec.write_text(
         'n = 21\nalpha = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]\ninstances = 2\nsampler = {name = "tau", n_sweeps = 3, device = "gpu"}\n'
@@ -347,7 +379,7 @@ def test_a_device_lost_in_a_sweep_is_a_sentence_and_the_rest_goes_on(emulated, m
 
 
 def test_a_sweep_stopped_on_a_device_keeps_what_was_done_and_goes_on(emulated, monkeypatch, tmp_path, capfd):
-    monkeypatch.setattr(lots, "CHAINS", 1)
+    monkeypatch.setattr(batches, "CHAINS", 1)
     seen = []
 
     def collect(run, beat=0.0, usual=running.Run.collect):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 import warnings
@@ -13,9 +12,9 @@ from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
 from solspace.experiments import device as experiments_device
-from solspace.experiments.sampling import problem_of
-from solspace.experiments.tasks import Task
-from solspace.samplers import device, registry
+from solspace.experiments.tasks import Task, problem_of
+from solspace.samplers import device
+from solspace.samplers.annealing import batches
 from solspace.samplers.localization.noise import GpuNoise, Noise
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
@@ -192,14 +191,8 @@ def test_a_device_solves_bands(emulated):  # noqa: F811
     np.testing.assert_array_equal(np.asarray(counted)[0], problem.violations(signs[0].T))
 
 
-@pytest.fixture
-def two_at_a_time(emulated, monkeypatch):  # noqa: F811
-    solver = registry.find("solve")
-    monkeypatch.setitem(registry.SAMPLERS, "solve", dataclasses.replace(solver, lot=2))
-
-
 @pytest.mark.slow
-def test_a_sweep_solves_many_at_a_time_on_a_device(two_at_a_time, tmp_path):
+def test_a_sweep_solves_many_at_a_time_on_a_device(emulated, tmp_path):  # noqa: F811
     spec = ss.Spec(n=23, alpha=0.3, instances=3, sampler={"name": "solve", "device": "gpu"}, keep=["weights"])
     rows = list(ss.sweep(spec, tmp_path / "runs.db", "serial").rows(arrays=True))
     assert [row.values["solved"] for row in rows] == [1, 1, 1]
@@ -212,36 +205,40 @@ def test_large_problems_take_the_places_of_two(emulated):  # noqa: F811
     small, large = (ss.Perceptron.random(9, alpha, rng=0) for alpha in (0.3, 0.6))
     at_work, most, lock = [], [], threading.Lock()
 
-    def draw(problems, seeds, parcel, report):
-        with lock:
-            at_work.extend(problems)
-            most.append(sum(1 + (one is large) for one in at_work))
-        time.sleep(0.01)
-        with lock:
-            at_work.remove(problems[0])
-        return [ss.Samples.of(problems[0], np.ones((1, 9), np.int8))]
+    def start(batch, problems, total):
+        def call(report):
+            with lock:
+                at_work.append(batch.tag)
+                most.append(sum(at_work))
+            time.sleep(0.01)
+            with lock:
+                at_work.remove(batch.tag)
+            return [ss.Samples.of(problems[0], np.ones((1, 9), np.int8))]
 
-    problems = [small, large, large, small, large] * 4
-    parcel = registry.Parcel("solve", lambda: problems, range(len(problems)), 1, {})
-    made = registry._side_by_side([parcel], 3, draw, places=lambda problem: 1 + (problem is large))
-    assert [len(samples) for _, samples in made] == [20]
+        return batches.CallJob(call, batch.tag / 3)
+
+    waiting = [
+        batches.Batch(
+            "solve", batches.Shape(9, one.m, True, one.target), 1, {}, [0], lambda one=one: [(one, None)], tag=1 + (one is large)
+        )
+        for one in [small, large, large, small, large] * 4
+    ]  # fmt: skip
+    assert len(list(batches.run_batches(waiting, start))) == 20
     assert max(most) == 3
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_sweep_that_is_stopped_stops_what_a_device_solves(two_at_a_time, tmp_path, monkeypatch):
-    def collected(waiting, usual=registry._collected, seen=[]):  # noqa: B006
-        if seen:
+def test_a_sweep_that_is_stopped_stops_what_a_device_solves(emulated, tmp_path, monkeypatch):  # noqa: F811
+    def add_all(store, results, usual=Store.add_all):
+        usual(store, results)
+        if store.count()["done"] == 2:
             raise KeyboardInterrupt
-        for one in usual(waiting):
-            seen.append(one)
-            yield one
 
     # twice the load of any solution: without a word these would go on for an hour
     options = {"name": "solve", "device": "gpu", "method": "reinforce", "time_limit": 3600.0}
     spec = ss.Spec(n=41, alpha=[0.3, 1.6], instances=2, sampler=options)
-    monkeypatch.setattr(registry, "_collected", collected)
+    monkeypatch.setattr(Store, "add_all", add_all)
     monkeypatch.setattr(experiments_device, "_work", lambda task: -task.values["alpha"])
     with pytest.raises(KeyboardInterrupt):
         ss.sweep(spec, tmp_path / "runs.db", "serial")

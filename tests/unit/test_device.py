@@ -14,7 +14,7 @@ import solspace as ss
 from solspace.experiments import device as sweeps
 from solspace.experiments.device import packs
 from solspace.samplers import device
-from solspace.samplers.annealing import lots
+from solspace.samplers.annealing import batches
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.kernels import cuda
 
@@ -73,17 +73,17 @@ def test_layouts_hold_every_constraint_within_the_device(m, chains):
 
 def test_what_chains_need_is_compiled_ahead(monkeypatch):
     """For every shape that comes, of ±1 patterns and others, with the sizes that its chains will have."""
-    asked = []
-    monkeypatch.setattr(lots, "processors", lambda: 132)
-    monkeypatch.setattr(lots, "compile_ahead", lambda modules: asked.extend(modules))
-    lots.warm(lots.ChainShape(*shape, 22_800) for shape in ((1001, 500, True), (784, 392, False), (784, 784, False)))
-    assert [name for name, _ in asked] == ["flips_integer", "flips_real", "flips_real"]
-    assert dict(asked[0][1])["PAIRS"] == 8
-    assert [dict(sizes)["QUADS"] for _, sizes in asked[1:]] == [4, 7]
-    lots.warm([lots.ChainShape(784, 392, False, 22_800, linear=True)])
-    assert [dict(sizes)["LINEAR"] for _, sizes in asked[1:]] == [0, 0, 1]
-    lots.warm([lots.ChainShape(784, 392, False, 22_800, own=True)])
-    assert [dict(sizes)["OWN"] for _, sizes in asked[1:]] == [0, 0, 0, 1]
+    monkeypatch.setattr(batches, "processors", lambda: 132)
+
+    def module(n, m, signs, **more):
+        return batches.flips_module(batches.Shape(n, m, signs, ss.Target()), 22_800, **more)
+
+    integer, real, larger = module(1001, 500, True), module(784, 392, False), module(784, 784, False)
+    assert [name for name, _ in (integer, real, larger)] == ["flips_integer", "flips_real", "flips_real"]
+    assert dict(integer[1])["PAIRS"] == 8
+    assert [dict(sizes)["QUADS"] for _, sizes in (real, larger)] == [4, 7]
+    assert [dict(module(784, 392, False, linear=linear)[1])["LINEAR"] for linear in (False, True)] == [0, 1]
+    assert [dict(module(784, 392, False, own=own)[1])["OWN"] for own in (False, True)] == [0, 1]
 
 
 FAKE = """
@@ -176,34 +176,34 @@ def test_a_sweep_packs_what_a_device_can_do(entries, fits, monkeypatch):
     assert packs(task) is fits
 
 
-def test_short_lots_come_between_those_that_a_full_device_has_no_room_for():
+def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
     """Short ones cost the host's time, long ones the device's: one after the other, each waits for the other."""
     spec = ss.Spec(n=[21, 501, 2001, 10001], alpha={"start": 0.05, "stop": 0.6, "step": 0.05},
                    sampler=[{"name": name, "n_sweeps": [100, 1000]} for name in ("tau", "temperature")])  # fmt: skip
-    lots_of = {}
+    by_order = {}
     for task in spec.tasks():
-        lots_of.setdefault((-sweeps._work(task), sweeps._patterns(task), sweeps._company(task)), []).append(task)
-    given = [100 * lots_of[key][:1] for key in sorted(lots_of)]
+        by_order.setdefault((-sweeps._work(task), sweeps._patterns(task), sweeps._point(task)), []).append(task)
+    given = [sweeps._batch(100 * by_order[key][:1]) for key in sorted(by_order)]
     mixed = sweeps._mixed(given)
     assert sorted(map(id, mixed)) == sorted(map(id, given))
     full = sweeps.CHAINS // 2 // 100
     assert mixed[:full] == given[:full]
-    work = [sweeps._work(lot[0]) for lot in mixed[full:]]
-    for k in range(len(work)):  # neither is ahead of the other by more than a pair of lots
+    work = [sweeps._work(batch.tag[0]) for batch in mixed[full:]]
+    for k in range(len(work)):  # neither is ahead of the other by more than a pair of batches
         ahead = sum(work[:k]) / sum(work) - k / len(work)
         assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)
     assert min(work) in work[:4]
-    problems = [sweeps._patterns(lot[0]) + str(lot[0].values["options"]) for lot in mixed[full:]]
+    problems = [sweeps._patterns(batch.tag[0]) + str(batch.options) for batch in mixed[full:]]
     assert full % 2 == 1
-    assert problems[1::2] == problems[2::2]  # both samplers' lots with the same ones follow each other
+    assert problems[1::2] == problems[2::2]  # both samplers' batches with the same ones follow each other
     assert sweeps._mixed([]) == []
 
 
-def test_lots_are_launched_while_there_is_room(monkeypatch):
-    """What waits in line on a device keeps all behind it waiting: a lot that is too large now lets smaller ones by."""
+def test_batches_are_launched_while_there_is_room():
+    """What waits in line on a device keeps all behind it waiting: a batch that is too large now lets smaller ones by."""
 
-    def run(places, nbytes=1):
-        return SimpleNamespace(flips=SimpleNamespace(places=places, nbytes=nbytes))
+    def run(share, nbytes=1):
+        return SimpleNamespace(job=SimpleNamespace(share=share / 80, nbytes=nbytes))
 
     def coming(*made):
         futures = [Future() for _ in made]
@@ -214,13 +214,11 @@ def test_lots_are_launched_while_there_is_room(monkeypatch):
                 future.set_result(one)
         return [(None, future) for future in futures]
 
-    monkeypatch.setattr(lots, "processors", lambda: 100)
-    assert lots.FILLED == 0.8
     full, lost = [run(40), run(30)], ValueError("no problem")
-    assert lots._next([], coming(None, run(500, 500)), most=10) == 1  # nothing else runs
-    assert lots._next(full[:1], coming(run(500, 500), run(500)), most=10) == 1  # one alone would wait for the host
-    assert lots._next(full, coming(run(11), run(10), run(1)), most=10) == 1
-    assert lots._next(full, coming(run(11), run(9, 9), run(5)), most=10) == 2
-    assert lots._next(full, coming(None, run(11)), most=10) is None
-    assert lots._next(full, coming(run(11), lost), most=10) == 1
-    assert lots._next(full, [], most=10) is None
+    assert batches._next([], coming(None, run(500, 500)), memory=10) == 1  # nothing else runs
+    assert batches._next(full[:1], coming(run(500, 500), run(500)), memory=10) == 1  # one alone would wait for the host
+    assert batches._next(full, coming(run(11), run(10), run(1)), memory=10) == 1
+    assert batches._next(full, coming(run(11), run(9, 9), run(5)), memory=10) == 2
+    assert batches._next(full, coming(None, run(11)), memory=10) is None
+    assert batches._next(full, coming(run(11), lost), memory=10) == 1
+    assert batches._next(full, [], memory=10) is None

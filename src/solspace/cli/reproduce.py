@@ -131,7 +131,7 @@ def _list(as_json: bool) -> None:
 
 def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
     from solspace.experiments import reproduce as figures
-    from solspace.experiments.estimate import duration
+    from solspace.experiments.runner import duration
 
     rows: list[Values] = []
     start, several = time.perf_counter(), len(names) > 1
@@ -159,7 +159,7 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
 
 
 def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, as_json: bool) -> None:
-    from solspace.experiments.estimate import duration
+    from solspace.experiments.runner import duration
 
     count = count_workers(config.run)
     rows = [_cost(one, config) for one in chosen]
@@ -202,7 +202,7 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, as_json: bool) 
 
 def _cost(figure: Figure, config: ReproduceConfig) -> Values:
     """Return what is still to be computed for a figure, and its cost or the problem that prevents an estimate."""
-    from solspace.experiments.estimate import CannotEstimate, estimate, stored
+    from solspace.experiments.runner import CannotEstimate, estimate, stored
 
     size = config.size
     tasks = sum(map(len, figure.specs(size)))

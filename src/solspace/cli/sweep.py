@@ -131,7 +131,7 @@ def count_workers(config: RunConfig) -> int | None:
 
 
 def _show_plan(spec: Spec, store: Path, config: RunConfig, as_json: bool) -> None:
-    from solspace.experiments.estimate import duration, estimate, stored
+    from solspace.experiments.runner import duration, estimate, stored
 
     done, count = stored(spec.tasks(), store, config.retry), count_workers(config)
     cost = estimate([spec], skipped=done)

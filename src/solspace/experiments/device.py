@@ -1,11 +1,8 @@
-"""Tasks on a GPU: many at a time, packed by this process, since one card is best fed by one process.
+"""Tasks on a GPU: many at a time, in batches, driven by one process for each card.
 
-Tasks of one shape that ask the same of the same sampler make a lot. Lots go to the sampler's own `feed`, the
-longest ones first and short ones between them, which runs them side by side and hands each back when it is
-done. The device must never wait for the host: threads draw the problems of the next lots, those that several tasks share
-once, and others turn the samples of the last ones into results, which are yielded together, so that one flush to the disk
-makes a lot durable. A lot that fails is tried again task by task, so that one bad task does not cost the others their
-results.
+Tasks that differ in instance and seed alone make a batch, and so do their results, which are stored with one write.
+`run_batches` runs batches side by side, the longest first and short ones between them; threads draw the next problems
+meanwhile, and those that several tasks share once. If a batch fails, its tasks are retried one by one.
 """
 
 from __future__ import annotations
@@ -16,157 +13,109 @@ import os
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from solspace.experiments.executors import cores, one_thread
-from solspace.experiments.sampling import Sampled, sample
-from solspace.experiments.tasks import Task, finished, function, plain, run
+from solspace.experiments.tasks import Sampled, Task, finished, function, plain, run, sample
 from solspace.measure import Target
-from solspace.problem import Perceptron
-from solspace.samplers.annealing.lots import CHAINS
+from solspace.problem import Perceptron, constraints
+from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
 from solspace.samplers.device import answering, check_answer, resolve
-from solspace.samplers.registry import Parcel, Shape, anneal_parcels, find, localize_parcels
+from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
 from solspace.store import Result
 
 _WINDOW = 75_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
 _AHEAD = 3
-"""Lots whose problems are drawn before their turn."""
-_MIXED = (anneal_parcels, localize_parcels)
-"""What takes short lots between long ones; `solve` does not, whose time is limited and must not depend on what runs beside it."""
+"""Batches whose problems are drawn before their turn."""
 _FEW, _LONG = 3, 4e-3
-"""Threads that draw problems which take less than so many seconds each: more of them would wait for the interpreter, and wake
-each other, for longer than they draw."""
+"""Threads for problems that are drawn in less than so many seconds: more would wait for the interpreter's lock."""
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A problem, and what its sampler could make of it beforehand."""
-
-    problem: Perceptron
-    ready: Any
-
-
-class Waiting(NamedTuple):
-    """A task, and what says when its turn comes: the same for all that share everything but instance and seed."""
+class _Waiting(NamedTuple):
+    """A task, and what sorts it: method, work, patterns, and everything but the instance."""
 
     order: tuple[str, float, str, str]
     task: Task
 
 
-class Batch:
-    """Tasks of one shape and the problems that threads draw for them."""
-
-    def __init__(self, tasks: Sequence[Task], coming: Iterable[Future[Drawn]]) -> None:
-        self.tasks, self._coming = tasks, list(coming)
-        self._ready: list[Any] = []
-
-    def problems(self) -> list[Perceptron]:
-        """Return the problems."""
-        return self._problems
-
-    @cached_property
-    def _problems(self) -> list[Perceptron]:
-        drawn, target = [each.result() for each in self._coming], Target.from_dict(self.tasks[0].values["target"])
-        self._ready, self._coming = [each.ready for each in drawn], []
-        # tasks that share their patterns may differ in their target
-        return [one.problem if one.problem.target == target else one.problem.with_target(target) for one in drawn]
-
-    def ready(self) -> list[Any]:
-        """Return what was made of the problems beforehand, and let go of it."""
-        ready, self._ready = self._ready, []
-        return ready
-
-    def results(self, samples: list[Samples]) -> list[Result]:
-        """Return the results of all tasks."""
-        kept = function(self.tasks[0].values["kind"]).observe(self.tasks, self.problems(), samples)
-        return [
-            finished(task, {name: plain(value) for name, value in numbers.items()}, arrays, seconds=self._seconds(own))
-            for task, (numbers, arrays), own in zip(self.tasks, kept, samples)
-        ]
-
-    def _seconds(self, samples: Samples) -> float:
-        """Return the time that a task took: its own where others ran beside it, else its share of that of all."""
-        info = samples.info
-        alone = info.sampler == "solve" or getattr(info, "ladder", None) is not None
-        return (info.wall_time or 0.0) / (1 if alone else len(self.tasks))
-
-
 def packs(task: Task) -> bool:
-    """Return whether the task is for this process: it asks for a GPU, or takes one where it can share it with others."""
-    values = task.values
-    wanted = "sampler" in values and values["options"].get("device") in ("gpu", "auto")
-    if not wanted:
-        return False
+    """Return whether the process that drives the card of this machine, if there is one, should compute the task."""
+    device = _device(task)
     try:
-        if resolve(values["options"]["device"]) == "cpu":
-            return False
+        return device is not None and resolve(device) == "gpu" and wants_device(task)
     except RuntimeError as lack:
         raise ValueError(str(lack)) from None
-    # one process for one card: each further one would take memory of its own there, and a turn of the others
-    return values["options"]["device"] == "gpu" or _shares(task)
+
+
+def wants_device(task: Task) -> bool:
+    """Return whether the task requires a GPU, or takes one if it can share it with others."""
+    device = _device(task)
+    return device == "gpu" or (device == "auto" and _shares(task))
+
+
+def _device(task: Task) -> str | None:
+    return task.values["options"].get("device") if "sampler" in task.values else None
 
 
 def _shares(task: Task) -> bool:
     """Return whether the task can share a device with others."""
-    values = task.values
-    return _fits(
-        json.dumps([values["sampler"], values["kind"], values.get("patterns"), values["target"], values["options"]])
-    )
+    names = ("sampler", "kind", "patterns", "target", "options")
+    return _supported(json.dumps([task.values.get(name) for name in names]))
 
 
 @lru_cache(maxsize=4096)
-def _fits(asked: str) -> bool:
-    """Return whether many can do at once what is asked: (sampler, kind of task, ensemble, target, options) as JSON."""
-    name, kind, patterns, target, options = json.loads(asked)
+def _supported(config: str) -> bool:
+    """Return whether a device supports (sampler, kind of task, ensemble, target, options), as JSON."""
+    name, kind, patterns, target, options = json.loads(config)
     sampler = find(name)
-    if sampler.feed is None or not isinstance(function(kind), Sampled):
+    if sampler.method is None or not isinstance(function(kind), Sampled):
         return False
-    if patterns is None:  # given patterns: chains take them all, what else does depends on what they are like
-        return sampler.anywhere and sampler.on_device(_like("gaussian", target), options)
-    return sampler.on_device(_like(patterns, target), options)
+    # of data, chains support all; the others depend on what they are like
+    smallest = Perceptron.random(1, 1.0, Target.from_dict(target), patterns or "gaussian", rng=0)
+    return (patterns is not None or sampler.anywhere) and sampler.on_device(smallest, options)
 
 
-def _like(patterns: str, target: Any) -> Perceptron:
-    """Return the smallest problem with a target and a kind of patterns."""
-    return Perceptron.random(1, 1.0, Target.from_dict(target), patterns, rng=0)
-
-
-def on_device(
-    tasks: Iterable[Task], n_workers: int | None = None, scheduler: str | None = None
-) -> Iterator[list[Result]]:
-    """Yield the results of tasks that `packs` accepts, a lot at a time."""
+def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Iterator[list[Result]]:
+    """Yield the results of tasks for the device, a batch at a time."""
     tasks, room = iter(tasks), _room()
-    count = n_workers or cores()
-    with _threads(count) as pool, _threads(min(_FEW, count)) as few, one_thread(), _quick_turns():
-        while found := list(itertools.islice(tasks, _WINDOW)):
-            shares = [_shares(task) for task in found]
-            yield from ([_single(task)] for task, shared in zip(found, shares) if not shared)
-            # those of the same patterns come together, whatever samples them: they are drawn and sent once
-            window = [
-                Waiting((_feed(task).__name__, -_work(task), _patterns(task), _company(task)), task)
-                for task in itertools.compress(found, shares)
+    with Drawing(n_workers or cores(), 3 * room) as drawing, one_thread(), _short_turns():
+        while window := list(itertools.islice(tasks, _WINDOW)):
+            shared = [_shares(task) for task in window]
+            yield from ([_single(task)] for task, shares in zip(window, shared) if not shares)
+            # those of the same patterns come together, whatever their sampler: they are drawn and sent once
+            waiting = [
+                _Waiting((_method(task).name, -_work(task), _patterns(task), _point(task)), task)
+                for task in itertools.compress(window, shared)
             ]
-            window.sort(key=lambda waiting: waiting.order)
-            drawing = Drawing(pool, few, 3 * room)
-            for feed, own in itertools.groupby(window, key=lambda waiting: _feed(waiting.task)):
-                mine = list(own)
-                samples, lots = sum(each.task.values["n_samples"] for each in mine), list(_lots(mine, room))
-                if feed in _MIXED:
-                    lots = _mixed(lots)
-                with closing(feed(map(_parcel, _ahead(lots, drawing)), samples, _shapes(lots))) as fed:
-                    while (handed := _next(fed)) is not None:
-                        parcel, made = handed
-                        if isinstance(made, Exception):
-                            yield _alone(parcel.tag.tasks, made)
-                        else:
-                            yield made
+            waiting.sort(key=lambda one: one.order)
+            for _, own in itertools.groupby(waiting, key=lambda one: one.order[0]):
+                yield from _of_one_method(list(own), drawing, room)
+
+
+def _of_one_method(waiting: Sequence[_Waiting], drawing: Drawing, room: float) -> Iterator[list[Result]]:
+    method = _method(waiting[0].task)
+    total = sum(one.task.values["n_samples"] for one in waiting)
+    batches = [_batch(tasks) for tasks in _groups(waiting, method, room)]
+    if method.mixed:
+        batches = _mixed(batches)
+    with answering():
+        method.compile(batches, total)
+    with closing(run_batches(drawing.ahead(batches), method.start, total)) as made:
+        for batch, results in made:
+            yield _one_by_one(batch.tag, results) if isinstance(results, Exception) else results
+
+
+def _method(task: Task) -> DeviceMethod:
+    method = find(task.values["sampler"]).method
+    assert method is not None
+    return method(task.values["options"])
 
 
 def _single(task: Task) -> Result:
@@ -177,19 +126,8 @@ def _single(task: Task) -> Result:
     return result
 
 
-def _feed(task: Task) -> Callable[..., Any]:
-    feed = find(task.values["sampler"]).feed
-    assert feed is not None
-    return feed(task.values["options"])
-
-
-def _next(fed: Any) -> tuple[Parcel, Any] | None:
-    with answering():
-        return next(fed, None)
-
-
-def _alone(tasks: Sequence[Task], error: Exception) -> list[Result]:
-    """Return the results of tasks that failed together, one by one; raise where it is the device that failed."""
+def _one_by_one(tasks: Sequence[Task], error: Exception) -> list[Result]:
+    """Return the results of tasks that failed together; raise where the device failed."""
     check_answer(error)
     results = [run(task) for task in tasks]
     if any(result.status == "failed" for result in results):
@@ -197,21 +135,23 @@ def _alone(tasks: Sequence[Task], error: Exception) -> list[Result]:
     return results
 
 
-def _parcel(batch: Batch) -> Parcel:
-    values, seeds = batch.tasks[0].values, [task.seed for task in batch.tasks]
-    asked = values["n_samples"], values["options"]
-    return Parcel(values["sampler"], batch.problems, seeds, *asked, batch.ready, batch.results, tag=batch)
+def _batch(tasks: list[Task]) -> Batch:
+    values = tasks[0].values
+    shape = Shape(values["n"], _m(tasks[0]), _of_signs(tasks[0]), Target.from_dict(values["target"]))
+    return Batch(
+        values["sampler"], shape, values["n_samples"], values["options"], [task.seed for task in tasks],
+        finish=partial(_results, tasks), tag=tasks,
+    )  # fmt: skip
 
 
-def _shapes(lots: Iterable[list[Task]]) -> list[Shape]:
-    """Return what lots ask for, in their order."""
+def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
+    kept = function(tasks[0].values["kind"]).observe(tasks, problems, samples)
     return [
-        Shape(
-            task.values["sampler"], task.values["n"], _m(task), _of_signs(task), Target.from_dict(task.values["target"]),
-            task.values["options"], sum(each.values["n_samples"] for each in lot), task.values["n_samples"],
+        finished(
+            task, {name: plain(value) for name, value in numbers.items()}, arrays,
+            seconds=(own.info.wall_time or 0.0) / len(tasks),
         )
-        for lot in lots
-        for task in lot[:1]
+        for task, (numbers, arrays), own in zip(tasks, kept, samples)
     ]  # fmt: skip
 
 
@@ -220,23 +160,12 @@ def _of_signs(task: Task) -> bool:
 
 
 def _m(task: Task) -> int:
-    """Return the number of constraints of a random problem."""
-    return max(1, round(task.values["alpha"] * task.values["n"]))
+    return constraints(task.values["alpha"], task.values["n"])
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Give the block threads; when it ends, what they have not begun is left undone."""
-    pool = ThreadPoolExecutor(count, "problems")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _quick_turns() -> Iterator[None]:
-    """Let threads hand on the interpreter soon: the one that feeds the device must not wait for those that draw."""
+def _short_turns() -> Iterator[None]:
+    """Let threads release the interpreter's lock soon: the one that drives the device must not wait for those that draw."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(2e-4)
     try:
@@ -245,34 +174,33 @@ def _quick_turns() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-def _lots(tasks: Iterable[Waiting], room: float) -> Iterator[list[Task]]:
-    """Yield lists of tasks that share everything but instance and seed, and fit into the device's memory."""
-    for _, group in itertools.groupby(tasks, key=lambda waiting: waiting.order):
-        lot: list[Task] = []
+def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
+    """Yield lists of tasks that differ in instance and seed alone, and fit into the device's memory."""
+    for _, group in itertools.groupby(waiting, key=lambda one: one.order):
+        tasks: list[Task] = []
         for _, task in group:
-            count = len(lot) + 1
-            if lot and (
-                count * _bytes(task) > room or count * task.values["n_samples"] > find(task.values["sampler"]).lot
-            ):
-                yield lot
-                lot = []
-            lot.append(task)
-        yield lot
+            count = len(tasks) + 1
+            if tasks and (count * _bytes(task) > room or count * task.values["n_samples"] > method.most):
+                yield tasks
+                tasks = []
+            tasks.append(task)
+        yield tasks
 
 
-def _mixed(lots: list[list[Task]]) -> list[list[Task]]:
-    """Return lots, the longest of which come first, with the shortest ones between those that a full device has no room for yet.
+def _mixed(batches: list[Batch]) -> list[Batch]:
+    """Return batches, the longest first until the device is full, then short ones between long ones.
 
-    A long lot costs the device's time, a short one the host's, about the same for each task: once the device is full, both are
-    spent at the same pace. Lots with the same problems, which are drawn once, stay together.
+    A long batch takes the device's time, a short one the host's, about the same for each task: both are spent at the same
+    pace. Batches with the same problems, which are drawn once, stay together.
     """
-    chains = itertools.accumulate(len(lot) * lot[0].values["n_samples"] for lot in lots)
+    chains = itertools.accumulate(len(batch.seeds) * batch.n_samples for batch in batches)
     full = sum(held < CHAINS // 2 for held in chains)
     groups = deque(
-        list(own) for _, own in itertools.groupby(lots[full:], key=lambda lot: (_work(lot[0]), _patterns(lot[0])))
+        list(own)
+        for _, own in itertools.groupby(batches[full:], key=lambda one: (_work(one.tag[0]), _patterns(one.tag[0])))
     )
     work, count = (sum(map(cost, groups)) for cost in (_device_cost, _host_cost))
-    mixed, worked, counted = lots[:full], 0.0, 0
+    mixed, worked, counted = batches[:full], 0.0, 0
     while groups:
         own = groups.popleft() if worked * count <= counted * work else groups.pop()
         mixed += own
@@ -280,84 +208,95 @@ def _mixed(lots: list[list[Task]]) -> list[list[Task]]:
     return mixed
 
 
-def _device_cost(lots: list[list[Task]]) -> float:
-    return sum(len(lot) * _work(lot[0]) for lot in lots)
+def _device_cost(batches: list[Batch]) -> float:
+    return sum(len(batch.tag) * _work(batch.tag[0]) for batch in batches)
 
 
-def _host_cost(lots: list[list[Task]]) -> int:
-    return sum(map(len, lots))
-
-
-def _ahead(lots: Iterable[list[Task]], drawing: Drawing) -> Iterator[Batch]:
-    """Yield the lots with their problems; threads draw those of the next ones meanwhile."""
-    drawn: deque[Batch] = deque()
-    for lot in lots:
-        drawn.append(Batch(lot, [drawing.ask(task) for task in lot]))
-        if len(drawn) > _AHEAD:
-            yield drawn.popleft()
-    while drawn:
-        yield drawn.popleft()
+def _host_cost(batches: list[Batch]) -> int:
+    return sum(len(batch.tag) for batch in batches)
 
 
 class Drawing:
-    """Problems that threads draw, a `few` where that is soon done; the last ones, of `room` bytes, are kept for tasks that ask
-    for the same patterns."""
+    """Threads that draw problems, few where that is soon done; the last ones, of `room` bytes, are kept for other tasks."""
 
-    def __init__(self, pool: ThreadPoolExecutor, few: ThreadPoolExecutor, room: float) -> None:
-        self.pool, self.few, self.room, self.held = pool, few, room, 0.0
+    def __init__(self, n_threads: int, room: float) -> None:
+        self.pool, self.few = (ThreadPoolExecutor(n, "problems") for n in (n_threads, min(_FEW, n_threads)))
+        self.room, self.held = room, 0.0
         self.taken: dict[tuple[str, int], float] = {}
         """Seconds that the last problem of a kind and a size took."""
-        self.kept: OrderedDict[str, tuple[Future[Drawn], float]] = OrderedDict()
+        self.kept: OrderedDict[str, tuple[Future[tuple[Perceptron, Any]], float]] = OrderedDict()
 
-    def ask(self, task: Task) -> Future[Drawn]:
-        """Return the problem of a task, under way or drawn for another one; it may have that one's target."""
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for pool in (self.few, self.pool):
+            pool.shutdown(cancel_futures=True)
+
+    def ahead(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches, each when the problems of the next ones are under way too."""
+        ahead: deque[Batch] = deque()
+        for batch in batches:
+            problems = [self.submit(task) for task in batch.tag]
+            ahead.append(replace(batch, draw=partial(_collected, problems, batch.shape.target)))
+            if len(ahead) > _AHEAD:
+                yield ahead.popleft()
+        while ahead:
+            yield ahead.popleft()
+
+    def submit(self, task: Task) -> Future[tuple[Perceptron, Any]]:
+        """Return the problem of a task, under way or drawn for another task, whose target it then has."""
         key = _patterns(task, "instance")
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key][0]
-        long = self.taken.get(_kind(task), 0.0) > _LONG
-        future, size = (self.pool if long else self.few).submit(self._drawn, task), _bytes(task)
+        pool = self.pool if self.taken.get(_kind(task), 0.0) > _LONG else self.few
+        future, size = pool.submit(self._draw, task), _bytes(task)
         self.kept[key] = future, size
         self.held += size
         while self.held > self.room and len(self.kept) > 1:
             self.held -= self.kept.popitem(last=False)[1][1]
         return future
 
-    def _drawn(self, task: Task) -> Drawn:
-        begun = time.thread_time()
-        found = _drawn(task)
+    def _draw(self, task: Task) -> tuple[Perceptron, Any]:
+        begun, values = time.thread_time(), task.values
+        problem = _problem(task)
+        prepared = _method(task).prepare(problem, values["sampler"], values["options"])
         self.taken[_kind(task)] = time.thread_time() - begun
-        return found
+        return problem, prepared
+
+
+def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) -> list[tuple[Perceptron, Any]]:
+    """Return the problems with their own target: tasks that share patterns may differ in it."""
+    drawn = [future.result() for future in futures]
+    futures.clear()  # let go of what was prepared
+    return [
+        (problem if problem.target == target else problem.with_target(target), prepared) for problem, prepared in drawn
+    ]
 
 
 def _kind(task: Task) -> tuple[str, int]:
     return task.values["kind"], task.values["n"]
 
 
-def _drawn(task: Task) -> Drawn:
-    problem = _problem(task)
-    return Drawn(problem, find(task.values["sampler"]).ready(problem, task.values["options"]))
-
-
 def _problem(task: Task) -> Perceptron:
-    """Return the problem of a task; random ±1 patterns stay packed, since only the device looks at them."""
+    """Return the problem of a task; random ±1 patterns stay packed, since only the device reads them."""
     values = task.values
     if not _of_signs(task):
         return function(values["kind"]).problem(task)
     from solspace.samplers.packed import PackedPerceptron
 
-    return PackedPerceptron(
-        values["n"], _m(task), Target.from_dict(values["target"]), rng=task.seed_from(*sample.depends)
-    )
+    seed = task.seed_from(*sample.depends)
+    return PackedPerceptron(values["n"], _m(task), Target.from_dict(values["target"]), rng=seed)
 
 
 def _patterns(task: Task, *more: str) -> str:
-    """Return what the patterns of a task depend on but for the instance, and `more` of its values."""
+    """Return what the patterns of a task depend on except the instance, and `more` of its values."""
     names = [name for name in function(task.values["kind"]).depends if name != "instance"]
     return json.dumps([task.values["kind"], *(task.values[name] for name in (*names, *more))])
 
 
-def _company(task: Task) -> str:
+def _point(task: Task) -> str:
     return json.dumps({name: value for name, value in task.values.items() if name != "instance"}, sort_keys=True)
 
 
@@ -367,7 +306,7 @@ def _work(task: Task) -> float:
 
 
 def _bytes(task: Task) -> float:
-    """Return the size of what a task keeps in memory: chains take patterns of ±1 as bits, others twice, in fixed point too."""
+    """Return the memory that a task takes: chains take patterns of ±1 as bits, others twice, in fixed point too."""
     values, options = task.values, task.values["options"]
     entry = (1 / 8 if values["sampler"] != "asl" else 1 / 4) if _of_signs(task) else 8
     draws = options.get("n_extra", 0) // options.get("thin", 10)
@@ -375,7 +314,7 @@ def _bytes(task: Task) -> float:
 
 
 def _room() -> float:
-    """Return the bytes of a lot's patterns: a fraction of the memory, since several lots are held at a time."""
+    """Return the bytes of a batch: a fraction of the memory, since several batches are held at a time."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 32
     except (AttributeError, ValueError, OSError):

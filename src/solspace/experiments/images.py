@@ -23,8 +23,7 @@ from solspace import data
 from solspace.data.catalogue import data_set
 from solspace.data.instances import drawn
 from solspace.diagnostics import diagnose
-from solspace.experiments.sampling import Sampled, each, summary
-from solspace.experiments.tasks import Found, Task
+from solspace.experiments.tasks import Found, Sampled, Task, each, summary
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
@@ -102,7 +101,7 @@ class ImageSpec:
                 yield Task({**point, "instance": instance})
 
     def with_options(self, **options: object) -> ImageSpec:
-        """Return the spec with options set for its samplers, but for those that it sets itself."""
+        """Return the spec with options set for its samplers, except those that it sets itself."""
         return replace(self, options=tuple(sorted({**options, **dict(self.options)}.items())))
 
     def __len__(self) -> int:
@@ -110,7 +109,7 @@ class ImageSpec:
 
 
 def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequence[Samples]) -> list[Found]:
-    """Return what `sampling.summary` says of each instance, and the accuracy on the images that it did not see."""
+    """Return the summary of each instance, and the accuracy on the images of the pool that are not in it."""
     numbers = [summary(problem, own) for problem, own in zip(problems, samples)]
     if tasks[0].values["features"] is None:
         X, y = _pool(tasks[0].values)
@@ -126,7 +125,7 @@ def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequ
 def _sides(X: Array, weights: Array) -> Array:
     """Return the signs (k, images) of ⟨x, w⟩ for all images of a pool, in double precision.
 
-    Sums of pixels/255 are exact in it: those that are zero are so whatever is multiplied together, and on any machine.
+    Sums of pixels/255 are exact in it: those that are zero are so in any order of summation.
     """
     columns = weights.T.astype(np.float64)
     parts = (X[first : first + _ROWS].astype(np.float64) @ columns for first in range(0, len(X), _ROWS))
@@ -161,6 +160,7 @@ def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
 
 
 def problem_of(task: Task) -> Perceptron:
+    """Return the instance of a task."""
     values = task.values
     X, y = _pool(values)
     patterns, labels = drawn(X, y, values["alpha"], features=values["features"], rng=_seed(task))
@@ -182,20 +182,16 @@ def _seed(task: Task) -> int:
 
 
 def _pool(values: Mapping[str, Any]) -> data.Images:
-    return _pools(values["data"], tuple(values["classes"]))[values["preprocess"]]
-
-
-def _pools(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
-    """Return the pool under every preprocessing; tasks of one figure alternate between them, and threads share it."""
-    with _loading:
-        return _loaded(name, classes)
+    with _loading:  # threads share the pool
+        return _pools(values["data"], tuple(values["classes"]))[values["preprocess"]]
 
 
 _loading = threading.Lock()
 
 
 @lru_cache(maxsize=_POOLS)
-def _loaded(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
+def _pools(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
+    """Return the pool under every preprocessing, between which the tasks of one figure alternate."""
     X, y = data.load(name, classes, "raw")
     return {name: data.Images(data.Preprocessing.learn(name, X)(X), y) for name in data.PREPROCESSING}
 
@@ -203,4 +199,3 @@ def _loaded(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
 solve = Sampled(problem_of, DEPENDS, _solved)
 mix = Sampled(problem_of, DEPENDS, each(_mixed))
 overlaps = Sampled(problem_of, DEPENDS, each(_overlapping))
-"""The kinds of tasks "images", "mixing" and "overlaps"."""

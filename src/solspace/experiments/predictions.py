@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,39 +18,20 @@ LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")
 """The thresholds that are stored."""
 
 
-def _task(kind: str, target: Target, **values: object) -> Task:
+def theory_task(kind: str, target: Target, **values: object) -> Task:
+    """Return a task of theory."""
     return Task({"kind": kind, "target": target.to_dict(), **values})
 
 
 def windows_at(target: Target, alphas: Iterable[float]) -> list[Task]:
     """Return the tasks of a t–α diagram: for each load the times between which φ_t has two maxima."""
-    return [_task("windows", target, alpha=round(float(alpha), 12)) for alpha in alphas]
+    return [theory_task("windows", target, alpha=round(float(alpha), 12)) for alpha in alphas]
 
 
 def thresholds_of(target: Target, margins: Iterable[float] | None = None) -> list[Task]:
-    """Return the tasks that give the thresholds of `target`, at its margin or at several."""
+    """Return the tasks for the thresholds of `target`, at its margin or at several."""
     targets = [target] if margins is None else [target.replace(margin=round(float(m), 12)) for m in margins]
-    return [_task("thresholds", one) for one in targets]
-
-
-def curves_of(target: Target, alpha: float, times: Sequence[float]) -> Task:
-    """Return the task that gives φ_t(q) at several times."""
-    return _task("free-entropy", target, alpha=alpha, times=list(times))
-
-
-def stabilities_of(target: Target, alpha: float, low: float, high: float) -> Task:
-    """Return the task that gives P(s) between `low` and `high`."""
-    return _task("stabilities", target, alpha=alpha, low=low, high=high)
-
-
-def edge_of(target: Target, alpha: float) -> Task:
-    """Return the task that gives dφ/dq close to q = 1."""
-    return _task("edge", target, alpha=alpha)
-
-
-def instability_of(target: Target, alpha: float) -> Task:
-    """Return the task that gives λ(q), the instability of message passing."""
-    return _task("instability", target, alpha=alpha)
+    return [theory_task("thresholds", one) for one in targets]
 
 
 def _prediction(task: Task) -> tuple[Prediction, Values]:
@@ -90,7 +71,7 @@ def free_entropy(task: Task) -> Found:
 
 
 def stabilities(task: Task) -> Found:
-    """Return s and P(s)."""
+    """Return s and P(s) from `low` to `high`."""
     p, about = _prediction(task)
     s = np.linspace(task.values["low"], task.values["high"], 801)
     return {**about, "mean_stability": p.mean_stability}, {"s": s, "density": p.stability_density(s)}
@@ -104,7 +85,7 @@ def edge(task: Task) -> Found:
 
 
 def instability(task: Task) -> Found:
-    """Return 1 - q and λ(q) there."""
+    """Return 1 - q and λ(q), the instability of message passing, there."""
     p, about = _prediction(task)
     variance = np.logspace(-5, np.log10(1 - p.overlap), 160)
     variance[-1] = 1 - p.overlap

@@ -1,24 +1,39 @@
-"""Run tasks into a store: skip those that it holds, compute the others, add each result when it is there.
+"""Run tasks into a store: skip those that it holds, compute the others, add each result when it is there; and what it costs.
 
 A run keeps no state but its results. To go on after Ctrl-C, a kill or a restart is to run the same thing again; at most the
 tasks that were running are computed twice.
+
+The cost is estimated from a few tasks that are timed. A sampler states how its work grows with the problem (`Sampler.work`).
+For each sampler, points of increasing work are timed while the allowed time lasts; between them the cost per unit of work is
+interpolated, beyond them it stays constant.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from solspace.experiments import executors
-from solspace.experiments.device import on_device, packs
+from solspace.experiments.device import on_device, packs, wants_device
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
+from solspace.problem import constraints
+from solspace.samplers.registry import find
 from solspace.store import Result, Store
+from solspace.system.plain import Values
 from solspace.system.progress import progress
+
+if TYPE_CHECKING:
+    from solspace.experiments.images import ImageSpec
 
 _CHUNK = 200
 _SEARCHED = 10_000
@@ -115,23 +130,17 @@ def sweep(
     config = RunConfig(
         executor=executor, scheduler=scheduler, n_workers=n_workers, retry=retry, show_progress=show_progress
     )
-    specs = _specs(spec)
-    run_tasks(lambda: tasks_of(specs), store, config, total=sum(map(len, specs)), label=specs[0].name)
-    return Results(lambda: tasks_of(specs), store)
-
-
-def _specs(spec: object) -> list[Spec]:
     if isinstance(spec, (str, os.PathLike)):
         spec = Spec.from_toml(spec)
     specs = [spec] if isinstance(spec, Spec) else list(spec) if isinstance(spec, Iterable) else []
     if not specs or not all(isinstance(one, Spec) for one in specs):
         raise ValueError(f"spec must be a Spec, a list of them or the path of a TOML file; got {spec!r}.")
-    return specs
 
+    def tasks() -> Iterator[Task]:
+        return itertools.chain.from_iterable(one.tasks() for one in specs)
 
-def tasks_of(specs: Iterable[Spec]) -> Iterator[Task]:
-    """Yield the tasks of all specs."""
-    return itertools.chain.from_iterable(spec.tasks() for spec in specs)
+    run_tasks(tasks, store, config, total=sum(map(len, specs)), label=specs[0].name)
+    return Results(tasks, store)
 
 
 def run_tasks(
@@ -160,12 +169,13 @@ def running(
         outcome = Outcome()
         if results.mended is not None:
             _warn_damaged(outcome, results, [damage.key for damage in results.mended])
-        for_device = (lambda task: False) if config.executor == "dask" else packs
-        apart, packed = (
+        for_device = wants_device if config.executor == "dask" else packs
+        others, packed = (
             _missing(select(for_device, tasks()), results, config.retry, bar.advance, outcome)
             for select in (itertools.filterfalse, filter)
         )
-        for stream in _streams(apart, packed, config, any(map(for_device, itertools.islice(tasks(), _SEARCHED)))):
+        together = any(map(for_device, itertools.islice(tasks(), _SEARCHED)))
+        for stream in _streams(others, packed, config, together):
             try:
                 for found in filter(None, stream):
                     results.add_all(found)
@@ -179,19 +189,25 @@ def running(
 
 
 def _streams(
-    apart: Iterator[Task], packed: Iterator[Task], config: RunConfig, both: bool
+    others: Iterator[Task], packed: Iterator[Task], config: RunConfig, together: bool
 ) -> Iterator[Iterator[list[Result]]]:
     """Yield streams of results; none without tasks, since even an idle executor takes seconds to start."""
-    first = next(apart, None)
-    if first is not None:
-        apart = itertools.chain([first], apart)
-        if both and config.executor == "processes":
-            yield executors.processes_beside(apart, on_device(packed, config.n_workers), config.n_workers)
+    where = {"n_workers": config.n_workers, "scheduler": config.scheduler}
+    if config.executor == "dask" and together and (first := next(packed, None)) is not None:
+        yield executors.find("dask")(others, **where, for_cards=itertools.chain([first], packed))
+        return
+    if (first := next(others, None)) is not None:
+        others = itertools.chain([first], others)
+        if together and config.executor == "processes":
+            yield executors.processes_beside(others, on_device(packed, config.n_workers), config.n_workers)
         else:
-            yield executors.find(config.executor)(apart, n_workers=config.n_workers, scheduler=config.scheduler)
-    first = next(packed, None)
-    if first is not None:
-        yield on_device(itertools.chain([first], packed), config.n_workers)
+            yield executors.find(config.executor)(others, **where)
+    if (first := next(packed, None)) is not None:
+        packed = itertools.chain([first], packed)
+        if config.executor == "dask":
+            yield executors.find("dask")(iter(()), **where, for_cards=packed)
+        else:
+            yield on_device(packed, config.n_workers)
 
 
 def _missing(
@@ -219,3 +235,103 @@ def _warn_damaged(outcome: Outcome, store: Store, damaged: list[str]) -> None:
             f"belong to: {', '.join(damaged)}"
         )
     warnings.warn(f"{store.path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
+
+
+_FACTOR = 4.0
+"""Least ratio of the work of two timed tasks."""
+_SHORT = 0.1
+"""Seconds below which a task is timed twice and the shorter time counts."""
+
+
+class CannotEstimate(ValueError):
+    """A task failed when it was timed; the message is the task's."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Number of tasks, their seconds on one core, and the tasks that were timed: (values, seconds)."""
+
+    tasks: int
+    seconds: float
+    timed: tuple[tuple[Values, float], ...]
+
+
+class _Point(NamedTuple):
+    work: float
+    values: Values
+    n_tasks: int
+
+
+def stored(tasks: Iterable[Task], store: str | os.PathLike[str], retry: bool = False) -> set[str]:
+    """Return the keys of those tasks that a run would skip, since the store holds their results."""
+    if not Path(store).exists():
+        return set()
+    with Store(store) as results:
+        statuses = results.statuses(task.key for task in tasks)
+    return {key for key, status in statuses.items() if status == "done" or not retry}
+
+
+def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, skipped: Set[str] = frozenset()) -> Cost:
+    """Return the cost of all tasks of `specs` but those whose keys are `skipped`, timing for about `allowed` seconds.
+
+    >>> cost = estimate([Spec(n=[5, 7], alpha=0.4, sampler="exact", instances=10)], allowed=1.0)
+    >>> cost.tasks, cost.seconds > 0
+    (20, True)
+    """
+    groups: dict[str, list[_Point]] = {}
+    for spec in specs:
+        for values in spec.points():
+            count = spec.instances
+            if skipped:
+                count = sum(Task({**values, "instance": i}).key not in skipped for i in range(spec.instances))
+            sampler, m = find(values["sampler"]), constraints(values["alpha"], values["n"])
+            work = sampler.work(values["n"], m, values["n_samples"], values["options"])
+            if count:
+                groups.setdefault(values["sampler"], []).append(_Point(work, values, count))
+    total, timed = 0.0, list[tuple[Values, float]]()
+    with executors.one_thread():
+        for group in groups.values():
+            times = _time(sorted(group, key=lambda point: point.work), allowed / len(groups))
+            timed += [(point.values, seconds) for point, seconds in times]
+            known = [math.log(point.work) for point, _ in times]
+            rates = [math.log(max(seconds, 1e-6) / point.work) for point, seconds in times]
+            total += sum(p.n_tasks * p.work * math.exp(float(np.interp(math.log(p.work), known, rates))) for p in group)
+    return Cost(sum(point.n_tasks for group in groups.values() for point in group), total, tuple(timed))
+
+
+def _time(group: list[_Point], allowed: float) -> list[tuple[_Point, float]]:
+    """Return points of increasing work with their seconds; the last is the one of most work if the time allows."""
+    times: list[tuple[_Point, float]] = []
+    for point in group:
+        if times:
+            last, seconds = times[-1]
+            if point.work < _FACTOR * last.work and (point is not group[-1] or point.work == last.work):
+                continue
+            if seconds * point.work / last.work > allowed:
+                break
+        seconds = _seconds(Task({**point.values, "instance": 0}))
+        allowed -= seconds
+        times.append((point, seconds))
+    return times
+
+
+def _seconds(task: Task) -> float:
+    first = executors.run_on_one_thread(task)  # compiles code and reads data
+    if first.status == "failed":
+        raise CannotEstimate(first.error.splitlines()[0])
+    seconds = executors.run_on_one_thread(task).seconds
+    return min(seconds, executors.run_on_one_thread(task).seconds) if seconds < _SHORT else seconds
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its unit.
+
+    >>> duration(0.004), duration(0.4), duration(90), duration(7300), duration(3e5)
+    ('4.0 ms', '0.4 s', '1.5 min', '2.0 h', '3.5 days')
+    """
+    for size, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {name}"
+    if seconds < 0.1:
+        return f"{1e3 * seconds:.1f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -28,8 +28,7 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from solspace.experiments.sampling import KEEP
-from solspace.experiments.tasks import Task, import_modules
+from solspace.experiments.tasks import KEEP, Task, import_modules
 from solspace.measure import Target, potentials
 from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find

@@ -5,7 +5,8 @@ matters for it; seeds are hashes of parts of it. So a result does not depend on 
 interruptions, and two programs with the same task share its result.
 
 A *kind* of task is a function of a task that returns numbers and arrays. `KINDS` lists them with versions, which are raised
-when results change.
+when results change. Tasks of kind "sample" sample a random problem, which depends on n, alpha, the ensemble of patterns, the
+spec's seed and the instance number only, so that samplers and targets are compared on the same problems.
 """
 
 from __future__ import annotations
@@ -16,13 +17,22 @@ import json
 import socket
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from solspace._version import __version__
+from solspace.info import AnnealingInfo
+from solspace.measure import Target
+from solspace.numerics.arrays import Array
+from solspace.numerics.series import mean_pair_product
+from solspace.problem import Perceptron
+from solspace.samples import Samples
 from solspace.store import Result
 from solspace.system.names import unknown
 from solspace.system.plain import Values, plain
@@ -33,18 +43,20 @@ if TYPE_CHECKING:
 Found = tuple[Values, Values]
 """Numbers and arrays of a result."""
 KINDS = {
-    "sample": ("solspace.experiments.sampling:sample", 1),
-    "windows": ("solspace.experiments.predictions:windows", 1),
-    "thresholds": ("solspace.experiments.predictions:thresholds", 1),
-    "free-entropy": ("solspace.experiments.predictions:free_entropy", 1),
-    "stabilities": ("solspace.experiments.predictions:stabilities", 1),
-    "instability": ("solspace.experiments.predictions:instability", 1),
-    "edge": ("solspace.experiments.predictions:edge", 1),
-    "images": ("solspace.experiments.images:solve", 1),
-    "mixing": ("solspace.experiments.images:mix", 1),
-    "overlaps": ("solspace.experiments.images:overlaps", 1),
+    "sample": ("tasks:sample", 1),
+    "windows": ("predictions:windows", 1),
+    "thresholds": ("predictions:thresholds", 1),
+    "free-entropy": ("predictions:free_entropy", 1),
+    "stabilities": ("predictions:stabilities", 1),
+    "instability": ("predictions:instability", 1),
+    "edge": ("predictions:edge", 1),
+    "images": ("images:solve", 1),
+    "mixing": ("images:mix", 1),
+    "overlaps": ("images:overlaps", 1),
 }
-"""Kind of task: (where its function is, version of its results)."""
+"""Kind of task: (module and name of its function, version of its results)."""
+KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
+"""Arrays that a spec can keep; `path` is what the sampler records of each step."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class Task:
         return int(_digest(f"seed|{self.text}"), 16)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Without the cached key: a worker finds its own, which differs from the driver's when its code does.
+        # without the cached key: that of a worker differs from the driver's if its code does
         return Task, (dict(self.values),)
 
     def seed_from(self, *names: str) -> int:
@@ -112,7 +124,7 @@ def _kind(name: str) -> tuple[str, int]:
 def function(kind: str) -> Any:
     """Return the function of a kind of tasks: task -> (numbers, arrays)."""
     module, name = _kind(kind)[0].split(":")
-    return getattr(import_module(module), name)
+    return getattr(import_module(f"solspace.experiments.{module}"), name)
 
 
 def import_modules(names: Iterable[str]) -> None:
@@ -141,10 +153,86 @@ def run(task: Task) -> Result:
 
 
 def finished(task: Task, values: Values, arrays: Values, error: str = "", seconds: float = 0.0) -> Result:
-    """Return a result with its provenance filled in."""
+    """Return a result with its provenance."""
     return Result(
         key=task.key, task=dict(task.values), status="failed" if error else "done", values={} if error else values,
         arrays={} if error else arrays, error=error, version=__version__, seed=str(task.seed),
         host=socket.gethostname(), seconds=seconds,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A kind of task that samples a problem, in parts, so that a device can treat many tasks together.
+
+    `problem` draws the problem of a task, which depends on the values in `depends`; `observe` returns what is kept of several
+    tasks, which differ in their instances alone, from their problems and samples.
+    """
+
+    problem: Callable[[Task], Perceptron]
+    depends: tuple[str, ...]
+    observe: Callable[[Sequence[Task], Sequence[Perceptron], Sequence[Samples]], list[Found]]
+
+    def __call__(self, task: Task) -> Found:
+        problem, values = self.problem(task), task.values
+        sampler = _sampler(values)
+        threads = {"n_threads": 1} if issubclass(sampler.info, AnnealingInfo) else {}
+        with warnings.catch_warnings():
+            # a sweep crosses thresholds on purpose: what did not converge is in the numbers
+            warnings.simplefilter("ignore")
+            samples = sampler.draw(
+                problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"]
+            )
+        return self.observe([task], [problem], [samples])[0]
+
+
+def each(observe: Callable[[Task, Perceptron, Samples], Found]) -> Callable[..., list[Found]]:
+    """Return the function of several tasks, problems and samples."""
+    return lambda *many: [observe(*one) for one in zip(*many)]
+
+
+DEPENDS = ("seed", "n", "alpha", "patterns", "instance")
+
+
+def problem_of(task: Task) -> Perceptron:
+    values = task.values
+    target = Target.from_dict(values["target"])
+    return Perceptron.random(values["n"], values["alpha"], target, values["patterns"], rng=task.seed_from(*DEPENDS))
+
+
+def _observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
+    """Return the numbers of `samples` and the arrays that the task keeps."""
+    keep = task.values["keep"]
+    arrays = {name: _array(samples, name) for name in keep if name != "path"}
+    if "path" in keep:
+        arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in samples.info.PATH}
+    return plain({**summary(problem, samples), **samples.info.numbers()}), arrays
+
+
+def summary(problem: Perceptron, samples: Samples) -> Values:
+    """Return the numbers kept for every task."""
+    violated = problem.target.violated(samples.stabilities).sum(axis=1)
+    numbers: Values = {
+        "m": problem.m,
+        "solved": int(samples.solved.sum()),
+        "solved_fraction": float(samples.solved.mean()),
+        "violations": float(violated.mean()),
+        "mean_stability": float(samples.stabilities.mean()),
+    }
+    if len(samples) > 1:
+        numbers["overlap"] = mean_pair_product(samples.weights) / samples.n
+    return numbers
+
+
+def _array(samples: Samples, name: str) -> Array:
+    if name == "overlaps":
+        return samples.overlaps()
+    if name == "violations":
+        return samples.target.violated(samples.stabilities).sum(axis=1)
+    if name == "stabilities":
+        return samples.stabilities.astype(np.float32)
+    return getattr(samples, name)
+
+
+sample = Sampled(problem_of, DEPENDS, each(_observed))

@@ -19,7 +19,7 @@ from solspace.experiments.figures import (
     steps,
 )
 from solspace.experiments.figures.paper import LOG, LOG_STOPS, Columns, t_alpha
-from solspace.experiments.predictions import instability_of, thresholds_of
+from solspace.experiments.predictions import theory_task, thresholds_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
@@ -63,7 +63,7 @@ def threshold_temperature(margin: float = 0.0) -> Figure:
     def theory(size: str) -> Sequence[Task]:
         heats = np.round(np.linspace(0.3, 1.0, {"quick": 8, "paper": 36}[size]), 6)
         tasks = [task for heat in heats for task in thresholds_of(target(float(heat)))]
-        return tasks + [instability_of(target(heat), *scaled(shown)) for heat in TEMPERATURES]
+        return tasks + [theory_task("instability", target(heat), alpha=scaled(shown)[0]) for heat in TEMPERATURES]
 
     def picture(results: Results, size: str) -> Picture:
         from solspace.plots import style

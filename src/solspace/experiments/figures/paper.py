@@ -20,14 +20,7 @@ from solspace.experiments.figures import (
     steps,
     telling_times,
 )
-from solspace.experiments.predictions import (
-    LINES,
-    curves_of,
-    edge_of,
-    stabilities_of,
-    thresholds_of,
-    windows_at,
-)
+from solspace.experiments.predictions import LINES, theory_task, thresholds_of, windows_at
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
@@ -51,7 +44,7 @@ def spherical_free_entropy(margin: float = -2.5, alpha: float = 278.0) -> Figure
 
     def theory(size: str) -> Sequence[Task]:
         times = telling_times(target, alpha) if changed else (0.0, 0.015, 0.025, 0.036297, 0.042, 0.055)
-        return [curves_of(target, alpha, times)]
+        return [theory_task("free-entropy", target, alpha=alpha, times=list(times))]
 
     def picture(results: Results, size: str) -> Picture:
         from solspace.experiments.figures import panels
@@ -179,7 +172,9 @@ def stabilities(title: str, target: Target, sizes: Sizes, interval: tuple[float,
         ]  # fmt: skip
 
     def theory(size: str) -> Sequence[Task]:
-        return [stabilities_of(target, alpha, *interval) for alpha in sizes(size)]
+        return [
+            theory_task("stabilities", target, alpha=alpha, low=interval[0], high=interval[1]) for alpha in sizes(size)
+        ]
 
     def picture(results: Results, size: str) -> Picture:
         from solspace.experiments.figures import panels
@@ -310,7 +305,7 @@ def binary_uniform(margin: float = 0.0, alpha: float = 0.5) -> Figure:
         grid = np.linspace(0.02, 0.9, {"quick": 24, "paper": 100}[size])
         columns = windows_at(target, rescaled(grid.tolist(), target, Target("binary", "uniform")))
         times = telling_times(target, alpha) if changed else (0.0, 1.0, 2.0, 2.3009, 2.6, 3.2)
-        return [curves_of(target, alpha, times), *thresholds_of(target), *columns]
+        return [theory_task("free-entropy", target, alpha=alpha, times=list(times)), *thresholds_of(target), *columns]
 
     def picture(results: Results, size: str) -> Picture:
         from solspace.experiments.figures import panels
@@ -444,7 +439,7 @@ def edge(alpha: float = 0.5, margin: float = 0.0) -> Figure:
     }  # fmt: skip
 
     def theory(size: str) -> Sequence[Task]:
-        return [edge_of(target, alpha) for own in targets.values() for target in own]
+        return [theory_task("edge", target, alpha=alpha) for own in targets.values() for target in own]
 
     def picture(results: Results, size: str) -> Picture:
         from solspace.plots import diagrams, style

@@ -15,10 +15,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -27,7 +27,8 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
-from solspace.samplers.annealing import cpu, lots
+from solspace.samplers.annealing import cpu
+from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, key_of, run_batches
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.course import Course
 from solspace.samplers.annealing.run import Flips, carry
@@ -154,7 +155,7 @@ def anneal(  # type: ignore[misc]
             raise ValueError("rng must be one seed for one problem; got a list.")
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        key = lots.key_of(rng)
+        key = key_of(rng)
         name, plan = make_plan(problem.target, schedule, config)
         store = Checkpoint(checkpoint, _identity(problem, plan, key, n_chains, config) if checkpoint else {})
         with answering() if where == "gpu" else nullcontext():
@@ -174,7 +175,7 @@ def anneal(  # type: ignore[misc]
     with bars.progress(len(problems), "annealing", progress) as bar:
         for own, seed in zip(problems, seeds):
             name, plan = make_plan(own.target, schedule, config)
-            key, store = lots.key_of(seed), Checkpoint(None, {})
+            key, store = key_of(seed), Checkpoint(None, {})
             results.append(_one(own, name, plan, key, n_chains, config, where, store, False, None, n_threads)[0])
             bar.advance(1)
     return results
@@ -191,7 +192,7 @@ def first_solutions(
     where = resolve(device)
     with answering() if where == "gpu" else nullcontext():
         return _one(
-            problem, name, plan, lots.key_of(rng), n_chains, config, where, Checkpoint(None, {}), progress, callback,
+            problem, name, plan, key_of(rng), n_chains, config, where, Checkpoint(None, {}), progress, callback,
             n_threads,
         )[0]  # fmt: skip
 
@@ -204,15 +205,7 @@ def exchanged(
     config = AnnealConfig(**options)
     name, plan = make_plan(problem.target, schedule, config)
     store = Checkpoint(None, {})
-    return _one(
-        problem, name, plan, lots.key_of(rng), n_chains, config, "gpu", store, False, callback, company=company
-    )[0]
-
-
-def planner(schedule: str, options: Mapping[str, Any], stop: bool = False) -> Callable[[Perceptron], tuple[str, Plan]]:
-    """Return the function that makes the schedule's name and the plan of a problem."""
-    items = tuple(sorted(options.items()))
-    return lambda problem: planned(problem.target, schedule, items, stop)
+    return _one(problem, name, plan, key_of(rng), n_chains, config, "gpu", store, False, callback, company=company)[0]
 
 
 @lru_cache(maxsize=64)
@@ -255,7 +248,7 @@ def _one(
 
     def make(own: Plan, count: int) -> Flips:
         if where == "gpu":
-            return lots.gpu_flips([problem], own, [key], count, company)
+            return gpu_flips([problem], own, [key], count, company)
         return cpu.flips_for(problem)(problem, own, key, count, n_threads)
 
     begun = time.perf_counter()
@@ -295,24 +288,26 @@ def _many(
     progress: bool | None,
 ) -> list[Samples]:
     """Return the samples of each problem, all at once on a device."""
-    groups: dict[Hashable, list[int]] = {}
-    for number, problem in enumerate(problems):
-        groups.setdefault((problem.n, problem.m, problem.has_binary_patterns, problem.target), []).append(number)
+    groups: dict[Shape, list[int]] = {}
+    for i, p in enumerate(problems):
+        groups.setdefault(Shape(p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
 
-    def plan(problem: Perceptron) -> tuple[str, Plan]:
-        return make_plan(problem.target, schedule, config)
+    def start(batch: Batch, own: list[Perceptron], total: int) -> ChainJob:
+        return ChainJob(batch, own, make_plan(batch.shape.target, schedule, config), total)
 
-    parcels = [
-        lots.Lot(partial(list, [problems[i] for i in own]), [seeds[i] for i in own], n_chains, plan, tag=own)
-        for own in groups.values()
-    ]
+    def batch_of(shape: Shape, rows: list[int]) -> Batch:
+        return Batch(
+            "", shape, n_chains, {}, [seeds[i] for i in rows], lambda: [(problems[i], None) for i in rows], tag=rows
+        )
+
+    batches = [batch_of(*group) for group in groups.items()]
     results: dict[int, Samples] = {}
-    with bars.progress(len(parcels), "annealing", progress) as bar:
-        for lot, made in lots.flow(parcels, n_chains * len(problems)):
-            if isinstance(made, Exception):
-                raise made
+    with bars.progress(len(batches), "annealing", progress) as bar:
+        for batch, samples in run_batches(batches, start, n_chains * len(problems)):
+            if isinstance(samples, Exception):
+                raise samples
             bar.advance(1)
-            results |= zip(lot.tag, made)
+            results |= zip(batch.tag, samples)
     return [results[i] for i in range(len(problems))]
 
 

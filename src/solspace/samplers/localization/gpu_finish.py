@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.annealing import lots
+from solspace.samplers.annealing.batches import gpu_flips
 from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
@@ -30,7 +30,7 @@ class GpuBath(Bath):
     def flips(self) -> GpuFlips:
         """What moves the chains in every turn; it holds the patterns."""
         asked = self.problems, self.plan, self.keys(0), 2 * self.each
-        return lots.gpu_flips(*asked) if self.bits is None else GpuIntegerFlips(*asked, bits=self.bits)
+        return gpu_flips(*asked) if self.bits is None else GpuIntegerFlips(*asked, bits=self.bits)
 
     def leave(self, denoiser: Denoiser, lanes: Array, turn: int) -> Draw:
         """Return a draw for each of the samples `lanes` in the fields of `denoiser`."""

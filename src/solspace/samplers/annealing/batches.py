@@ -1,0 +1,389 @@
+"""Batches of problems on a CUDA device, which thousands of chains or samples keep busy.
+
+The problems of a `Batch` have one shape and share their launches. `run_batches` runs batches of any shapes side by side and
+starts the next ones as soon as there is room, so that the device waits neither for the longest chain of a batch nor for the
+host: threads prepare the next batches and turn the samples of the last ones into results.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from solspace.measure import Target
+from solspace.numerics.streams import RNG, seed_sequence
+from solspace.problem import Perceptron
+from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu import ROOM, GpuFlips, processors
+from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
+from solspace.samplers.annealing.gpu_real import GpuRealFlips
+from solspace.samplers.annealing.integer_levels import Lattice
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.run import BEAT, Run, pool
+from solspace.samplers.device import answering, cupy, fetched, own_stream
+from solspace.samplers.kernels.cuda import Sizes
+from solspace.samples import Samples
+from solspace.system import threads
+
+CHAINS = 4608
+"""Chains that keep a device busy."""
+FILLED = 0.8
+"""Share of the multiprocessors that chains side by side may take. With more, launches wait in line, which slows all down."""
+_LAUNCHES = 48
+"""Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
+_PREPARED = 3
+"""Batches that are prepared while others run."""
+_FINISHING = 4
+"""Batches whose samples become results side by side."""
+_DONE = 4
+"""Batches whose results may wait for the consumer."""
+_CALLS = 16
+"""Calls of samplers side by side."""
+_NAP = 5e-4
+"""Seconds between two looks at launches under way."""
+
+
+class Shape(NamedTuple):
+    """What the problems of a batch have in common."""
+
+    n: int
+    m: int
+    binary_patterns: bool
+    target: Target
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Problems of one shape with a seed each, and the sampler and options for all of them.
+
+    A thread calls `draw` when the batch's turn comes: it returns each problem with an object that is kept until the problem is
+    on the device. Another thread calls `finish` with problems and samples; `run_batches` yields what it returns.
+    """
+
+    sampler: str
+    shape: Shape
+    n_samples: int
+    """Of each problem."""
+    options: Mapping[str, Any]
+    seeds: Sequence[RNG]
+    draw: Callable[[], list[tuple[Perceptron, Any]]] = list
+    finish: Callable[[list[Perceptron], list[Samples]], Any] = lambda problems, samples: samples
+    tag: Any = None
+
+
+class Job(Protocol):
+    """A batch on the device."""
+
+    share: float
+    """Part of the device that it takes."""
+    nbytes: int
+
+    @property
+    def idle(self) -> bool:
+        """Whether what was launched is over."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to launch."""
+        ...
+
+    def launch(self) -> None:
+        """Start the next part of the work."""
+
+    def collect(self, beat: float = 0.0) -> object:
+        """Take over what was launched; the next part should take `beat` seconds."""
+
+    def samples(self) -> list[Samples]:
+        """Return the samples of each problem."""
+        ...
+
+    def stop(self) -> None:
+        """End what is under way."""
+
+
+Start = Callable[[Batch, list[Perceptron], int], Job]
+"""(batch, its problems, number of samples in all batches) -> the job."""
+
+
+class Running(NamedTuple):
+    """A batch whose problems are drawn."""
+
+    batch: Batch
+    problems: list[Perceptron]
+    job: Job
+
+    def finished(self) -> Any:
+        return self.batch.finish(self.problems, self.job.samples())
+
+
+def key_of(rng: RNG) -> int:
+    """Return the 64 bits from which all random numbers of a call are made."""
+    return int(seed_sequence(rng).generate_state(1, np.uint64)[0])
+
+
+def gpu_flips(
+    problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, company: int = 0, share: int = 1
+) -> GpuFlips:
+    """Return what moves chains on these patterns; all problems must have the same shape and kind of patterns."""
+    kind = GpuIntegerFlips if problems[0].has_binary_patterns else GpuRealFlips
+    return kind(problems, plan, keys, n_chains, company, share)
+
+
+def flips_module(
+    shape: Shape, chains: int, *, solve: bool = False, fielded: bool = False, linear: bool = False, own: bool = False
+) -> tuple[str, Sizes]:
+    """Return the module of the kernel that `chains` chains will need, to be compiled ahead.
+
+    `fielded`: the chains are in a field; `linear`: potentials have no powers; `own`: each chain has patterns of its own.
+    """
+    field, count = (("FIELD", int(fielded)),), processors()
+    if shape.binary_patterns:
+        integer = IntegerLayout.choose(shape.m, Lattice(shape.n, shape.m).size, chains, count, own)
+        return "flips_integer", integer.constants(solve) + field
+    return "flips_real", RealLayout.choose(shape.m, True, chains, count, linear, own).constants(solve) + field
+
+
+class ChainJob(Run):
+    """The chains of a batch, launched for some sweeps at a time, beside `total` chains in all."""
+
+    flips: GpuFlips
+
+    def __init__(
+        self, batch: Batch, problems: Sequence[Perceptron], plan: tuple[str, Plan], total: int, named: bool = True
+    ) -> None:
+        self.problems, self.n_chains, self.named = problems, batch.n_samples, named
+        self.keys = [key_of(seed) for seed in batch.seeds]
+        self.name, sweeps = plan
+        with own_stream():
+            flips = gpu_flips(problems, sweeps, self.keys, batch.n_samples, total, _launches())
+            flips.compile()
+            super().__init__(flips, Chains.start(flips.first_weights(), sweeps), sweeps)
+        self.share, self.nbytes = flips.places / (FILLED * processors()), flips.nbytes
+        self.settling = list[Future[None]]()
+        self.started = time.perf_counter()
+
+    @property
+    def idle(self) -> bool:
+        return self.flips.idle and self.prepared.done()
+
+    def _take(self) -> None:
+        """Wait for the launch under way; another thread takes over what it recorded, while the next one runs."""
+        walked = self.flips.meet(self.chains, weights=False)
+        self.settling.append(pool().submit(self.flips.settle, self.chains, walked))
+
+    def samples(self) -> list[Samples]:
+        for one in self.settling:
+            one.result()
+        if self.plan.solve:
+            with own_stream():
+                self.chains.weights[...] = fetched(self.flips.weights)
+        wall, k = time.perf_counter() - self.started, self.n_chains
+        checked = self.flips.stabilities(self.chains.drawn(self.plan))
+        results = []
+        for i, (problem, key) in enumerate(zip(self.problems, self.keys)):
+            own = self.chains.of(slice(i * k, (i + 1) * k))
+            stabilities = None if checked is None else checked.reshape(len(self.keys), -1, problem.m)[i]
+            record = {"sampler": self.name, "kernel": self.flips.kernel, "device": "gpu", "key": key, "wall_time": wall}
+            results.append(own.samples(problem, self.plan, stabilities, self.named, **record))
+        return results
+
+    def stop(self) -> None:
+        """A launch is short: it ends by itself."""
+
+
+class CallJob:
+    """A call of a sampler in a thread with a stream of its own; it must call the function that it is passed now and then."""
+
+    nbytes = 0
+    done = True
+
+    def __init__(self, call: Callable[[Callable[[object], None]], list[Samples]], share: float) -> None:
+        self.call, self.share = call, share
+        self.stopped = threading.Event()
+
+    def launch(self) -> None:
+        self.future = threads.pool(_CALLS, "samples").submit(self._run)
+
+    def _run(self) -> list[Samples]:
+        with own_stream():
+            return self.call(self._report)
+
+    def _report(self, state: object) -> None:
+        if self.stopped.is_set():
+            raise InterruptedError
+
+    @property
+    def idle(self) -> bool:
+        return self.future.done()
+
+    def collect(self, beat: float = 0.0) -> None:
+        """Do nothing: all is done."""
+
+    def samples(self) -> list[Samples]:
+        return self.future.result()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        wait([self.future])
+
+
+def _launches() -> int:
+    """Return among how many launches the memory of one alone is divided: the fewer, the longer a launch."""
+    return max(1, -(-_LAUNCHES * 4 * ROOM // (_memory() // 4)))
+
+
+def _memory() -> int:
+    return int(cupy().cuda.Device().mem_info[1])
+
+
+def _free_memory() -> None:
+    """Return memory that CuPy keeps for idle streams to the device, where that is much."""
+    memory = cupy().get_default_memory_pool()
+    if memory.free_bytes() > _memory() // 4:
+        memory.free_all_blocks()
+
+
+def run_batches(
+    batches: Iterable[Batch], start: Start, total: int = CHAINS
+) -> Generator[tuple[Batch, Any], None, None]:
+    """Yield each batch with what its `finish` returns, or the exception that it met, as they come.
+
+    As many run at a time as there is room for, on a quarter of the device's memory at most. A thread of its own drives the
+    device, which does not wait for the consumer; after an interrupt there, results that are ready are still yielded.
+    """
+    done: queue.Queue[Any] = queue.Queue(_DONE)
+    stopped = threading.Event()
+
+    def put(item: object) -> None:
+        while not stopped.is_set():
+            try:
+                return done.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def drive() -> None:
+        try:
+            for result in _driven(iter(batches), start, total, stopped):
+                put(result)
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    driver = threading.Thread(target=drive, name="batches", daemon=True)
+    driver.start()
+    try:
+        for result in iter(done.get, None):
+            if isinstance(result, BaseException):
+                with answering():
+                    raise result
+            yield result
+    except KeyboardInterrupt:
+        stopped.set()
+        driver.join()
+        while not done.empty():
+            result = done.get_nowait()
+            if isinstance(result, tuple):
+                yield result
+        raise
+    finally:
+        stopped.set()
+        driver.join()
+
+
+def _driven(
+    waiting: Iterator[Batch], start: Start, total: int, stopped: threading.Event
+) -> Iterator[tuple[Batch, Any]]:
+    """Yield what `run_batches` does, until it is `stopped`.
+
+    Other threads prepare and finish batches: the device waits for what this one does, launching and collecting.
+    """
+    running = list[Running]()
+    prepared, leaving = list[tuple[Batch, Future[Running]]](), deque[tuple[Batch, Future[Any]]]()
+    memory = _memory() // 4
+
+    def prepare(batch: Batch) -> Running:
+        _free_memory()
+        drawn = batch.draw()
+        problems = [problem for problem, _ in drawn]
+        return Running(batch, problems, start(batch, problems, total))
+
+    with ThreadPoolExecutor(_PREPARED, "prepare") as preparing, ThreadPoolExecutor(_FINISHING, "finish") as finishing:
+        try:
+            while not stopped.is_set():
+                while len(prepared) < _PREPARED and (batch := next(waiting, None)) is not None:
+                    prepared.append((batch, preparing.submit(prepare, batch)))
+                if not (running or prepared or leaving):
+                    return
+                busy = False
+                while leaving and (leaving[0][1].done() or not (running or prepared)):
+                    busy = True
+                    batch, result = leaving.popleft()
+                    yield batch, _outcome(result)
+                if len(leaving) < 2 * _FINISHING and (place := _next(running, prepared, memory)) is not None:
+                    busy = True
+                    batch, ready = prepared.pop(place)
+                    try:
+                        ready.result().job.launch()
+                        running.append(ready.result())
+                    except Exception as error:
+                        leaving.append((batch, _failed(error)))
+                for one in list(running):
+                    try:
+                        if not one.job.idle:
+                            continue
+                        busy = True
+                        # a launch of each takes this thread some milliseconds
+                        one.job.collect(BEAT * max(1.0, len(running) / 4))
+                        if not one.job.done:
+                            one.job.launch()
+                            continue
+                        leaving.append((one.batch, finishing.submit(one.finished)))
+                    except Exception as error:
+                        leaving.append((one.batch, _failed(error)))
+                    running.remove(one)
+                if not busy:
+                    time.sleep(_NAP)
+        finally:
+            for one in running:
+                one.job.stop()
+            for _, pending in (*prepared, *leaving):
+                pending.cancel()
+
+
+def _next(running: list[Running], prepared: list[tuple[Batch, Future[Running]]], memory: int) -> int | None:
+    """Return the place of the batch to launch: the first that is prepared and finds room, where more than one runs already."""
+    taken, held = sum(one.job.share for one in running), sum(one.job.nbytes for one in running)
+    for place, (_, future) in enumerate(prepared):
+        if not future.done():
+            continue
+        if not running or future.exception():
+            return place
+        job = future.result().job
+        # of two, one runs while the host looks at the other
+        fits = len(running) == 1 or taken + job.share <= 1.0
+        if fits and held + job.nbytes <= memory:
+            return place
+    return None
+
+
+def _failed(error: Exception) -> Future[Any]:
+    """Return a failed future, so that batches that were done before are yielded before it."""
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _outcome(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except Exception as error:
+        return error
