@@ -37,8 +37,8 @@ from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import cupy, recorded
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.loop import Loop
-from solspace.samplers.localization.noise import GpuNoise
-from solspace.samplers.marginals import gpu_patterns, gpu_signs
+from solspace.samplers.localization.steps import GpuNoise
+from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.relaxation import Relaxation, Terms
 from solspace.samplers.packed import PackedPerceptron
@@ -237,7 +237,7 @@ def endless(problems, each):
 
 def products():
     names = ("_ROWS", "_SLICES", "_RUN")
-    used = tuple(getattr(gpu_signs, name) for name in names)
+    used = tuple(getattr(gpu_patterns, name) for name in names)
     tried = [(rows, slices, {1: run, 2: run, 4: 4}) for rows, slices, run in LAYOUTS]
     for n, alpha, number, each in ((5001, 0.3, 250, 1), (1001, 0.5, 250, 1), (1001, 0.5, 100, 4), (501, 0.5, 250, 1)):
         m = round(alpha * n)
@@ -245,7 +245,7 @@ def products():
         entries, told = 2.0 * n * m * number * each, []
         for layout in (used, *tried):
             for name, value in zip(names, layout):
-                setattr(gpu_signs, name, value)
+                setattr(gpu_patterns, name, value)
 
             def both(going=going):
                 going.patterns.product(going.into, going.forward, False, going.weight)
@@ -257,7 +257,7 @@ def products():
                 f"{layout[0]}×{layout[1]}×{layout[2][each]} {entries / seconds(again.launch if again else both):.2e}"
             )
         for name, value in zip(names, used):
-            setattr(gpu_signs, name, value)
+            setattr(gpu_patterns, name, value)
         taken = seconds(going.advance)
         print(
             f"N = {n}, m = {m}, {number} × {each}: {', '.join(told)} entries/s; iteration {1e3 * taken:.3f} ms",

@@ -8,9 +8,8 @@ from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
 from benchmarks.ep import KINDS, TARGETS, errors, instance
-from solspace.samplers.marginals import propagation
-from solspace.samplers.marginals.gaussian import Gaussian, Sites
-from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
+from solspace.samplers.marginals.ep import Propagation
+from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Sites
 
 LARGEST = {"±1": (0.2, 0.07), "Gaussian": (0.15, 0.03), "rank 3 plus noise": (0.2, 0.12), "4×4 images": (0.15, 0.04)}
 """Median errors of log Z and of the marginals that pass, m = 6; `python -m benchmarks ep-accuracy` gives half of them."""
@@ -82,7 +81,7 @@ def test_wrong_walls_fail(potential, wrong):
 @pytest.mark.filterwarnings("ignore:expectation propagation:UserWarning")
 @pytest.mark.parametrize("bug", ["none", "cavity sign", "no Onsager part", "weight sites positive", "field forgotten"])
 def test_planted_bugs_fail(bug, monkeypatch):
-    update = propagation.Propagation._update
+    update = Propagation._update
 
     def wrong(self, lanes, sites, moments):
         if bug == "cavity sign":
@@ -97,7 +96,7 @@ def test_planted_bugs_fail(bug, monkeypatch):
             found = found._replace(sites=found.sites._replace(weight_precision=positive))
         return found
 
-    monkeypatch.setattr(propagation.Propagation, "_update", wrong)
+    monkeypatch.setattr(Propagation, "_update", wrong)
     off, converged = [], []
     for seed in range(9):
         problem = instance("4×4 images", 7, TARGETS["β = 2"], np.random.default_rng(seed))

@@ -19,10 +19,11 @@ from solspace.samplers import device, registry
 from solspace.samplers.annealing import gpu
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.kernels.philox import tilted_weights
-from solspace.samplers.localization.gpu_finish import GpuBath
+from solspace.samplers.localization.finish import GpuBath
 from solspace.samplers.localization.localize import localize
-from solspace.samplers.localization.noise import GpuNoise, Noise
-from solspace.samplers.marginals import gpu_patterns, gpu_signs, gpu_state
+from solspace.samplers.localization.steps import GpuNoise, Noise
+from solspace.samplers.marginals import gpu as gpu_messages
+from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import (
     FIELD_STEP,
@@ -33,8 +34,7 @@ from solspace.samplers.marginals.gpu_channel import (
     response_table,
     supported,
 )
-from solspace.samplers.marginals.gpu_patterns import GpuPatterns
-from solspace.samplers.marginals.gpu_signs import GpuSigns
+from solspace.samplers.marginals.gpu_patterns import GpuPatterns, GpuSigns
 from solspace.samplers.packed import PackedPerceptron
 
 CHANNELS = {
@@ -98,7 +98,7 @@ def split_product(self, given, out, transposed, weight=None):
 def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F811
     monkeypatch.setattr(gpu_patterns, "_blas", lambda: True)
     monkeypatch.setattr(GpuPatterns, "product", split_product)
-    monkeypatch.setattr(gpu_state, "FEW", 0)
+    monkeypatch.setattr(gpu_messages, "FEW", 0)
     problem = PackedPerceptron(41, 12, CHANNELS["log"], rng=1)
     there, here = both(problem, 2, **SHORT)
     agree(there, here)
@@ -119,8 +119,8 @@ def test_products_with_bits_are_those_with_signs(emulated, k, monkeypatch):  # n
         np.testing.assert_allclose(out, left @ given, atol=1e-4)
         few = bits.of(np.array([1]))
         with monkeypatch.context() as patched:
-            patched.setattr(gpu_signs, "_ROWS", 64)
-            patched.setattr(gpu_signs, "_RUN", dict.fromkeys(gpu_signs._RUN, 4))
+            patched.setattr(gpu_patterns, "_ROWS", 64)
+            patched.setattr(gpu_patterns, "_RUN", dict.fromkeys(gpu_patterns._RUN, 4))
             few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
         np.testing.assert_array_equal(out[0], out[1])
         out[...] = np.nan
@@ -228,7 +228,7 @@ def test_a_device_begins_its_finish_as_the_processor_does(emulated, kind):  # no
         np.testing.assert_array_equal(fields[6 * problem : 6 * problem + 6], np.repeat(field[problem].T, 2, axis=0))
     own = GpuBath(problems, bath.seeds, 3, 4, bits=GpuSigns(problems).columns)
     np.testing.assert_array_equal(own.flips.columns, bath.flips.columns)
-    drawn = own.leave(drift, np.array([1, 5]), turn=1)
+    drawn = own.draw(drift, np.array([1, 5]), turn=1)
     taken = drawn.weights(np.ones(2, bool))
     assert drawn.missed.tolist() == [int(problems[i].violations(taken[i])) for i in range(2)]
 

@@ -7,6 +7,8 @@ sampler exceeds 4.5 in either about once in 10^3 runs; the planted bugs must.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -91,12 +93,13 @@ def test_samples_that_leave_when_they_can_follow_the_enumerated_law():
 def test_a_finish_in_a_wrong_field_fails(wrong, monkeypatch):
     right = finish.Bath.draw
 
-    def draw(bath, fields, means, *rest):
+    def draw(bath, samples, *rest):
+        fields, means = samples.fields(), samples.means()
         fields = {"no field": 0 * fields, "half the field": fields / 2, "field of another": np.roll(fields, 1, 0)}.get(
             wrong, fields
         )
         means = np.sign(means) if wrong.startswith("few") else means
-        return right(bath, fields, means, *rest)
+        return right(bath, SimpleNamespace(fields=lambda: fields, means=lambda: means), *rest)
 
     monkeypatch.setattr(finish.Bath, "draw", draw)
     sweeps = 1 if wrong.startswith("few") else 100

@@ -8,7 +8,7 @@ from scipy import stats
 
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers.kernels.philox import cubics
-from solspace.samplers.localization.noise import Noise
+from solspace.samplers.localization.steps import Noise
 
 N, K = 100_001, 8
 

@@ -7,8 +7,8 @@ import pytest
 
 import solspace as ss
 from solspace.samplers.kernels.amp_compiled import respond
+from solspace.samplers.marginals.amp import Status
 from solspace.samplers.marginals.cpu import Messages
-from solspace.samplers.marginals.marginals import Status
 from solspace.samplers.marginals.relaxation import LADDER, Relaxation
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 
 import solspace as ss
 from solspace.diagnostics.report import Estimate, Report
-from solspace.samplers.marginals.marginals import Marginals, Status
+from solspace.samplers.marginals.amp import Marginals, Status
 from solspace.system import html
 
 PROBLEM = ss.Perceptron.random(51, 0.3, rng=0)

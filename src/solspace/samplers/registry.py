@@ -18,7 +18,7 @@ from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samplers.localization import localize
-from solspace.samplers.localization.config import LocalizeConfig
+from solspace.samplers.localization.plan import LocalizeConfig
 from solspace.samplers.options import Config
 from solspace.samplers.solving import solve
 from solspace.samples import Samples

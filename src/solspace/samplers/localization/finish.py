@@ -2,8 +2,8 @@
 
 At *any* time t such a draw has the law of the target. So a sample need not be localized to the end, where weights freeze one
 after another and errors of the means count most: it can leave as soon as single flips in its field mix. Weights start at ±1
-with probability (1 ± m)/2, and sweeps of the heat bath settle what the means do not tell, the correlations. Two replicas in
-one field tell whether they mix: each must come as far from where it was half of the sweeps ago as it is from the other.
+with probability (1 ± m)/2, and sweeps of the heat bath settle their correlations. Two replicas in one field show whether
+they mix: each must come as far from where it was half of the sweeps ago as it is from the other.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import cpu
+from solspace.samplers.annealing.batches import gpu_flips
 from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.gpu import GpuFlips
+from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
 from solspace.samplers.annealing.run import carry
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.checkpoint import Checkpoint
+from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.localization.denoisers import Denoiser
-from solspace.samplers.localization.pace import Clock
+from solspace.samplers.marginals.cpu import SampleColumns
+from solspace.samplers.marginals.gpu import GpuMessages
 
 SWEEPS = 32
 """Sweeps of the heat bath."""
@@ -30,6 +35,7 @@ TIMES = (3.0, 8.0)
 """When samples try to leave, before the final time."""
 MIXED = 0.5
 """Share of the way from 1 to the replicas' overlap that a mixing chain leaves undone in half of its sweeps, at most."""
+_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Bath:
-    """The heat bath of a run: of which problems, with which seeds, how many samples of `each`, for how many sweeps.
+    """The heat bath of a run: `each` samples of each problem, `sweeps` sweeps.
 
     Random numbers depend on a problem's seed, the sample's number in it and the attempt, `turn`, alone.
     """
@@ -65,36 +71,27 @@ class Bath:
         """Return the 64 bits for each problem from which all random numbers of a turn are made."""
         return [int(own.generate_state(turn + 2, np.uint64)[-1]) for own in self.seeds]
 
-    def leave(self, denoiser: Denoiser, lanes: Array, turn: int) -> Draw:
-        """Return a draw for each of the samples `lanes` in the fields of `denoiser`."""
-        return self.draw(denoiser.fields(), denoiser.means(), lanes, turn)
-
-    def draw(self, fields: Array, means: Array, lanes: Array, turn: int) -> Draw:
-        """Return a draw for each of the samples `lanes` of one problem, whose `fields` and `means` (k, n) are given."""
+    def draw(self, samples: SampleColumns | GpuMessages, lanes: Array, turn: int) -> Draw:
+        """Return a draw for each of the samples `lanes` in its field."""
         from solspace.samplers.kernels.philox import tilted_weights
 
         (problem,), (key,), n = self.problems, self.keys(turn), self.problems[0].n
         number = (2 * lanes[:, None] + np.arange(2)).ravel()
         first = np.empty((len(number), n), np.int8)
-        tilted_weights(np.uint64(key), number, np.repeat(means[lanes], 2, axis=0), first)
-        chains = Chains.start(first, self.plan, np.repeat(fields[lanes], 2, axis=0), number)
+        tilted_weights(np.uint64(key), number, np.repeat(samples.means()[lanes], 2, axis=0), first)
+        chains = Chains.start(first, self.plan, np.repeat(samples.fields()[lanes], 2, axis=0), number)
         flips = cpu.flips_for(problem)(problem, self.plan, key, len(number))
-        carry(flips, chains, self.plan, Checkpoint(None, {}), lambda done: None)
+        carry(flips, chains, self.plan, Checkpoint(), lambda done: None)
         # (samples, replicas, draws, n)
         drawn = chains.draws.reshape(-1, 2, 2, n)
         signs = drawn.astype(np.float32)
         own = np.einsum("krn,krn->k", signs[:, :, 0], signs[:, :, 1]) / (2 * n)
         cross = np.einsum("kdn,kdn->k", signs[:, 0], signs[:, 1]) / (2 * n)
         weights = drawn[:, 0, 1]
-        return Draw(weights.__getitem__, problem.violations(weights), self.mixed(own, cross))
-
-    @staticmethod
-    def mixed(own: Array, cross: Array) -> Array:
-        """Return whether chains mix, from the overlaps (k,) of a replica's two draws and of the two replicas."""
-        return np.asarray(own - cross <= MIXED * (1 - cross))
+        return Draw(weights.__getitem__, problem.violations(weights), _mixed(own, cross))
 
     def missed(self, numbers: Array, weights: Array) -> Array:
-        """Return how many constraints `weights` (k, n) miss, each of the problem whose number (k,) is given."""
+        """Return how many constraints `weights` (k, n) miss, each of the problem with that one of the `numbers` (k,)."""
         found = np.zeros(len(weights), int)
         for number in np.unique(numbers):
             rows = numbers == number
@@ -103,44 +100,92 @@ class Bath:
 
 
 @dataclass(frozen=True)
-class Exit:
-    """Where samples leave, in one of some `turns`."""
+class GpuBath(Bath):
+    """The heat bath on a device: chains of all samples of all problems in one launch; only weights that leave come back."""
 
-    bath: Bath
-    denoiser: Denoiser
-    clock: Clock
-    turns: int
+    bits: DeviceArray | None = None
+    """Patterns of ±1 as `GpuSigns` keeps them by columns, if it does."""
 
-    def __call__(self, turn: int, lanes: Array) -> tuple[Array, Array, Array]:
-        """Return which of the samples `lanes` leave, whose draw is fair, and the weights with which they leave.
+    @cached_property
+    def flips(self) -> GpuFlips:
+        """What moves the chains in every turn; it holds the patterns."""
+        sizes = self.problems, self.plan, self.keys(0), 2 * self.each
+        return gpu_flips(*sizes) if self.bits is None else GpuIntegerFlips(*sizes, bits=self.bits)
 
-        Before the last turn a sample leaves if flips in its field mix; and not if its instability came near 1, where theory
-        sees weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their means, or
-        all.
-        """
-        last, asking = turn == self.turns - 1, self.denoiser.sound()[lanes]
-        if not last:
-            asking &= ~self.clock.careful[lanes]
-        fair = np.zeros(len(lanes), bool)
-        if not asking.any():
-            return fair, fair, np.ones((0, self.bath.problems[0].n), np.int8)
-        drawn = self.bath.leave(self.denoiser, lanes[asking], turn)
-        missing = np.zeros(len(lanes), int)
-        if self.bath.problems[0].target.potential.hard:
-            missing[asking] = drawn.missed
-        fair[asking] = drawn.mixed & (missing[asking] == 0)
-        gone = fair.copy()
-        if last:
-            gone |= asking & (missing == 0)
-            rest = np.flatnonzero(asking & ~gone)
-            if len(rest):
-                gone[rest] = missing[rest] < self._missed(lanes[rest])
-        return gone, fair, drawn.weights(gone[asking])
+    def draw(self, samples: SampleColumns | GpuMessages, lanes: Array, turn: int) -> Draw:
+        """Return a draw for each of the samples `lanes` in its field."""
+        from solspace.samplers.kernels.cuda import kernel
 
-    def _missed(self, lanes: Array) -> Array:
-        """Return how many constraints the signs of the means of the samples `lanes` miss; a device that has them counts."""
-        signs = np.where(self.denoiser.means() >= 0, np.int8(1), np.int8(-1))
-        found = self.denoiser.stabilities(signs)
-        if found is None:
-            return self.bath.missed(lanes // self.denoiser.each, signs[lanes])
-        return self.bath.problems[0].target.violated(found[lanes]).sum(axis=1)
+        device, n, k = cupy(), self.problems[0].n, len(self.problems) * self.each
+        self.flips.keys.set(np.array(self.keys(turn), np.uint64))
+        resting = np.ones(k, np.uint8)
+        resting[lanes] = 0
+        self.flips.put(*self._begin(samples), sent(np.repeat(resting, 2)))
+        draws = self.flips.carried()
+        shared = device.zeros((2, k), np.int32)
+        kernel("finish", "overlaps", (("REAL", "float"),))((k,), (_BLOCK,), (draws, np.int32(n), *shared))
+        # of the first replica's draws, (samples, replicas, draws, n), the second
+        weights = draws.reshape(4 * k, n)[sent(4 * lanes + 1)]
+        missed = self.flips.unmet(weights, lanes // self.each)
+        if missed is None:
+            missed = self.missed(lanes // self.each, fetched(weights))
+        own, cross = fetched(shared)[:, lanes] / (2 * n)
+        return Draw(lambda rows: fetched(weights[sent(np.flatnonzero(rows))]), missed, _mixed(own, cross))
+
+    def _begin(self, samples: SampleColumns | GpuMessages) -> tuple[DeviceArray, DeviceArray]:
+        """Return the first weights (2 k, n) of two replicas of each sample, and their fields (2 k, n)."""
+        from solspace.samplers.kernels.cuda import kernel
+
+        device, number, n = cupy(), len(self.problems), self.problems[0].n
+        found = (sent(part) if isinstance(part, np.ndarray) else part for part in (samples.field, samples.mean))
+        field, mean = (part.reshape(number, n, self.each) for part in found)
+        k = number * self.each
+        weights, fields = device.empty((2 * k, n), np.int8), device.empty((2 * k, n), np.float64)
+        begin = kernel("finish", "begin", (("REAL", "float" if mean.dtype == np.float32 else "double"),))
+        sizes = map(np.int32, (n, self.each, k))
+        grid = (-(-n // 4), -(-k // _BLOCK))
+        begin(grid, (_BLOCK,), (field, mean, self.flips.keys, *sizes, weights, fields))
+        return weights, fields
+
+
+def _mixed(own: Array, cross: Array) -> Array:
+    """Return whether chains mix, from the overlaps (k,) of a replica's two draws and of the two replicas."""
+    return np.asarray(own - cross <= MIXED * (1 - cross))
+
+
+def leave(
+    bath: Bath, denoiser: Denoiser, lanes: Array, turn: int, last: bool, careful: Array
+) -> tuple[Array, Array, Array]:
+    """Return which of the samples `lanes` leave, whose draw is fair, and the weights with which they leave.
+
+    Before the last turn a sample leaves if flips in its field mix, unless it is `careful`: its instability came near 1,
+    where theory sees weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their
+    means, or all.
+    """
+    ready = denoiser.samples.sound()[lanes]
+    if not last:
+        ready &= ~careful[lanes]
+    fair = np.zeros(len(lanes), bool)
+    if not ready.any():
+        return fair, fair, np.ones((0, bath.problems[0].n), np.int8)
+    drawn = bath.draw(denoiser.samples, lanes[ready], turn)
+    missing = np.zeros(len(lanes), int)
+    if bath.problems[0].target.potential.hard:
+        missing[ready] = drawn.missed
+    fair[ready] = drawn.mixed & (missing[ready] == 0)
+    gone = fair.copy()
+    if last:
+        gone |= ready & (missing == 0)
+        rest = np.flatnonzero(ready & ~gone)
+        if len(rest):
+            gone[rest] = missing[rest] < _missed_by_means(bath, denoiser, lanes[rest])
+    return gone, fair, drawn.weights(gone[ready])
+
+
+def _missed_by_means(bath: Bath, denoiser: Denoiser, lanes: Array) -> Array:
+    """Return how many constraints the signs of the means of the samples `lanes` miss."""
+    signs = np.where(denoiser.samples.means() >= 0, np.int8(1), np.int8(-1))
+    found = denoiser.samples.stabilities(signs)
+    if found is None:
+        return bath.missed(lanes // denoiser.samples.each, signs[lanes])
+    return bath.problems[0].target.violated(found[lanes]).sum(axis=1)

@@ -21,10 +21,9 @@ from numpy.typing import ArrayLike
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.localization.config import LocalizeConfig
 from solspace.samplers.localization.denoisers import DenoiserFunction
-from solspace.samplers.localization.loop import Record
-from solspace.samplers.localization.run import Run, choose_denoiser, place, unstable
+from solspace.samplers.localization.loop import Loop, Record, unstable
+from solspace.samplers.localization.plan import LocalizeConfig, choose_denoiser, place, plan_run
 from solspace.samplers.marginals.amp import cures
 from solspace.samplers.options import problem_list
 from solspace.samples import Samples
@@ -129,20 +128,31 @@ def localize(  # type: ignore[misc]
     """
     whole(1)("n_samples", n_samples)
     config = LocalizeConfig(
-        accuracy=accuracy, integrator=integrator, step=step, longest_step=longest_step, final_time=final_time,
-        tolerance=tolerance, max_iterations=max_iterations, damping=damping, variances=variances, precision=precision,
-        device=device, denoiser=denoiser, finish=finish,
-    )  # fmt: skip
+        accuracy=accuracy,
+        integrator=integrator,
+        step=step,
+        longest_step=longest_step,
+        final_time=final_time,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        damping=damping,
+        variances=variances,
+        precision=precision,
+        device=device,
+        denoiser=denoiser,
+        finish=finish,
+    )
     if isinstance(problem, Perceptron):
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        run = Run.of([problem], [seed_sequence(rng)], n_samples, config)
-        store = Checkpoint(checkpoint, run.key() if checkpoint else {})
-        (samples,) = run.go(store, callback, progress)
-        _warn(samples, run, config)
-        store.finish(run.loop.state)
+        plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)
+        loop = Loop(plan)
+        store = Checkpoint(checkpoint, plan.key()) if checkpoint else Checkpoint()
+        (samples,) = loop.run(store, callback, progress)
+        _warn(samples, loop)
+        store.finish(loop.state)
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
@@ -150,22 +160,29 @@ def localize(  # type: ignore[misc]
 
 
 def localized(
-    problems: Sequence[Perceptron], n_samples: int, seeds: Sequence[RNG], callback: Callable[[Record], object],
+    problems: Sequence[Perceptron],
+    n_samples: int,
+    seeds: Sequence[RNG],
+    callback: Callable[[Record], object],
     options: Mapping[str, Any],
-) -> list[Samples]:  # fmt: skip
-    """Return the samples of each problem, from options of `localize`, without a word; `callback` hears of every step."""
+) -> list[Samples]:
+    """Return the samples of each problem without warnings or a progress bar; `callback` is called after every step."""
     return _many(problems, n_samples, list(seeds), LocalizeConfig(**options), callback, False)
 
 
 def _many(
-    problems: Sequence[Perceptron], n_samples: int, rng: RNG | Sequence[RNG], config: LocalizeConfig,
-    callback: Callable[[Record], object] | None, progress: bool | None,
-) -> list[Samples]:  # fmt: skip
+    problems: Sequence[Perceptron],
+    n_samples: int,
+    rng: RNG | Sequence[RNG],
+    config: LocalizeConfig,
+    callback: Callable[[Record], object] | None,
+    progress: bool | None,
+) -> list[Samples]:
     seeds = seeds_for(rng, len(problems))
     results: dict[int, Samples] = {}
     for rows in _together(problems, config):
-        run = Run.of([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
-        results |= zip(rows, run.go(Checkpoint(None, {}), callback, progress))
+        plan = plan_run([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
+        results |= zip(rows, Loop(plan).run(Checkpoint(), callback, progress))
     return [results[i] for i in range(len(problems))]
 
 
@@ -179,16 +196,16 @@ def _together(problems: Sequence[Perceptron], config: LocalizeConfig) -> list[li
     return list(groups.values())
 
 
-def _warn(samples: Samples, run: Run, config: LocalizeConfig) -> None:
-    loop, (problem,) = run.loop, run.problems
-    lost, missed = loop.diverged, ~samples.solved & ~loop.diverged & problem.target.potential.hard
+def _warn(samples: Samples, loop: Loop) -> None:
+    (problem,), config, lost = loop.plan.problems, loop.plan.config, loop.diverged
+    missed = ~samples.solved & ~lost & problem.target.potential.hard
     shaken = unstable(samples.info["instability"]) & ~lost & ~missed
     further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")
     if config.accuracy != "careful":
         further = f'accuracy="careful", a smaller step, {further}'
     if lost.any():
         cure = cures(problem, damped=config.damping == "auto")
-        if run.chosen["denoiser"] == "ep":
+        if loop.plan.settings.denoiser == "ep":
             cure = 'Try denoiser="amp", which may reach biased solutions, a lower load, or ss.anneal.'
         warnings.warn(f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}", stacklevel=3)
     if missed.any():

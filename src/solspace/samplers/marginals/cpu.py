@@ -30,7 +30,49 @@ TINY = 1e-12
 """Least V for all others."""
 
 
-class Messages:
+class SampleColumns:
+    """Fields and means of `k` samples as columns (n, width), width >= k."""
+
+    def __init__(self, field: Array, mean: Array, k: int) -> None:
+        self.field, self.mean, self.k, self.each = field, mean, k, k
+
+    @classmethod
+    def zeros(cls, n: int, k: int, dtype: Precision) -> SampleColumns:
+        """Return zero fields and means."""
+        return cls(np.zeros((n, k), dtype), np.zeros((n, k), dtype), k)
+
+    def widen(self, values: Array) -> Array:
+        """Return `values` (k,) for all allocated columns, 0 beyond `k`."""
+        wide = np.zeros(self.mean.shape[1], self.mean.dtype)
+        wide[: self.k] = values
+        return wide
+
+    def spreads(self) -> Array:
+        """Return the variances of the weights, (width,) or (n, width)."""
+        return np.maximum(1 - self.mean * self.mean, 0)
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n of each column, (k,)."""
+        return np.einsum("ij,ij->j", self.mean, self.mean)[: self.k].astype(float) / len(self.mean)
+
+    def means(self) -> Array:
+        """Return the means (k, n) in double precision."""
+        return self.mean[:, : self.k].T.astype(float)
+
+    def fields(self) -> Array:
+        """Return the fields (k, n) in double precision."""
+        return self.field[:, : self.k].T.astype(float)
+
+    def sound(self) -> Array:
+        """Return (k,) True where field and means are finite."""
+        return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
+
+    def stabilities(self, weights: Array) -> Array | None:
+        """Return the stabilities (k, m) of `weights` (k, n) if they are at hand."""
+        return None
+
+
+class Messages(SampleColumns):
     """The state of AMP for `k` fields, samples as columns, and one iteration on it.
 
     Parameters
@@ -49,7 +91,7 @@ class Messages:
     Attributes
     ----------
     field, time
-        (n, width) fields h and (k,) times t, for whoever uses the messages to set.
+        (n, width) fields h and (k,) times t, to be set before an iteration.
     mean, spread
         (n, width) means m and variances Δ of the weights; width >= k columns are allocated.
     g
@@ -66,31 +108,25 @@ class Messages:
     def __init__(
         self, problem: Perceptron, k: int, dtype: Precision, full: bool = False, spreads: bool = False
     ) -> None:
-        self.problem, self.dtype, self.full, self.k, self.each = problem, np.dtype(dtype), full, k, k
+        n, m = problem.n, problem.m
+        super().__init__(columns(n, k, dtype), columns(n, k, dtype), k)
+        self.problem, self.dtype, self.full, self.time = problem, np.dtype(dtype), full, np.zeros(k)
         self.products = Products(problem, dtype)
         self.moment = second_moment(problem)
-        self.floor = VARIANCE_FLOOR / problem.n if isinstance(problem.target.prior, Binary) else TINY
-        n, m = problem.n, problem.m
-        self.field, self.time = columns(n, k, dtype), np.zeros(k)
-        self.mean, self.g = columns(n, k, dtype), columns(m, k, dtype)
+        self.floor = VARIANCE_FLOOR / n if isinstance(problem.target.prior, Binary) else TINY
+        self.g = columns(m, k, dtype)
         self.spread = columns(n, k, dtype) if full or spreads else None
-        self.variance = columns(m, k, dtype) if full else np.zeros(self.mean.shape[1], dtype)
-        self.instability, self.width = np.zeros(self.mean.shape[1]), np.ones(self.mean.shape[1])
-        self._scratch = {name: columns(m, k, dtype) for name in ("forward", "new", "curvature")}
-        self._scratch["backward"] = columns(n, k, dtype)
+        wide = self.mean.shape[1]
+        self.variance = columns(m, k, dtype) if full else np.zeros(wide, dtype)
+        self.instability, self.width = np.zeros(wide), np.ones(wide)
+        self.scratch = {name: columns(m, k, dtype) for name in ("forward", "new", "curvature")}
+        self.scratch["backward"] = columns(n, k, dtype)
         if full:
-            self._scratch["precision"] = columns(n, k, dtype)
+            self.scratch["precision"] = columns(n, k, dtype)
         self._kept: list[Array] = []
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything: means 0, variances 1, no response."""
-        every = np.ones(self.mean.shape[1], self.dtype)
-        for part in (self.mean, self.g, self.variance):
-            part[...] = 0
         if self.spread is not None:
             self.spread[...] = 1
-        self._set_variance(np.ones(len(every)), every)
+        self._set_variance(np.ones(wide), np.ones(wide, self.dtype))
 
     def iterate(self, weight: Array, share: Array | None = None) -> tuple[Array, Array]:
         """Move the columns of positive `weight` (k,) by one iteration, that far towards their new values.
@@ -98,7 +134,7 @@ class Messages:
         Where a `share` (k,) is given, so much of B + h is their field afterwards: reinforcement.
         Returns the mean squared change of the means, before damping, and its ratio to the mean variance of the weights.
         """
-        target, work = self.problem.target, self._scratch
+        target, work = self.problem.target, self.scratch
         weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
         slope, roughness = amp_compiled.respond(
@@ -123,29 +159,23 @@ class Messages:
     def measure_instability(self) -> None:
         """After iterations with full variances: take the Rayleigh quotient of MᵀM at ΔA, half a power iteration from 1."""
         assert self.spread is not None
-        start, image = self._scratch["precision"], self._scratch["forward"]
+        start, image = self.scratch["precision"], self.scratch["forward"]
         start *= self.spread
         size = np.einsum("ij,ij->j", start, start, dtype=np.float64)
         start *= self.spread
         self.products.forward_squares(start, out=image)
-        image *= self._scratch["curvature"]
+        image *= self.scratch["curvature"]
         power = np.einsum("ij,ij->j", image, image, dtype=np.float64)
         self.instability[...] = np.divide(power, size, out=np.zeros_like(size), where=size > 0)
 
     def _set_variance(self, size: Array, weight: Array) -> None:
         if self.full and self.spread is not None:
-            new = self.products.forward_squares(self.spread, out=self._scratch["forward"])
+            new = self.products.forward_squares(self.spread, out=self.scratch["forward"])
         else:
             new = (self.moment * size).astype(self.dtype)
         new = np.maximum(new, np.asarray(self.floor, self.dtype))
         moving = weight > 0
         self.variance[..., moving] += weight[moving] * (new - self.variance)[..., moving]
-
-    def widen(self, values: Array) -> Array:
-        """Return `values` (k,) for all allocated columns, 0 beyond `k`."""
-        wide = np.zeros(self.mean.shape[1], self.dtype)
-        wide[: self.k] = values
-        return wide
 
     def _state(self) -> list[Array]:
         """Return the arrays that the next iteration depends on, columns last."""
@@ -153,23 +183,23 @@ class Messages:
         return parts if self.spread is None else [*parts, self.spread]
 
     def columns(self, lanes: Array, terms: Terms) -> Batch:
-        """Return the columns `lanes`, ready to iterate on `terms`."""
+        """Return the columns `lanes`, ready to iterate."""
         return Batch(self, lanes, terms)
 
     def keep(self) -> None:
-        """Remember all messages as they are."""
+        """Save all messages for `restore`."""
         if not self._kept:
             self._kept = [part.copy() for part in self._state()]
         for kept, current in zip(self._kept, self._state()):
             np.copyto(kept, current)
 
     def restore(self, lanes: Array) -> None:
-        """Put the columns `lanes` back to where `keep` found them."""
+        """Put the columns `lanes` back to what `keep` saved."""
         for kept, current in zip(self._kept, self._state()):
             current[..., lanes] = kept[..., lanes]
 
     def share(self) -> None:
-        """Give the messages of the first column to all others."""
+        """Copy the messages of the first column to all others."""
         for part in self._state():
             part[..., : self.k] = part[..., :1]
 
@@ -182,8 +212,8 @@ class Messages:
             given = getattr(self, name)
             setattr(few, name, given if given is None else self._part(given, lanes))
         wide = few.mean.shape[1]
-        few._scratch = {
-            name: part.reshape(-1)[: len(part) * wide].reshape(len(part), wide) for name, part in self._scratch.items()
+        few.scratch = {
+            name: part.reshape(-1)[: len(part) * wide].reshape(len(part), wide) for name, part in self.scratch.items()
         }
         return few
 
@@ -208,35 +238,15 @@ class Messages:
     def spreads(self) -> Array:
         """Return the variances of the weights: of each for ±1 weights, (n, width); their mean for others, (width,)."""
         if isinstance(self.problem.target.prior, Binary):
-            return np.maximum(1 - self.mean * self.mean, 0)
+            return super().spreads()
         return self.width.astype(self.dtype)
-
-    def overlaps(self) -> Array:
-        """Return |m|²/n of each column, (k,)."""
-        return np.einsum("ij,ij->j", self.mean, self.mean)[: self.k].astype(float) / self.problem.n
-
-    def means(self) -> Array:
-        """Return the means (k, n) in double precision."""
-        return self.mean[:, : self.k].T.astype(float)
-
-    def fields(self) -> Array:
-        """Return the fields (k, n) in double precision."""
-        return self.field[:, : self.k].T.astype(float)
-
-    def sound(self) -> Array:
-        """Return (k,) True where field and means are finite."""
-        return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
-
-    def stabilities(self, weights: Array) -> None:
-        """The problem computes them."""
-        return None
 
     def state(self) -> dict[str, Array]:
         """Return fields and messages by name, for a checkpoint."""
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self._state())}}
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take up what `state` returned."""
+        """Take over what `state` returned."""
         for name, part in self.state().items():
             part[...] = state[name]
 

@@ -1,28 +1,55 @@
-"""Marginals of a perceptron problem on any patterns, and the number of its solutions, by expectation propagation.
+"""Expectation propagation (EP): message passing for any patterns, with Gaussian sites that match the moments of the weights
+and of the constraints, each in the presence of all others (adaptive TAP).
 
-The updates are in `propagation`, the Gaussian with sites that they need in `gaussian`.
+A sweep of updates at the moments of the Gaussian (`gaussian`), cavities being what is left of it without a site:
+
+    constraint μ   1/V = 1/v - Λ, ω = V (z/v - b);  g, dg of the channel at (ω, V);  Λ' = -dg/(1 + V dg),  b' = g + Λ' (ω + V g)
+    weight i       a = 1/d - Γ, r = μ/d - c;  m = tanh(h + r), s² = 1 - m²;          Γ' = 1/s² - a,        c' = m/s² - r
+
+with v, z variance and mean of the stability and d, μ those of the weight. Nothing is assumed of the patterns, where AMP assumes
+that they are random: EP keeps the correlations that AMP replaces by their averages. With *scalar* variances d, v, s² and dg
+are averaged over weights and constraints: one decomposition of the patterns serves for all iterations (VAMP, OAMP), exact for
+patterns whose singular vectors are random.
+
+All sites of a sample move by one share of the way, which grows while |m - μ| falls and is halved when it grows or when the
+Gaussian would not be one. A sample that does not settle, or comes no nearer for a while, tries again from the beginning and in
+smaller steps. At hard loads there may be no fixed point to settle at: every attempt comes close to one and drifts away again,
+in steps however small. The best of what was met is kept then. It is no place to go on from: until the sample converges, its
+calls begin from the beginning too, and make no second attempt if the first comes anywhere.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import check_measure, without, zero_rows
 from solspace.samplers.device import resolve
-from solspace.samplers.marginals.gaussian import Gaussian
-from solspace.samplers.marginals.gpu_gaussian import GpuGaussian
-from solspace.samplers.marginals.marginals import Marginals, Status, ending, rows_of
-from solspace.samplers.marginals.propagation import Propagation, ScalarGaussian
+from solspace.samplers.marginals.amp import Marginals, failures, rows_of, statuses
+from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Moments, ScalarGaussian, Sites
+from solspace.samplers.marginals.relaxation import Effort
 from solspace.samplers.options import VARIANCES, Config, choice, count, device_option, option
 from solspace.system.checks import instance, number
 
 LARGE = 2e10
 """Operations of an iteration, m² n or n² m, above which one variance a site costs too much."""
+CAPS = (0.9, 0.3, 0.1, 0.03)
+"""Longest steps, as a share of the way, that one attempt after another allows itself."""
+FIRST_STEP, SHORTEST = 0.5, 1e-3
+"""The first step of an attempt, and the least that is worth making."""
+STALL = 0.2
+"""Share of the iteration limit after which an attempt that came no nearer is given up."""
+NEAR, LOST = 10.0, 1.0
+"""A residual, in tolerances, that is not worth another attempt, and one of which nothing is kept."""
+SMALLEST, NARROWEST = 1e-12, 1e-12
+"""Least variance of a weight and least 1 + V dg, the share of a constraint's variance that its weight leaves; least precision
+and least variance of a cavity: a site without a proper one waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,32 +117,35 @@ def ep(
     check_measure(instance(Perceptron)("problem", problem))
     config = EPConfig(tolerance=tolerance, max_iterations=max_iterations, variances=variances, device=device)
     rows, single = rows_of(problem, field)
-    made = propagation(problem, len(rows), config.variances, resolve(device))
-    made.field[...] = rows
+    sites = propagation(problem, len(rows), config.variances, resolve(device))
+    sites.field[...] = rows
     every = np.arange(len(rows))
     with np.errstate(all="ignore"):
-        effort = made.run(np.full(len(rows), config.tolerance), np.full(len(rows), config.max_iterations), every)
-    status = [ending(*flags) for flags in zip(effort.converged, effort.blown)]
-    missed = [word for word in status if word is not Status.CONVERGED]
-    if missed:
-        warnings.warn(
-            f"expectation propagation: {len(missed)} of {len(rows)} fields {missed[0]}. Try a lower load or margin, more "
-            "max_iterations, or ss.anneal, which needs no convergence.",
-            stacklevel=2,
-        )
+        effort = sites.run(np.full(len(rows), config.tolerance), np.full(len(rows), config.max_iterations), every)
+    if failed := failures("expectation propagation", effort):
+        cure = "a lower load or margin, more max_iterations, or ss.anneal, which needs no convergence"
+        warnings.warn(f"{failed}. Try {cure}.", stacklevel=2)
     found = Marginals(
-        mean=made.mean,
-        variance=made.spread,
-        status=status,
+        mean=sites.mean,
+        variance=sites.spread,
+        status=statuses(effort),
         iterations=effort.iterations,
-        variances="scalar" if made.scalar else "full",
-        log_partition=np.where(effort.converged, made.log_partition, np.nan),
+        variances="scalar" if sites.scalar else "full",
+        log_partition=np.where(effort.converged, sites.log_partition, np.nan),
     )
     return found.of(0) if single else found
 
 
+def site_variances(problem: Perceptron, variances: str = "auto") -> str:
+    """Return "scalar" or "full": `variances`, or for "auto" what is affordable."""
+    if variances != "auto":
+        return variances
+    few, many = sorted((problem.m, problem.n))
+    return "scalar" if float(few) ** 2 * many > LARGE else "full"
+
+
 def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str = "cpu") -> Propagation:
-    """Return expectation propagation for `k` fields, with the variances that are asked for or affordable."""
+    """Return expectation propagation for `k` fields."""
     if problem.target.prior.name != "binary":
         raise ValueError(f"ep takes ±1 weights, but the target's prior is {problem.target.prior}; use amp for it.")
     zero = zero_rows(problem)
@@ -124,7 +154,154 @@ def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str
             f"constraint {zero[0] + 1} is all zero, which says nothing about the weights and which expectation propagation "
             f"cannot take; {without(zero, problem.m)}."
         )
-    few, many = sorted((problem.m, problem.n))
-    if variances == "scalar" or (variances == "auto" and float(few) ** 2 * many > LARGE):
-        return Propagation(problem, k, ScalarGaussian(problem), scalar=True)
+    if site_variances(problem, variances) == "scalar":
+        return Propagation(problem, k, ScalarGaussian(problem))
     return Propagation(problem, k, GpuGaussian(problem) if where == "gpu" else Gaussian(problem))
+
+
+class Update(NamedTuple):
+    """What one sweep of updates finds, for each sample: new sites, means and variances of the weights, log Z.
+
+    `residual` (k,) is the mean squared difference between the means of sites and Gaussian, of weights and of stabilities,
+    over the mean variance of the weights.
+    """
+
+    sites: Sites
+    mean: Array
+    spread: Array
+    log_partition: Array
+    residual: Array
+
+
+class Propagation:
+    """EP for `k` fields on one problem of ±1 weights, samples as rows.
+
+    Set `field` (k, n) before a call; `mean` and `spread` (k, n) are the marginals as of the last one, `log_partition` (k,)
+    is log Z of the tilted measure.
+    """
+
+    def __init__(self, problem: Perceptron, k: int, law: Gaussian | GpuGaussian | ScalarGaussian) -> None:
+        self.problem, self.k, self.law = problem, k, law
+        self.scalar = isinstance(law, ScalarGaussian)
+        n = problem.n
+        self.field = np.zeros((k, n))
+        self.sites = self._beginning(k)
+        self.mean, self.spread = np.zeros((k, n)), np.ones((k, n))
+        self.log_partition = np.full(k, np.nan)
+        self.step = np.full(k, FIRST_STEP)
+        self.missed = np.zeros(k, bool)
+        """Whose last call did not converge."""
+
+    def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
+        """Iterate the samples `lanes` until their residual is below `tolerance` (k,), `limit` (k,) sweeps at most.
+
+        Where that fails, sites and marginals are those with the smallest residual that was met, if it is below LOST.
+        """
+        effort = Effort.none(self.k)
+        effort.converged[lanes], effort.residual[lanes] = False, np.inf
+        todo, first = np.asarray(lanes), self.sites.of(lanes)
+        afresh = np.flatnonzero(self.missed[todo])
+        first.put(afresh, self._beginning(len(afresh)))
+        for cap in CAPS:
+            self._attempt(todo, first, cap, tolerance, limit, effort)
+            enough = np.where(self.missed, LOST, NEAR * tolerance)
+            todo = todo[~(effort.converged | (effort.residual < enough))[todo]]
+            if not len(todo):
+                break
+            first = self._beginning(len(todo))
+        lost = np.asarray(lanes)[~effort.converged[lanes]]
+        effort.blown[lost] = np.isinf(effort.residual[lost])
+        self.missed[lanes], self.step[lost] = ~effort.converged[lanes], FIRST_STEP
+        return effort
+
+    def _beginning(self, k: int) -> Sites:
+        """Return the first sites of `k` samples; all zeros would be a fixed point that ignores the constraints."""
+        n, m = self.problem.n, self.problem.m
+        return Sites(np.ones((k, n)), np.zeros((k, n)), np.full((k, m), 0.1), np.full((k, m), 0.1))
+
+    def share(self) -> None:
+        """Copy the sites and marginals of the first sample to all others."""
+        for part in (*self.sites, self.mean, self.spread, self.log_partition, self.step, self.missed):
+            part[...] = part[:1]
+
+    def _attempt(self, lanes: Array, sites: Sites, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
+        """Iterate the samples `lanes` from `sites` on; keep what has a smaller residual than that in `effort`."""
+        step = np.minimum(self.step[lanes], cap)
+        update = self._update(lanes, sites, self.law.moments(sites))
+        residual, nearest = update.residual, np.full(len(lanes), np.inf)
+        moving = np.ones(len(lanes), bool)
+        count, nearest_at = np.zeros(len(lanes), int), np.zeros(len(lanes), int)
+        while moving.any():
+            here = np.flatnonzero(moving)
+            new, after = self._stepped(sites.of(here), update.sites.of(here), step, here)
+            found = self._update(lanes[here], new, after)
+            now = np.where(after.proper & np.isfinite(found.residual), found.residual, np.inf)
+            better = now <= residual[here]
+            step[here] = np.where(better, np.minimum(1.1 * step[here], cap), np.maximum(0.5 * step[here], 0.02))
+            sites.put(here, new)
+            update.sites.put(here, found.sites)
+            residual[here] = now
+            count[here] += 1
+            nearest_at[here] = np.where(now < nearest[here], count[here], nearest_at[here])
+            nearest[here] = np.minimum(now, nearest[here])
+            self._keep(lanes[here], new, found, now, effort)
+            done = now < tolerance[lanes[here]]
+            effort.converged[lanes[here[done]]] = True
+            most = limit[lanes[here]]
+            stalled = count[here] - nearest_at[here] >= np.maximum(STALL * most, 1)
+            moving[here] = ~(done | stalled | np.isinf(now) | (count[here] >= most))
+        self.step[lanes] = np.where(effort.converged[lanes], np.maximum(step, 0.8 * cap), cap)
+        effort.iterations[lanes] += count
+
+    def _stepped(self, old: Sites, new: Sites, step: Array, lanes: Array) -> tuple[Sites, Moments]:
+        """Return the sites a step (of `step` at `lanes`) further and their moments; halve steps that leave the proper."""
+        sites = old.moved(new, step[lanes])
+        moments = self.law.moments(sites)
+        improper = np.flatnonzero(~moments.proper)
+        while len(improper):
+            step[lanes[improper]] *= 0.5
+            again = old.of(improper).moved(new.of(improper), step[lanes[improper]])
+            found = self.law.moments(again)
+            sites.put(improper, again)
+            moments.put(improper, found)
+            improper = improper[~found.proper & (step[lanes[improper]] > SHORTEST)]
+        return sites, moments
+
+    def _update(self, lanes: Array, sites: Sites, moments: Moments) -> Update:
+        """Return what the updates of the module's docstring give for the samples `lanes`."""
+        target = self.problem.target
+        gamma, c, lam, b = sites
+        d, mu, v, z = moments.variance, moments.mean, moments.stability_variance, moments.stability_mean
+        cavity = 1 / v - lam
+        proper = (cavity > NARROWEST) & (cavity < 1 / NARROWEST)
+        width = 1 / np.where(proper, cavity, 1.0)
+        omega = np.clip(width * (z / v - b), -1e8, 1e8)
+        log_z, g, dg = target.channel(omega, width)
+        if self.scalar:
+            dg = np.broadcast_to(dg.mean(axis=1, keepdims=True), dg.shape)
+        new_lam = -dg / np.maximum(1 + width * dg, SMALLEST)
+        new_b = g + new_lam * (omega + width * g)
+        a, r = 1 / d - gamma, mu / d - c
+        x = self.field[lanes] + r
+        mean, decay = np.tanh(x), np.exp(-2 * np.abs(x))
+        spread = np.maximum(4 * decay / (1 + decay) ** 2, SMALLEST)
+        s2 = np.broadcast_to(spread.mean(axis=1, keepdims=True), spread.shape) if self.scalar else spread
+        fresh = Sites(1 / s2 - a, mean / s2 - r, np.where(proper, new_lam, lam), np.where(proper, new_b, b))
+        linear = ((c * mu).sum(axis=1) + (b * z).sum(axis=1)) / 2
+        weights = np.logaddexp(x, -x) - a / 2 - (np.log(2 * np.pi * d) + mu**2 / d) / 2
+        constraints = (np.log(width / v) + omega**2 / width - z**2 / v) / 2 + log_z
+        n = gamma.shape[1]
+        total = n * np.log(2 * np.pi) / 2 - moments.log_determinant / 2 + linear
+        unseen = np.where(proper, omega + width * g - z, 0.0)
+        apart = ((mean - mu) ** 2).mean(axis=1) + (unseen**2).mean(axis=1)
+        return Update(
+            fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), apart / spread.mean(axis=1)
+        )
+
+    def _keep(self, lanes: Array, sites: Sites, update: Update, residual: Array, effort: Effort) -> None:
+        """Take over sites and marginals of those samples `lanes` whose `residual` is the smallest that they met."""
+        best = residual < np.minimum(effort.residual[lanes], LOST)
+        own = lanes[best]
+        self.sites.put(own, sites.of(best))
+        self.mean[own], self.spread[own] = update.mean[best], update.spread[best]
+        self.log_partition[own], effort.residual[own] = update.log_partition[best], residual[best]

@@ -3,44 +3,39 @@
     h ← B + r_k h + σ (1 - r_k) z,   m = tanh h,   r_k = r_0 + k δ
 
 Feeding the field back is an external field that follows the marginals: at r = 0 they are those of all solutions together, at
-r = 1 nothing is undecided. Between r = 0.25 and 0.45 the weights choose; the rate δ at which r passes there decides how far
-this reaches. Where it fails the messages begin to toss about, some ten constraints unmet, and never find back: such a run
-is given up at once, at half of its way. Runs of one instance differ only by what they start from, and by that alone they
-mostly end alike; noise z on the field (σ = 0.2) makes them different, so that a further run is worth something. N = 1001, α =
-0.74, δ = 0.002, 8 runs an instance: without noise 4 of 12 instances are solved, with it 8. State damping, a larger floor of the
-variance, a margin that shrinks, and replicas in the place of the feedback made no difference there; slower rates and more runs
-did.
+r = 1 nothing is undecided. Between r = 0.25 and 0.45 the weights choose (on a band between 0.12 and 0.35); the rate δ at which
+r passes there decides how far this reaches. Where it fails the messages begin to oscillate, some ten constraints unmet: such a
+run is stopped at once. The noise z makes runs of one instance different, so that a further run is worth something.
 
-On a band marginals leave 0 near r = 0.12 and have decided by r = 0.35. How many constraints are then unmet grows with N and
-falls as the rate does, slowly: |s| <= 1, α = 1.6, N = 1937, means of 8 to 12 runs: 15.5, 9.7, 6.6, 4.8, 4.5, 3.4 at δ = 2e-3,
-1e-3, 5e-4, 2.5e-4, 1.2e-4, 6e-5; N = 4901: 16.8 and 12 at 5e-4 and 2.5e-4. So large problems need slow runs, small ones many.
-Tried at N = 1937, α = 1.6 and no better than plain runs of as many iterations: r steered so that |m|² grows evenly (7.0),
-replicas (6.2), runs from the signs of the best at r = 0.22 (least unmet over twelve rounds 3 -> 3 and 6 -> 1), and, at N = 2001,
-α = 1.55, a narrower band or `LogBand` (T = 4; lower ones blow up). Chains from those signs are frozen (N = 1025, least 4 -> 3
-and 2 -> 2). To copy the runs of smallest instability over the others lowers the mean (6.8 -> 4.0) but hardly the least, as all
-become one family.
-
-Runs go side by side, as columns (`cpu`, `gpu`), at one rate; first fast ones, then slower ones and more of them.
+Runs go side by side, as columns, at one rate; first fast ones, then slower ones and more of them. Large problems need slow
+runs, small ones many. State damping, a larger floor of the variance, a margin that shrinks, replicas in the place of the
+feedback, and chains from the best signs made no difference (`docs/benchmarks.md`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import flat, is_half_space
+from solspace.samplers.constraints import flat, interval, is_half_space
+from solspace.samplers.device import DeviceArray, fetched
+from solspace.samplers.kernels.products import narrower
+from solspace.samplers.localization.steps import GpuNoise, Noise
+from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import form
+from solspace.samplers.marginals.relaxation import BLOWN, MOVING, Terms, judge
 from solspace.samplers.options import choose_variances
-from solspace.samplers.solving.cpu import CpuRuns
-from solspace.samplers.solving.gpu import GpuRuns
 from solspace.samplers.solving.search import Search
 
+FIRST = 0.05
+"""Size of the means that runs start from."""
 BURST = 10
 """Iterations between two looks at the signs."""
 LATE = 50
@@ -78,37 +73,8 @@ MOST_RUNS = 64
 """Columns side by side at the most."""
 
 
-class Runs(Protocol):
-    """Columns on some device, all at one rate."""
-
-    def start(self, damping: float) -> None:
-        """Set out from small random means."""
-
-    def advance(self, steps: Array, shares: Array, noise: Array) -> None:
-        """Make iterations number `steps`, with `shares` of B + h fed back and this much noise added to them."""
-
-    def moving(self) -> Array:
-        """Return the columns (j,) that have neither been stopped nor begun to toss about."""
-        ...
-
-    def stop(self, lanes: Array) -> None:
-        """Leave the columns `lanes` as they are."""
-
-    def overlaps(self) -> Array:
-        """Return |m|²/n of each column."""
-        ...
-
-    def size(self) -> float:
-        """Return the mean size of the fields fed back."""
-        ...
-
-    def unmet(self) -> Array:
-        """Return how many constraints the signs of each column miss, (k,), up to rounding."""
-        ...
-
-    def signs(self, lanes: Array) -> Array:
-        """Return the signs (j, n) of the means of the columns `lanes`."""
-        ...
+Runs: TypeAlias = "CpuRuns | GpuRuns"
+"""Columns at one rate, on the processor or a device."""
 
 
 def passes_for(problem: Perceptron) -> tuple[Pass, ...]:
@@ -161,3 +127,129 @@ def _runs(search: Search, k: int, number: int) -> Runs:
     # where patterns look random one variance for all is as good, at half the cost
     full = not problem.looks_random() and choose_variances(problem, "auto") == "full"
     return CpuRuns(problem, k, seeds, full)
+
+
+class CpuRuns:
+    """`k` runs of one problem, as columns; those that have ended are left behind once they are many."""
+
+    def __init__(self, problem: Perceptron, k: int, seeds: np.random.SeedSequence, full: bool) -> None:
+        self.k, self.messages = k, Messages(problem, k, np.float32, full=full)
+        self.noise = Noise(seeds, np.zeros_like(self.messages.mean))
+        self.lanes, self.outcome = np.arange(k), np.full(k, MOVING)
+        self.best, self.overlap, self.damping = np.full(k, np.inf), np.zeros(k), 0.0
+
+    def start(self, damping: float) -> None:
+        """Set out from small random means."""
+        self.damping = damping
+        self.messages.mean[...] = FIRST * self.noise.draw(self.lanes, np.zeros(self.k, int))
+
+    def advance(self, steps: Array, shares: Array, noise: Array) -> None:
+        """Make iterations number `steps`, with `shares` of B + h fed back and this much noise added to them."""
+        self._narrow()
+        own = len(self.lanes)
+        for step, share, size in zip(steps, shares, noise):
+            moving = self.outcome[self.lanes] == MOVING
+            with np.errstate(all="ignore"):
+                change, residual = self.messages.iterate(np.where(moving, 1 - self.damping, 0.0), np.full(own, share))
+            found = judge(change, residual, self._terms(own), np.zeros(own), self.best[self.lanes])
+            self.outcome[self.lanes[moving & (found == BLOWN)]] = BLOWN
+            self.best[self.lanes] = np.fmin(self.best[self.lanes], residual)
+            if size:
+                drawn = self.noise.draw(self.lanes, np.full(self.k, step))
+                self.messages.field[:, :own] += np.float32(size) * drawn[:, self.lanes]
+        self.overlap[self.lanes] = self.messages.overlaps()
+
+    def _terms(self, count: int) -> Terms:
+        never = np.zeros(count)
+        return Terms(never - 1, never, never + np.inf, never > 0, never, never)
+
+    def _narrow(self) -> None:
+        """Go on with the columns that move, where so few of them are narrower."""
+        moving = self.outcome[self.lanes] == MOVING
+        if 0 < moving.sum() <= narrower(self.messages.mean.shape[1], np.float32):
+            self.messages, self.lanes = self.messages.take(np.flatnonzero(moving)), self.lanes[moving]
+
+    def moving(self) -> Array:
+        """Return the columns (j,) that have neither been stopped nor begun to toss about."""
+        return np.flatnonzero(self.outcome == MOVING)
+
+    def stop(self, lanes: Array) -> None:
+        """Leave the columns `lanes` as they are."""
+        self.outcome[lanes] = BLOWN
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n of each column."""
+        return self.overlap
+
+    def size(self) -> float:
+        """Return the mean size of the fields fed back."""
+        return float(np.abs(self.messages.field[:, : len(self.lanes)]).mean())
+
+    def unmet(self) -> Array:
+        """Return how many constraints the signs of each column miss, (k,), up to rounding; all of them where it ended."""
+        messages, own = self.messages, len(self.lanes)
+        signs = np.where(messages.mean >= 0, np.float32(1), np.float32(-1))
+        product = messages.products.forward(signs, out=messages.scratch["forward"])[:, :own]
+        missed = np.full(self.k, messages.problem.m)
+        missed[self.lanes] = messages.problem.target.violated(product).sum(axis=0)
+        return missed
+
+    def signs(self, lanes: Array) -> Array:
+        """Return the signs (j, n) of the means of the columns `lanes`."""
+        place = np.searchsorted(self.lanes, lanes)
+        return np.where(self.messages.mean[:, place].T >= 0, 1, -1).astype(np.int8)
+
+
+class GpuRuns:
+    """`k` runs of one problem, as columns."""
+
+    def __init__(self, problem: Perceptron, k: int, seeds: np.random.SeedSequence) -> None:
+        self.k, self.n, self.messages = k, problem.n, GpuMessages([problem], k)
+        self.noise = GpuNoise([seeds], problem.n, k)
+        self.stopped = np.zeros(k, bool)
+        self.every = np.arange(k)
+
+    def start(self, damping: float) -> None:
+        """Set out from small random means."""
+        self.messages.mean[...] = np.float32(FIRST) * self.noise.draw(self.every, np.zeros(self.k, int))
+        never = np.zeros(self.k)
+        terms = Terms(never - 1, never + damping, never + np.inf, never > 0, np.zeros(self.k, int), never + np.inf)
+        self.columns = self.messages.columns(self.every, terms)
+
+    def advance(self, steps: Array, shares: Array, noise: Array) -> None:
+        """Make iterations number `steps`, with `shares` of B + h fed back and this much noise added to them."""
+        self.columns.share.fill(shares[0])
+        for step, size, following in zip(steps, noise, (*shares[1:], shares[-1])):
+            self.columns.advance()
+            self.noise.stir(self.columns.field, step, size, self.columns.share, following)
+
+    def moving(self) -> Array:
+        """Return the columns (j,) that have neither been stopped nor begun to toss about."""
+        outcome = fetched(self.columns.whole_numbers)[1]
+        return np.flatnonzero((outcome == MOVING) & ~self.stopped)
+
+    def stop(self, lanes: Array) -> None:
+        """Leave the columns `lanes` as they are."""
+        self.stopped[lanes] = True
+
+    def overlaps(self) -> Array:
+        """Return |m|²/n of each column."""
+        return self.messages.overlaps()
+
+    def size(self) -> float:
+        """Return the mean size of the fields fed back."""
+        return float(fetched(abs(self.columns.field).mean()))
+
+    def unmet(self) -> Array:
+        """Return how many constraints the signs of each column miss, (k,), up to rounding."""
+        whole = self.messages.whole
+        lower, upper = (whole.target.margin + end for end in interval(whole.target.potential))
+        return fetched(whole.patterns.outside(self._signs(), lower, upper)).ravel()
+
+    def _signs(self) -> DeviceArray:
+        return (2 * (self.messages.mean >= 0) - 1).astype(np.int8)
+
+    def signs(self, lanes: Array) -> Array:
+        """Return the signs (j, n) of the means of the columns `lanes`."""
+        signs = self._signs()
+        return fetched(self.messages.cupy.ascontiguousarray(signs.transpose(0, 2, 1))).reshape(self.k, -1)[lanes]

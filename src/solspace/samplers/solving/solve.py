@@ -24,13 +24,11 @@ from solspace.numerics.streams import RNG, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import contradiction, flat, inseparable, tie
 from solspace.samplers.device import resolve
-from solspace.samplers.marginals.ep import LARGE
+from solspace.samplers.marginals.ep import site_variances
 from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.options import Config, choice, device_option, positive_or_none
-from solspace.samplers.solving.chains import fewest, tau
 from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
-from solspace.samplers.solving.search import OutOfTime, Search
-from solspace.samplers.solving.sites import ep
+from solspace.samplers.solving.search import OutOfTime, Search, fewest, reinforce_sites, tau
 from solspace.samples import Samples
 from solspace.system import progress as bars
 from solspace.system.checks import instance, shown, whole
@@ -189,8 +187,9 @@ def _run(search: Search, method: str) -> str:
         elif method == "reinforce":
             reinforce(search, _ladder(search, passes_for(search.problem)))
         else:
-            (tau if method == "tau" else ep)(search)
-            _repeat(search, tau if method == "tau" else ep)
+            run = tau if method == "tau" else reinforce_sites
+            run(search)
+            _repeat(search, run)
     except OutOfTime:
         return OUT_OF_TIME
     return TRIED
@@ -213,10 +212,9 @@ def _auto(search: Search, unlikely: bool) -> None:
     else:
         tau(search, (100, 1000))
         _proof(search)
-        few, many = sorted((search.problem.m, search.problem.n))
         if search.lacking and not search.impossible:
-            if float(few) ** 2 * many <= LARGE:
-                ep(search)
+            if site_variances(search.problem) == "full":
+                reinforce_sites(search)
             reinforce(search, iter(passes_for(search.problem)))
             _repeat(search, tau)
     fewest(search)
