@@ -55,12 +55,12 @@ class Info(Mapping[str, Any]):
     @property
     def chains(self) -> Array | None:
         """(k,) chain of each sample; None if all samples are independent."""
-        return None
+        return getattr(self, "chain", None)
 
     @property
     def lawless(self) -> bool:
         """Whether some of the samples are solutions that follow no law."""
-        return False
+        return getattr(self, "mode", "sample") == "solve"
 
     def numbers(self) -> dict[str, float]:
         """Return the numbers that a sweep stores of every run."""
@@ -250,16 +250,6 @@ class AnnealingInfo(Info):
     swap_acceptance: Array | None = None
     round_trips: Array | None = None
 
-    @property
-    def chains(self) -> Array:
-        """(k,) chain of each sample."""
-        return self.chain
-
-    @property
-    def lawless(self) -> bool:
-        """Whether the chains stopped at solutions, which follow no law."""
-        return self.mode == "solve"
-
     def at_draws(self) -> dict[str, Array]:
         """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; in mode "solve" of the last."""
         places = self._sweeps()
@@ -283,10 +273,8 @@ class AnnealingInfo(Info):
             return DrawsInfo(**picked, mode=self.mode, chain=chain, extra=extra)
         chains, draws = grid
         own = {name: _taken(getattr(self, name), chains, 0) for name in self.CHAINS}
-        own["chain"], own["draw"] = (
-            np.repeat(np.arange(len(chains)), len(draws)),
-            np.tile(np.arange(len(draws)), len(chains)),
-        )
+        own["chain"] = np.repeat(np.arange(len(chains)), len(draws))
+        own["draw"] = np.tile(np.arange(len(draws)), len(chains))
         if self.mode == "sample":
             own["draw_sweep"] = np.asarray(self.draw_sweep)[draws]
         return replace(self, **own, n_chains=len(chains), n_draws=len(draws), extra=extra)
@@ -342,16 +330,6 @@ class DrawsInfo(Info):
     energy: Array | None = None
     acceptance: Array | None = None
 
-    @property
-    def chains(self) -> Array:
-        """(k,) chain of each draw."""
-        return self.chain
-
-    @property
-    def lawless(self) -> bool:
-        """Whether some of the draws are solutions that follow no law."""
-        return self.mode == "solve"
-
     @classmethod
     def join(cls, records: Sequence[DrawsInfo]) -> Info | None:
         """Return None: draws are joined with their numbers of samples, by `joined`."""
@@ -386,6 +364,7 @@ class SolvingInfo(Info):
 
     kind: ClassVar[str] = "solving"
     EACH: ClassVar[Mapping[str, int]] = {"unmet": 0}
+    mode: ClassVar[str] = "solve"
     LAWLESS: ClassVar[str] = "these solutions follow no known law; for fair ones use localize or anneal"
 
     method: str
@@ -397,11 +376,6 @@ class SolvingInfo(Info):
     ended: str = ""
     impossible: str = ""
     words: str = LAWLESS
-
-    @property
-    def lawless(self) -> bool:
-        """True: solutions of a search follow no law."""
-        return True
 
     def numbers(self) -> dict[str, float]:
         """Return iterations, restarts, and the smallest number of violated constraints."""
@@ -443,14 +417,12 @@ def _draws(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
         labels.append(own + count)
         count += int(own.max(initial=-1)) + 1
     names = ("sweep", "energy", "acceptance")
-    parts = [
-        {name: values.ravel() for name, values in one.at_draws().items()}
-        if isinstance(one, AnnealingInfo)
-        else {name: getattr(one, name) for name in names}
-        if isinstance(one, DrawsInfo)
-        else {}
-        for one in records
-    ]
+    parts: list[Values] = []
+    for one in records:
+        if isinstance(one, AnnealingInfo):
+            parts.append({name: values.ravel() for name, values in one.at_draws().items()})
+        else:
+            parts.append({name: getattr(one, name) for name in names} if isinstance(one, DrawsInfo) else {})
     known = [name for name in names if all(part.get(name) is not None for part in parts)]
     each: Values = {name: np.concatenate([part[name] for part in parts]) for name in known}
     mode = "solve" if any(one.lawless for one in records) else "sample"

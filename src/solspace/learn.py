@@ -1,15 +1,8 @@
 """A perceptron with ±1 weights as a scikit-learn classifier.
 
-Training is sampling: the classifier draws weights that classify the training set without error from the measure that
-τ-annealing, localization or temperature annealing end in. One solution drawn so already generalises; several of them,
-drawn independently, form a committee whose votes are probabilities: of labels that weights of the measure gave, they are
-the true ones.
-
->>> from sklearn.datasets import load_digits
->>> X, y = load_digits(n_class=2, return_X_y=True)
->>> model = BinaryPerceptronClassifier(random_state=0).fit(X[::2], y[::2])
->>> bool(model.solved_), bool(model.score(X[1::2], y[1::2]) > 0.95)
-(True, True)
+Training is sampling: the classifier draws weights that make no training error from the measure that τ-annealing, localization
+or temperature annealing end in. One such solution generalises; several independent ones form a committee, whose votes estimate
+the probabilities of the labels.
 """
 
 from __future__ import annotations
@@ -33,15 +26,12 @@ from solspace.measure.potential import Potential
 from solspace.numerics.arrays import Array
 from solspace.problem import BLOCK, Perceptron
 from solspace.samplers.registry import SAMPLERS
-from solspace.samples import Samples
-from solspace.system.checks import optional, whole
-from solspace.system.names import unknown
+from solspace.system.checks import one_of, optional, whole
 
+__all__ = ["BinaryPerceptronClassifier"]
 METHODS = ("sample", "solve")
-LARGE = 1e6
-"""A stability that every classifier must be allowed to reach."""
-_said: set[str] = set()
-"""Advice given in a fold of a cross-validation, where once is enough: the model is not kept, and fits are many."""
+LARGE = 1e6  # a stability that every classifier must be able to reach
+_reported: set[str] = set()  # advice given in a fold of a cross-validation, where once is enough
 
 
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
@@ -49,59 +39,63 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    sampler
-        `"tau"`: τ-annealing, which finds solutions furthest. `"asl"`: stochastic localization with automatic damping.
-        `"temperature"`: simulated annealing on the size of the errors.
-    n_sweeps
-        Sweeps of annealing; as many as there are features, at least 100, unless given. Not used by `"asl"`.
-    temperature
-        That of the potential for `"tau"` and `"asl"` (0.5 unless given): the higher, the less solutions keep away from the
-        training samples. Where annealing starts for `"temperature"` (1 unless given).
-    n_solutions
+    sampler : {"tau", "asl", "temperature"}, default "tau"
+        τ-annealing, which finds solutions at the highest loads; stochastic localization; or simulated annealing on the size
+        of the errors.
+    n_sweeps : int, optional
+        Sweeps of annealing; by default the number of features, at least 100. Not used by "asl".
+    temperature : float, optional
+        For "tau" and "asl" the temperature of the potential, by default 0.5: the higher, the closer to the training samples
+        solutions may come. For "temperature" the temperature at the start, by default 1.
+    n_solutions : int, default 1
         Size of the committee.
-    preprocess
-        `"centred"`: the mean of each feature over the training set is subtracted and rows are rescaled. `"raw"`: rows
-        as they are. `"binarised"`: the sign of the centred features.
-    random_state
-        Seed, `RandomState` or None.
-    n_jobs
-        Solutions sought side by side; None is 1, -1 all cores. The result does not depend on it.
-    device
-        `"cpu"` or `"gpu"`.
-    method
-        `"sample"`: solutions are drawn by `sampler`. `"solve"`: any solutions, by `solspace.solve`, which finds them at
-        higher loads and where there are none returns the weights with the fewest errors; `sampler`, `n_sweeps` and
-        `temperature` are not used.
-    time_limit
-        Seconds that `"solve"` may take; None: until all has been tried.
-    margin
-        κ, the stability that every training sample must reach, with rows rescaled to norm √n; 0: that none is wrong.
-    potential
-        Of the measure: `"log"` unless given, or any other that `ss.Target` takes and that allows large stabilities, as
-        `"uniform"` for `"asl"`; for `"temperature"`, `"hinge"` unless given, or `"errors"`.
+    preprocess : {"centred", "raw", "binarised"}, default "centred"
+        Subtract the mean of each feature over the training set and rescale rows, take rows as they are, or take the sign of the
+        centred features.
+    random_state : int, RandomState or None
+        Seed.
+    n_jobs : int, optional
+        Threads; None is 1, -1 all cores. The result does not depend on it.
+    device : {"cpu", "gpu"}, default "cpu"
+        Where to run.
+    method : {"sample", "solve"}, default "sample"
+        Draw solutions by `sampler`, or take any solutions found by `solspace.solve`, which works at higher loads and without a
+        solution returns the weights with the fewest errors; `sampler`, `n_sweeps` and `temperature` are then not used.
+    time_limit : float, optional
+        Seconds for "solve"; by default until all methods were tried.
+    margin : float, default 0
+        κ, the stability that every training sample must reach, rows being rescaled to norm √n; 0: no errors.
+    potential : str or Potential, optional
+        Potential of the measure: by default "log", for "temperature" "hinge". It must allow large stabilities.
 
     Attributes
     ----------
-    weights_
+    weights_ : ndarray
         (n_solutions, n_features_in_) of ±1.
-    coef_, intercept_
-        (1, n_features_in_) and (1,): the plane between the classes in the features as they are given, by the mean of the
-        solutions. `X @ coef_.T + intercept_` has the sign of `decision_function` for a single solution, and is equal to it
-        with `preprocess="raw"`. There are none with `"binarised"` features, on which no plane lies.
-    solved_
+    coef_, intercept_ : ndarray
+        (1, n_features_in_) and (1,), the plane between the classes in the original features, by the mean of the solutions. For a
+        single solution `X @ coef_.T + intercept_` has the sign of `decision_function`. Not for "binarised" features.
+    solved_ : bool
         Whether every solution classifies the training set without error, and with the `margin`.
-    n_violations_
-        Training samples that the worst solution gets wrong, or short of the margin; `violations_` (n_solutions,) has them all.
+    violations_, n_violations_ : ndarray, int
+        Training samples that each solution gets wrong or short of the margin, (n_solutions,), and their maximum.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Notes
     -----
-    No intercept is learned: the plane goes through the mean of the training set, or with `"raw"` rows through the origin;
-    add a constant feature there. More than two classes go through scikit-learn's `OneVsRestClassifier` or
-    `OneVsOneClassifier`. `predict_proba` is the fraction of the committee's votes; a committee of one is always sure of
-    itself, so take `n_solutions` > 1 for probabilities that mean something. Sparse matrices are taken, and made dense: some
-    rows at a time where they are only to be classified.
+    No intercept is learned: the plane goes through the mean of the training set, or for "raw" rows through the origin; add a
+    constant feature there. For more than two classes use scikit-learn's `OneVsRestClassifier` or `OneVsOneClassifier`.
+    Probabilities are fractions of the committee's votes: take `n_solutions` > 1 for them. Sparse matrices are made dense, for
+    predictions some rows at a time.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = BinaryPerceptronClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.solved_), bool(model.score(X[1::2], y[1::2]) > 0.95)
+    (True, True)
     """
 
     def __init__(
@@ -139,10 +133,21 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> BinaryPerceptronClassifier:
-        """Draw `n_solutions` weights that classify X (m, n) without error, and return self.
+        """Draw `n_solutions` weights that classify the training set without error.
 
-        When none are found the best effort is kept and a `ConvergenceWarning` says by how much it falls short: in the folds
-        of a cross-validation or of a search over parameters the first time only.
+        If none are found the best are kept, with a `ConvergenceWarning`; in the folds of a cross-validation or search only once.
+
+        Parameters
+        ----------
+        X : array_like
+            (m, n) training samples, dense or sparse.
+        y : array_like
+            (m,) labels of two classes.
+
+        Returns
+        -------
+        BinaryPerceptronClassifier
+            The fitted estimator.
         """
         self._check()
         target = self._target()
@@ -169,35 +174,63 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Array:
-        """(1, n_features_in_) the normal of the plane between the classes, by the mean of the solutions."""
+        """(1, n_features_in_) normal of the plane between the classes, by the mean of the solutions."""
         check_is_fitted(self)
         if self.preprocess == "binarised":
-            raise AttributeError(
-                "coef_ is there for preprocess 'centred' and 'raw': no plane lies on binarised features."
-            )
+            raise AttributeError("coef_ needs preprocess 'centred' or 'raw': there is no plane in binarised features.")
         return self.weights_.mean(axis=0, keepdims=True) / np.sqrt(self.n_features_in_)
 
     @property
     def intercept_(self) -> Array:
-        """(1,) where the plane lies: it goes through the mean of the training set, or through the origin."""
+        """(1,) offset of the plane, which goes through the mean of the training set, or through the origin."""
         normal = self.coef_
         mean = self.preprocessing_.mean
         return np.zeros(1) if mean is None else -(normal @ mean)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return (k,) the side and the confidence for X (k, n), positive for `classes_[1]`.
+        """Return the signed confidence: the stability of one solution, or the mean vote of a committee.
 
-        The stability of a single solution; the mean vote of a committee, refined by its mean stability.
+        Parameters
+        ----------
+        X : array_like
+            (k, n) samples.
+
+        Returns
+        -------
+        ndarray
+            (k,), positive for `classes_[1]`.
         """
         return self._decide(self._fields_of(X))
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return (k,) classes for X (k, n)."""
+        """Return the classes of samples.
+
+        Parameters
+        ----------
+        X : array_like
+            (k, n) samples.
+
+        Returns
+        -------
+        ndarray
+            (k,) classes.
+        """
         sides = self.decision_function(X) > 0
         return self.classes_[sides.astype(int)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return (k, 2) the fractions of the committee's votes; in a tie the mean stability has a quarter of a vote."""
+        """Return the fractions of the committee's votes; in a tie the mean stability has a quarter of a vote.
+
+        Parameters
+        ----------
+        X : array_like
+            (k, n) samples.
+
+        Returns
+        -------
+        ndarray
+            (k, 2) probabilities of `classes_`.
+        """
         fields = self._fields_of(X)
         votes = (fields > 0).mean(axis=1)
         casting = np.sign(self._decide(fields)) / (4 * fields.shape[1])
@@ -206,12 +239,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
     def _check(self) -> None:
         fair = [name for name, one in SAMPLERS.items() if one.any_patterns and one.fair]
-        if self.sampler not in fair:
-            raise unknown("sampler", self.sampler, fair)
-        if self.method not in METHODS:
-            raise unknown("method", self.method, METHODS)
-        if self.preprocess not in PREPROCESSING:
-            raise unknown("preprocess", self.preprocess, PREPROCESSING)
+        for name, allowed in {"sampler": fair, "method": METHODS, "preprocess": PREPROCESSING}.items():
+            one_of(allowed)(name, getattr(self, name))
         whole(1)("n_solutions", self.n_solutions)
         optional(whole(1))("n_sweeps", self.n_sweeps)
 
@@ -227,49 +256,31 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         return target
 
     def _draw(self, rows: Array, signs: Array, target: Target) -> Array:
+        from solspace.samplers.annealing.anneal import anneal
+        from solspace.samplers.annealing.schedules import TauAnnealing, TemperatureAnnealing
+        from solspace.samplers.localization.localize import localize
+        from solspace.samplers.solving.solve import solve
+
         random = check_random_state(self.random_state)
         rng = np.random.SeedSequence([int(word) for word in random.randint(0, 2**31 - 1, size=4)])
-        constraints = rows.any(axis=1)  # a row of zeros says nothing about the weights
+        constraints = rows.any(axis=1)  # rows of zeros constrain nothing
         if not constraints.any():
             return np.random.default_rng(rng).choice(np.array([-1, 1], np.int8), (self.n_solutions, rows.shape[1]))
         problem = Perceptron(rows[constraints], signs[constraints], target=target)
-        if self.method == "solve":
-            samples = self._solve(problem, rng)
+        run: dict[str, Any] = {"rng": rng, "device": self.device, "progress": False}
+        if self.method == "sample" and self.sampler != "asl":
+            start = 1.0 if self.temperature is None else self.temperature
+            run["schedule"] = TauAnnealing() if self.sampler == "tau" else TemperatureAnnealing(start)
+            run["n_sweeps"] = max(100, problem.n) if self.n_sweeps is None else self.n_sweeps
+            samples = anneal(problem, self.n_solutions, n_threads=effective_n_jobs(self.n_jobs), **run)
         else:
-            samples = self._localize(problem, rng) if self.sampler == "asl" else self._anneal(problem, rng)
+            with warnings.catch_warnings():  # `fit` reports training errors instead
+                warnings.simplefilter("ignore", UserWarning)
+                if self.method == "solve":
+                    samples = solve(problem, self.n_solutions, time_limit=self.time_limit, **run)
+                else:
+                    samples = localize(problem, self.n_solutions, damping="auto", **run)
         return np.asarray(samples.weights, dtype=np.int8)
-
-    def _anneal(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
-        from solspace.samplers.annealing.anneal import anneal
-        from solspace.samplers.annealing.schedules import TauAnnealing, TemperatureAnnealing
-
-        start = 1.0 if self.temperature is None else self.temperature
-        return anneal(
-            problem,
-            n_chains=self.n_solutions,
-            n_sweeps=max(100, problem.n) if self.n_sweeps is None else self.n_sweeps,
-            schedule=TauAnnealing() if self.sampler == "tau" else TemperatureAnnealing(start),
-            rng=rng,
-            device=self.device,
-            n_threads=effective_n_jobs(self.n_jobs),
-            progress=False,
-        )
-
-    def _localize(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
-        from solspace.samplers.localization.localize import localize
-
-        with warnings.catch_warnings():  # what it would say is said by `fit`, once, in terms of training errors
-            warnings.simplefilter("ignore", UserWarning)
-            return localize(
-                problem, n_samples=self.n_solutions, rng=rng, damping="auto", device=self.device, progress=False
-            )
-
-    def _solve(self, problem: Perceptron, rng: np.random.SeedSequence) -> Samples:
-        from solspace.samplers.solving.solve import solve
-
-        with warnings.catch_warnings():  # `fit` says it in terms of training errors
-            warnings.simplefilter("ignore", UserWarning)
-            return solve(problem, self.n_solutions, rng, time_limit=self.time_limit, device=self.device, progress=False)
 
     def _complain(self, m: int) -> None:
         ways = []
@@ -279,9 +290,9 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             ways = ["a longer time_limit"]
         advice = ", ".join([*ways, "or more features, without which ±1 weights may not be able to separate the data"])
         if _in_fold():
-            if advice in _said:
+            if advice in _reported:
                 return
-            _said.add(advice)
+            _reported.add(advice)
         failed = int((self.violations_ > 0).sum())
         what = "the solution gets" if self.n_solutions == 1 else f"{failed} of {self.n_solutions} solutions get up to"
         short = "wrong" if self.margin == 0 else f"short of the margin {self.margin:g}"
