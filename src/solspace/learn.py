@@ -101,6 +101,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         sampler: str = "tau",
+        *,
         n_sweeps: int | None = None,
         temperature: float | None = None,
         n_solutions: int = 1,
