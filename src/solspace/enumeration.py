@@ -16,7 +16,8 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
 from solspace.problem import Perceptron
 
-LARGEST = 20
+__all__ = ["Enumeration"]
+LARGEST = 20  # weights
 
 
 class Enumeration:

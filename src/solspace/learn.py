@@ -178,7 +178,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         """(1, n_features_in_) normal of the plane between the classes, by the mean of the solutions."""
         check_is_fitted(self)
         if self.preprocess == "binarised":
-            raise AttributeError("coef_ needs preprocess 'centred' or 'raw': there is no plane in binarised features.")
+            raise AttributeError("coef_ needs preprocess 'centred' or 'raw': no plane lies on binarised features.")
         return self.weights_.mean(axis=0, keepdims=True) / np.sqrt(self.n_features_in_)
 
     @property
