@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.annealing import run as running
+from solspace.samplers.annealing import chains as running
 from solspace.samplers.annealing import schedules
 
 pytestmark = pytest.mark.slow

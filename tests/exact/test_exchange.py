@@ -12,7 +12,8 @@ from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
 from solspace.enumeration import decode
-from solspace.samplers.annealing import course, run
+from solspace.samplers.annealing import chains as running
+from solspace.samplers.annealing import exchange as exchanging
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import flips_for
 from solspace.samplers.annealing.exchange import Exchange, Ladders
@@ -45,7 +46,7 @@ def measures(exchange: Exchange) -> np.ndarray:
     states = exchange.ladders.replicas.weights.reshape(-1, RUNGS, N)
     laws = []
     for rung in range(RUNGS):
-        energy = exchange.flips.weigh(np.full(len(states) * RUNGS, rung), prepared)[0].reshape(-1, RUNGS)
+        energy = exchange.flips.energies_at(np.full(len(states) * RUNGS, rung), prepared)[0].reshape(-1, RUNGS)
         first = energy[:: 1 << N * (RUNGS - 1), 0]  # the first replica runs through all weights, the others stay
         laws.append(np.exp(-first + first.min()) / np.exp(-first + first.min()).sum())
     return np.array(laws)
@@ -158,7 +159,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = ss.Perceptron.random(31, 0.5, ss.Target(temperature=0.5), rng=3)
-    for module in (run, course):
+    for module in (running, exchanging):
         monkeypatch.setattr(module, "BEAT", 1e-9)
 
     def stop(chains: Chains) -> None:
@@ -183,7 +184,7 @@ def test_ladders_that_a_device_left_go_on_anywhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = ss.Perceptron.random(31, 0.5, ss.Target(temperature=0.5), rng=3)
-    monkeypatch.setattr(course, "BEAT", 1e-9)
+    monkeypatch.setattr(exchanging, "BEAT", 1e-9)
 
     def stop(chains: Chains) -> None:
         if chains.sweep >= 50:

@@ -25,16 +25,14 @@ from solspace.experiments.runner import run_tasks as running_tasks
 from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.annealing import batches
-from solspace.samplers.annealing import run as running
+from solspace.samplers.annealing import chains as running
 from solspace.samplers.annealing.anneal import anneal, first_solutions
 from solspace.samplers.annealing.batches import Batch, Shape, run_batches
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
-from solspace.samplers.annealing.gpu_real import GpuRealFlips
+from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.real_forms import is_linear, is_power
 from solspace.samplers.annealing.schedules import stages_of
-from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.kernels import cuda
 from solspace.samplers.kernels.philox import site_orders
 from solspace.samplers.marginals import gpu_patterns
@@ -93,7 +91,7 @@ def walk(problem, plan, layout, field=None):
     kind = GpuIntegerFlips if problem.has_binary_patterns else GpuRealFlips
     flips = kind([problem], plan, [key_of(SEED)], CHAINS, layout=layout)
     chains = Chains.start(flips.first_weights(), plan, field)
-    running.carry(flips, chains, plan, Checkpoint(None, {}), lambda sweeps: None)
+    running.carry(flips, chains, plan)
     return chains, flips
 
 

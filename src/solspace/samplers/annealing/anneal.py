@@ -24,14 +24,12 @@ from typing import Any, overload
 import numpy as np
 
 from solspace.measure import Target
-from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import cpu
 from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, key_of, run_batches
-from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.course import Course
-from solspace.samplers.annealing.run import Flips, carry
+from solspace.samplers.annealing.chains import Chains, Flips, Plan, carry
+from solspace.samplers.annealing.exchange import ExchangeRun
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
@@ -42,8 +40,7 @@ from solspace.system import progress as bars
 from solspace.system.checks import flag, optional, whole
 from solspace.system.plain import Values
 
-State = Callable[[], Mapping[str, Array]]
-"""Returns the arrays from which a run can be continued."""
+Callback = Callable[[Chains], object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,15 +152,8 @@ def anneal(  # type: ignore[misc]
             raise ValueError("rng must be one seed for one problem; got a list.")
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        key = key_of(rng)
-        name, plan = make_plan(problem.target, schedule, config)
-        store = Checkpoint(checkpoint, _identity(problem, plan, key, n_chains, config) if checkpoint else {})
-        with answering() if where == "gpu" else nullcontext():
-            samples, state = _one(
-                problem, name, plan, key, n_chains, config, where, store, progress, callback, n_threads
-            )
-        store.finish(state)
-        return samples
+        run = _Run.of(problem, n_chains, schedule, rng, config, where, n_threads)
+        return run.samples(progress, callback, checkpoint)
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     problems = problem_list(problem)
@@ -174,38 +164,41 @@ def anneal(  # type: ignore[misc]
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
         for own, seed in zip(problems, seeds):
-            name, plan = make_plan(own.target, schedule, config)
-            key, store = key_of(seed), Checkpoint(None, {})
-            results.append(_one(own, name, plan, key, n_chains, config, where, store, False, None, n_threads)[0])
+            results.append(_Run.of(own, n_chains, schedule, seed, config, where, n_threads).samples(progress=False))
             bar.advance(1)
     return results
 
 
 def first_solutions(
-    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau", rng: RNG = None, *,
-    device: str = "cpu", n_threads: int | None = None, progress: bool | None = None,
-    callback: Callable[[Chains], object] | None = None,
-) -> Samples:  # fmt: skip
+    problem: Perceptron,
+    n_chains: int = 16,
+    n_sweeps: int | None = None,
+    schedule: object = "tau",
+    rng: RNG = None,
+    *,
+    device: str = "cpu",
+    n_threads: int | None = None,
+    progress: bool | None = None,
+    callback: Callback | None = None,
+) -> Samples:
     """Return the weights at which chains first solve `problem`, or end; they are no samples of a measure."""
     config = AnnealConfig(n_sweeps=n_sweeps, device=device)
-    name, plan = make_plan(problem.target, schedule, config, stop=True)
-    where = resolve(device)
-    with answering() if where == "gpu" else nullcontext():
-        return _one(
-            problem, name, plan, key_of(rng), n_chains, config, where, Checkpoint(None, {}), progress, callback,
-            n_threads,
-        )[0]  # fmt: skip
+    run = _Run.of(problem, n_chains, schedule, rng, config, resolve(device), n_threads, stop=True)
+    return run.samples(progress, callback)
 
 
 def exchanged(
-    problem: Perceptron, n_chains: int, schedule: str, rng: RNG, company: int, callback: Callable[[Chains], object],
+    problem: Perceptron,
+    n_chains: int,
+    schedule: str,
+    rng: RNG,
+    company: int,
+    callback: Callback,
     options: Mapping[str, Any],
-) -> Samples:  # fmt: skip
+) -> Samples:
     """Return the samples of ladders on a device that carries `company` chains in all, from options of `anneal`."""
-    config = AnnealConfig(**options)
-    name, plan = make_plan(problem.target, schedule, config)
-    store = Checkpoint(None, {})
-    return _one(problem, name, plan, key_of(rng), n_chains, config, "gpu", store, False, callback, company=company)[0]
+    run = _Run.of(problem, n_chains, schedule, rng, AnnealConfig(**options), "gpu", company=company)
+    return run.samples(progress=False, callback=callback)
 
 
 @lru_cache(maxsize=64)
@@ -237,46 +230,99 @@ def make_plan(target: Target, schedule: object, config: AnnealConfig, stop: bool
     return name, Plan.of(stages, n_extra, thin, solve=stop)
 
 
-def _one(
-    problem: Perceptron, name: str, plan: Plan, key: int, n_chains: int, config: AnnealConfig, where: str,
-    store: Checkpoint, progress: bool | None, callback: Callable[[Chains], object] | None, n_threads: int | None = None,
-    company: int = 0,
-) -> tuple[Samples, State]:  # fmt: skip
-    """Return the samples of one problem, and what makes the state that could be stored."""
-    if plan.stages[-1].potential.hard and not plan.solve:
-        check_measure(problem.with_target(plan.target))
+@dataclass(frozen=True)
+class _Run:
+    """A call for one problem: its plan, the key of its random numbers, and where it runs."""
 
-    def make(own: Plan, count: int) -> Flips:
-        if where == "gpu":
-            return gpu_flips([problem], own, [key], count, company)
-        return cpu.flips_for(problem)(problem, own, key, count, n_threads)
+    problem: Perceptron
+    name: str
+    plan: Plan
+    key: int
+    n_chains: int
+    config: AnnealConfig
+    where: str
+    n_threads: int | None
+    company: int
 
-    begun = time.perf_counter()
-    with bars.progress(len(plan), f"annealing ({name})", progress) as bar:
+    @classmethod
+    def of(
+        cls,
+        problem: Perceptron,
+        n_chains: int,
+        schedule: object,
+        rng: RNG,
+        config: AnnealConfig,
+        where: str,
+        n_threads: int | None = None,
+        company: int = 0,
+        stop: bool = False,
+    ) -> _Run:
+        name, plan = make_plan(problem.target, schedule, config, stop)
+        return cls(problem, name, plan, key_of(rng), n_chains, config, where, n_threads, company)
 
-        def report(chains: Chains, sweeps: int) -> None:
-            bar.advance(sweeps)
-            if callback is not None:
-                callback(chains)
+    def flips(self, plan: Plan, n_chains: int) -> Flips:
+        if self.where == "gpu":
+            return gpu_flips([self.problem], plan, [self.key], n_chains, self.company)
+        return cpu.flips_for(self.problem)(self.problem, plan, self.key, n_chains, self.n_threads)
 
-        record: Values = {"sampler": name, "device": where, "key": key}
-        if config.exchange:
-            course = Course(make, plan, key, n_chains, config.n_rungs, problem.n)
-            course.restore(store.load())
-            bar.advance(course.sweep)
-            course.run(store, report)
-            record["wall_time"] = time.perf_counter() - begun
-            return course.samples(problem, **record), course.state
-        flips = make(plan, n_chains)
-        chains = Chains.start(flips.first_weights(), plan)
-        stored = store.load()
-        if stored is not None:
-            chains.restore(stored)
-        bar.advance(chains.sweep)
-        carry(flips, chains, plan, store, lambda sweeps: report(chains, sweeps))
-    record |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
-    samples = chains.samples(problem, plan, flips.stabilities(chains.drawn(plan)), **record)
-    return samples, lambda: {**chains.records(), **chains.snapshot()}
+    def samples(
+        self,
+        progress: bool | None,
+        callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Samples:
+        """Make the run, from where `checkpoint` left it."""
+        if self.plan.stages[-1].potential.hard and not self.plan.solve:
+            check_measure(self.problem.with_target(self.plan.target))
+        store = Checkpoint(checkpoint, self._identity() if checkpoint else {})
+        begun = time.perf_counter()
+        with (
+            answering() if self.where == "gpu" else nullcontext(),
+            bars.progress(len(self.plan), f"annealing ({self.name})", progress) as bar,
+        ):
+
+            def report(chains: Chains, sweeps: int) -> None:
+                bar.advance(sweeps)
+                if callback is not None:
+                    callback(chains)
+
+            stored = store.load()
+            record: Values = {"sampler": self.name, "device": self.where, "key": self.key}
+            if self.config.exchange:
+                ladders = ExchangeRun(self.flips, self.plan, self.key, self.n_chains, self.config.n_rungs)
+                if stored is not None:
+                    ladders.restore(stored)
+                bar.advance(ladders.sweep)
+                ladders.run(store, report)
+                found = ladders.samples(self.problem, **record, wall_time=time.perf_counter() - begun)
+                store.finish(ladders.state)
+                return found
+            flips = self.flips(self.plan, self.n_chains)
+            chains = Chains.start(flips.first_weights(), self.plan)
+            if stored is not None:
+                chains.restore(stored)
+            bar.advance(chains.sweep)
+            carry(flips, chains, self.plan, lambda sweeps: report(chains, sweeps), store)
+            stabilities = flips.stabilities(chains.drawn(self.plan))
+        record |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
+        found = chains.samples(self.problem, self.plan, stabilities, **record)
+        store.finish(chains.state)
+        return found
+
+    def _identity(self) -> Values:
+        """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
+        plan, probe = self.plan, np.linspace(-4, 4, 33)
+        values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
+        return {
+            "sampler": "anneal",
+            "problem": fingerprint(self.problem),
+            "plan": hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest(),
+            "solve": plan.solve,
+            "n_anneal": plan.n_anneal,
+            "n_chains": self.n_chains,
+            "key": self.key,
+            **({"n_rungs": self.config.n_rungs} if self.config.exchange else {}),
+        }
 
 
 def _many(
@@ -309,15 +355,3 @@ def _many(
             bar.advance(1)
             results |= zip(batch.tag, samples)
     return [results[i] for i in range(len(problems))]
-
-
-def _identity(problem: Perceptron, plan: Plan, key: int, n_chains: int, config: AnnealConfig) -> Values:
-    """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
-    probe = np.linspace(-4, 4, 33)
-    values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
-    digest = hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest()
-    ladder = {"n_rungs": config.n_rungs} if config.exchange else {}
-    return {
-        "sampler": "anneal", "problem": fingerprint(problem), "plan": digest, "solve": plan.solve,
-        "n_anneal": plan.n_anneal, "n_chains": n_chains, "key": key, **ladder,
-    }  # fmt: skip

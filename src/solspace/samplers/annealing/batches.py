@@ -21,13 +21,11 @@ import numpy as np
 from solspace.measure import Target
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.chains import BEAT, Chains, Plan, Run, pool
 from solspace.samplers.annealing.gpu import ROOM, GpuFlips, processors
-from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
-from solspace.samplers.annealing.gpu_real import GpuRealFlips
+from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
 from solspace.samplers.annealing.integer_levels import Lattice
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
-from solspace.samplers.annealing.run import BEAT, Run, pool
 from solspace.samplers.device import answering, cupy, fetched, own_stream
 from solspace.samplers.kernels.cuda import Sizes
 from solspace.samples import Samples
@@ -177,8 +175,8 @@ class ChainJob(Run):
 
     def _take(self) -> None:
         """Wait for the launch under way; another thread takes over what it recorded, while the next one runs."""
-        walked = self.flips.meet(self.chains, weights=False)
-        self.settling.append(pool().submit(self.flips.settle, self.chains, walked))
+        walked = self.flips.synchronize(self.chains, weights=False)
+        self.settling.append(pool().submit(self.flips.copy_records, self.chains, walked))
 
     def samples(self) -> list[Samples]:
         for one in self.settling:

@@ -1,16 +1,18 @@
-"""The state of annealed chains and the work laid out for them, apart from what moves them.
+"""The state of annealed chains, the plan of their sweeps, and the loop that carries them through it on any device.
 
 `Chains` is the least that the next sweep needs, and the record of the sweeps done. Random numbers are functions of
-(key, chain, sweep), and cached stabilities follow from the weights, so that weights and a sweep number are all there
-is to store: a run taken up again from them goes on as if it had never stopped.
+(key, chain, sweep), and cached stabilities follow from the weights: weights and a sweep number are all there is to store.
+Some sweeps are launched at a time while the next ones are prepared; how they are cut into launches changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,21 +21,22 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.checkpoint import Checkpoint
 from solspace.samples import Samples
+from solspace.system import threads
 from solspace.system.plain import Values
+
+BEAT = 0.25
+"""Seconds of a launch."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """The sweeps of a call: a stage for each, and which of them end in a draw.
 
-    The first `n_anneal` sweeps follow the schedule by Metropolis' rule. Further sweeps repeat its last stage, and
-    there the heat bath decides. Sites come in a fresh random order, each once a sweep and the same for all chains: a
-    flip that costs nothing, which Metropolis always accepts, would be made at every sweep, find the weight as it was
-    after two, and keep chains that started alike alike for ever. The heat bath makes every second of them, by each
-    chain's own choice.
-
-    Where there is a `ladder`, chains do not follow the stages but each keeps to a rung of it (`exchange`).
+    The first `n_anneal` sweeps follow the schedule by Metropolis' rule. Further sweeps repeat its last stage by the heat
+    bath: Metropolis accepts every flip that costs nothing, which two sweeps undo, so that chains that started alike would stay
+    alike; the heat bath accepts half of them. With a `ladder`, each chain stays at a rung of it (`exchange`).
     """
 
     stages: Sequence[Stage]
@@ -71,10 +74,11 @@ class Plan:
     @cached_property
     def about(self) -> Values:
         """Temperatures, τ where all stages have one, and the sweeps that end in a draw."""
-        about = {"draw_sweep": np.flatnonzero(self.draw_at >= 0)}
-        about["temperature"] = np.array([stage.temperature for stage in self.stages])
-        potentials = [stage.potential for stage in self.stages]
-        taus = [getattr(one, "tau", None) for one in potentials]
+        about = {
+            "draw_sweep": np.flatnonzero(self.draw_at >= 0),
+            "temperature": np.array([stage.temperature for stage in self.stages]),
+        }
+        taus = [getattr(stage.potential, "tau", None) for stage in self.stages]
         return about if None in taus else {**about, "tau": np.array(taus)}
 
     @property
@@ -85,6 +89,9 @@ class Plan:
     def bath(self, sweeps: slice) -> Array:
         """Return whether the heat bath decides in each of `sweeps`."""
         return np.arange(len(self))[sweeps] >= self.n_anneal
+
+
+_ARRAYS = ("weights", "draws", "accepted", "energy", "solved_at", "stopped")
 
 
 @dataclass
@@ -138,22 +145,15 @@ class Chains:
         """Return (k,) the stage of each chain at the first of some sweeps, counted among those sampled in them."""
         return np.zeros(len(self.weights), np.int64) if self.stage is None else self.stage
 
-    def snapshot(self) -> dict[str, Array]:
-        """Return a copy of what the next sweep overwrites."""
-        return {
-            "weights": self.weights.copy(),
-            "solved_at": self.solved_at.copy(),
-            "stopped": self.stopped.copy(),
-            "sweep": np.array(self.sweep),
-        }
-
-    def records(self) -> dict[str, Array]:
-        """Return what sweeps only add to."""
-        return {"draws": self.draws, "accepted": self.accepted, "energy": self.energy}
+    def state(self) -> dict[str, Array]:
+        """Return what `restore` needs: copies of what the next sweep overwrites, and records, which sweeps only add to."""
+        overwritten = {name: getattr(self, name).copy() for name in ("weights", "solved_at", "stopped")}
+        records = {"draws": self.draws, "accepted": self.accepted, "energy": self.energy}
+        return {**records, **overwritten, "sweep": np.array(self.sweep)}
 
     def restore(self, stored: Mapping[str, Array]) -> None:
-        """Take over what `snapshot` and `records` gave."""
-        for name in ("weights", "draws", "accepted", "energy", "solved_at", "stopped"):
+        """Take over what `state` returned."""
+        for name in _ARRAYS:
             getattr(self, name)[...] = stored[name]
         self.sweep = int(stored["sweep"])
         # an interrupted run may have written on beyond the sweeps that count
@@ -162,17 +162,16 @@ class Chains:
 
     def of(self, rows: slice) -> Chains:
         """Return the chains `rows`."""
-        names = ("weights", "draws", "accepted", "energy", "solved_at", "stopped")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ARRAYS})
 
     def drawn(self, plan: Plan) -> Array:
         """Return the weights that the chains drew, those of a chain side by side."""
         return self.weights if plan.solve else self.draws.reshape(-1, self.weights.shape[1])
 
     def samples(
-        self, problem: Perceptron, plan: Plan, stabilities: Array | None = None, named: bool = True, **told: Any
+        self, problem: Perceptron, plan: Plan, stabilities: Array | None = None, named: bool = True, **record: Any
     ) -> Samples:
-        """Return the samples that the chains made; `stabilities` where a device computed them, `told` for their info."""
+        """Return the samples of the chains; `stabilities` if a device computed them, `record` for their info."""
         k, n = self.weights.shape
         draws = 1 if plan.solve else plan.n_draws
         info = AnnealingInfo(
@@ -186,6 +185,133 @@ class Chains:
             energy=self.energy,
             solved_at=self.solved_at,
             **plan.about,
-            **told,
+            **record,
         )
         return Samples.of(problem.with_target(plan.target), self.drawn(plan), info, stabilities, named)
+
+
+class Flips(Protocol):
+    """What moves chains by single flips: on the processor or on a device, for ±1 patterns or any others."""
+
+    kernel: str
+    """Its arithmetic: "integer" or "fixed point"."""
+    most: int
+    """Sweeps that fit into memory at a time."""
+    pace: float
+    """Sweeps a second, as a first guess."""
+
+    def first_weights(self) -> Array:
+        """Return independent fair signs for every chain, (k, n) int8."""
+        ...
+
+    def place(self, chains: Chains) -> None:
+        """Compute from the weights what the kernel caches."""
+
+    def prepare(self, sweeps: slice) -> Any:
+        """Return what these sweeps need; called from other threads."""
+        ...
+
+    def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
+        """Start to take the chains through `sweeps`."""
+
+    def collect(self, chains: Chains, weights: bool = True) -> None:
+        """Wait for what was launched, and copy its results to the chains; their weights only on request."""
+
+    def energies_at(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+        ...
+
+    def weights_of(self, chains: Chains, rows: Array) -> Array:
+        """Return the weights of the chains `rows`."""
+        ...
+
+    def stop(self) -> None:
+        """End what is under way, at once and in mid-sweep."""
+
+    def stabilities(self, weights: Array) -> Array | None:
+        """Return the stabilities of the chains' `weights` (draws of a chain side by side), or None: ask the problem."""
+        ...
+
+
+def pool() -> ThreadPoolExecutor:
+    """Return the threads that prepare sweeps, and copy what was recorded of some, while others run."""
+    return threads.pool(8, "sweeps")
+
+
+class Run:
+    """Chains on their way through a plan: at most one launch under way, the next one prepared."""
+
+    def __init__(self, flips: Flips, chains: Chains, plan: Plan) -> None:
+        self.flips, self.chains, self.plan = flips, chains, plan
+        flips.place(chains)
+        self.count = _power_below(np.clip(BEAT * flips.pace, 1, flips.most))
+        self.sweeps = slice(chains.sweep, chains.sweep)
+        self._next()
+
+    @property
+    def done(self) -> bool:
+        """Whether all chains have come to the end of the plan or stopped."""
+        return self.chains.sweep >= len(self.plan) or bool(self.chains.stopped.all())
+
+    def _next(self) -> None:
+        first = min(self.sweeps.stop, len(self.plan) - 1)
+        self.ahead = slice(first, min(first + self.count, len(self.plan)))
+        self.prepared: Future[Any] = pool().submit(self.flips.prepare, self.ahead)
+
+    def launch(self) -> None:
+        """Start the next sweeps; let threads prepare those after them meanwhile."""
+        self.sweeps = self.ahead
+        prepared = self.prepared.result()
+        self.begun = time.perf_counter()
+        self.flips.launch(self.chains, self.sweeps, prepared)
+        self._next()
+
+    def collect(self, beat: float = 0.0) -> int:
+        """Wait for the launch under way; return how many sweeps it made. The next ones will take some `beat` seconds."""
+        self._take()
+        self.chains.sweep = self.sweeps.stop
+        done = self.sweeps.stop - self.sweeps.start
+        pace = max(beat, BEAT) / max(time.perf_counter() - self.begun, 1e-9)
+        # powers of two, so that the memory of one launch serves for the next
+        self.count = _power_below(np.clip(done * pace, 1, min(self.flips.most, 8 * self.count)))
+        return done
+
+    def _take(self) -> None:
+        """Wait for the launch under way and take over its results."""
+        self.flips.collect(self.chains)
+
+
+def _power_below(count: float) -> int:
+    """Return the power of two at or below `count`."""
+    return 1 << (int(count).bit_length() - 1)
+
+
+def carry(
+    flips: Flips,
+    chains: Chains,
+    plan: Plan,
+    report: Callable[[int], None] = lambda sweeps: None,
+    store: Checkpoint | None = None,
+    complete: Callable[[dict[str, Array]], Mapping[str, Array]] = dict,
+) -> None:
+    """Carry the chains to the end of the plan; `report` is called with a number of sweeps a few times a second.
+
+    `store` keeps `complete(state)`. However the run ends, the state after the last launch that was collected is stored.
+    """
+    run = Run(flips, chains, plan)
+    safe = chains.state() if store else {}
+    try:
+        while not run.done:
+            run.launch()
+            done = run.collect()
+            if store:
+                safe = chains.state()
+                store.maybe_save(lambda state=safe: complete(state))
+            report(done)
+    except BaseException:
+        try:
+            flips.stop()
+        finally:  # a lost device cannot be stopped either
+            if store:
+                store.save(complete(safe))
+        raise

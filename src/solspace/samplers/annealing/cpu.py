@@ -30,7 +30,6 @@ _CACHE = 1 << 19
 NOT_DONE = np.iinfo(np.int64).min
 """Energy of a sweep that a chain did not come to."""
 
-
 P = TypeVar("P", Landscapes, real_forms.Forms)
 """How potentials are laid out."""
 
@@ -60,14 +59,6 @@ class CpuFlips(Generic[P]):
         self._tasks: list[Future[None]] = []
         self._halt = np.zeros(1, np.bool_)
 
-    def first_weights(self) -> Array:
-        """Return independent fair signs for every chain, (k, n) int8."""
-        from solspace.samplers.kernels.philox import first_weights
-
-        weights = np.empty((self.n_chains, self.problem.n), np.int8)
-        first_weights(self.key, 0, weights)
-        return weights
-
     def place(self, chains: Chains) -> None:
         """Compute from the weights what the kernel caches."""
         raise NotImplementedError
@@ -80,9 +71,22 @@ class CpuFlips(Generic[P]):
         """Run the kernel on the chains `rows`."""
         raise NotImplementedError
 
-    def weigh(self, stage: Array, prepared: Work[P]) -> tuple[Array, Array]:
-        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+    def integer_energies(self, stage: Array, potentials: P) -> Array:
+        """Return the kernel's energies (k,) of the chains, each at its `stage`."""
         raise NotImplementedError
+
+    def first_weights(self) -> Array:
+        """Return independent fair signs for every chain, (k, n) int8."""
+        from solspace.samplers.kernels.philox import first_weights
+
+        weights = np.empty((self.n_chains, self.problem.n), np.int8)
+        first_weights(self.key, 0, weights)
+        return weights
+
+    def energies_at(self, stage: Array, prepared: Work[P]) -> tuple[Array, Array]:
+        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+        potentials, energy = prepared.potentials, self.integer_energies(stage, prepared.potentials)
+        return energy / potentials.kt[stage], potentials.potential(energy, stage, self.problem.m)
 
     def prepare(self, sweeps: slice) -> Work[P]:
         """Lay out the potentials of these sweeps and order their sites."""
@@ -119,30 +123,28 @@ class CpuFlips(Generic[P]):
         """The problem computes them."""
         return None
 
-    def _sweeps(self, work: Work[P]) -> Sweeps:
-        """Return these sweeps as the kernels take them."""
-        plan, sweeps = self.plan, work.sweeps
-        return Sweeps(
-            self.key, sweeps.start, work.potentials.kt, plan.stride, work.orders, plan.bath(sweeps),
-            plan.draw_at[sweeps], plan.solve,
-        )  # fmt: skip
-
-    def _rows(self, work: Work[P], chains: Chains, rows: slice) -> Rows:
-        """Return the chains `rows` as the kernels take them, with room for their energies."""
-        energies = np.full((rows.stop - rows.start, len(work.orders)), NOT_DONE)
-        field = np.empty((0, 0)) if chains.field is None else chains.field[rows]
-        number = (
-            np.arange(rows.start, rows.stop) if chains.number is None else np.asarray(chains.number[rows], np.int64)
+    def _arguments(self, work: Work[P], chains: Chains, rows: slice) -> tuple[Sweeps, Rows]:
+        """Return the sweeps and the chains `rows` as the kernels take them, with room for the chains' energies."""
+        plan, now = self.plan, work.sweeps
+        baths, draws = plan.bath(now), plan.draw_at[now]
+        sweeps = Sweeps(self.key, now.start, work.potentials.kt, plan.stride, work.orders, baths, draws, plan.solve)
+        number = np.arange(rows.start, rows.stop) if chains.number is None else chains.number[rows]
+        own = Rows(
+            number=np.asarray(number, np.int64),
+            stage=chains.first_stage()[rows],
+            field=np.empty((0, 0)) if chains.field is None else chains.field[rows],
+            weights=chains.weights[rows],
+            draws=chains.draws[rows],
+            accepted=chains.accepted[rows, chains.recorded(now)],
+            energy=np.full((rows.stop - rows.start, len(work.orders)), NOT_DONE),
+            solved_at=chains.solved_at[rows],
+            stopped=chains.stopped[rows],
         )
-        return Rows(
-            number, chains.first_stage()[rows], field, chains.weights[rows], chains.draws[rows],
-            chains.accepted[rows, chains.recorded(work.sweeps)], energies, chains.solved_at[rows], chains.stopped[rows],
-        )  # fmt: skip
+        return sweeps, own
 
     def _record(self, work: Work[P], chains: Chains, rows: slice, energies: Array) -> None:
         """Keep the integer energies of the chains `rows` as ΣU."""
-        count = len(work.orders)
-        stage = chains.first_stage()[rows, None] + self.plan.stride * np.arange(count)
+        stage = chains.first_stage()[rows, None] + self.plan.stride * np.arange(len(work.orders))
         found = work.potentials.potential(energies, stage, self.problem.m)
         chains.energy[rows, chains.recorded(work.sweeps)] = np.where(energies == NOT_DONE, np.nan, found)
 
@@ -174,11 +176,9 @@ class IntegerFlips(CpuFlips[Landscapes]):
         """Round the potentials of these stages."""
         return landscapes(stages, self.lattice)
 
-    def weigh(self, stage: Array, prepared: Work[Landscapes]) -> tuple[Array, Array]:
-        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
-        rounded, m = prepared.potentials, self.problem.m
-        energy = rounded.energies[stage[:, None], self.levels[:, :m]].sum(axis=1, dtype=np.int64)
-        return energy / rounded.kt[stage], rounded.potential(energy, stage, m)
+    def integer_energies(self, stage: Array, potentials: Landscapes) -> Array:
+        """Return the kernel's energies (k,) of the chains, each at its `stage`."""
+        return potentials.energies[stage[:, None], self.levels[:, : self.problem.m]].sum(axis=1, dtype=np.int64)
 
     def walk(self, work: Work[Landscapes], chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`."""
@@ -187,11 +187,8 @@ class IntegerFlips(CpuFlips[Landscapes]):
         scratch = Scratch(
             aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16), aligned(1024, np.uint8)
         )
-        own = self._rows(work, chains, rows)
-        inside = run_chains(
-            self.patterns, work.potentials.energies, self._sweeps(work), own, self.levels[rows], scratch, self._halt
-        )
-        if not inside:
+        sweeps, own = self._arguments(work, chains, rows)
+        if not run_chains(self.patterns, work.potentials.energies, sweeps, own, self.levels[rows], scratch, self._halt):
             raise ValueError(
                 f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are told "
                 "apart: patterns this correlated can be annealed up to n = 65000."
@@ -222,32 +219,31 @@ class RealFlips(CpuFlips[real_forms.Forms]):
         """Put the potentials of these stages into the kernel's form."""
         return real_forms.forms(stages, [self.fixed], self.power).of(0)
 
-    def weigh(self, stage: Array, prepared: Work[real_forms.Forms]) -> tuple[Array, Array]:
-        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
+    def integer_energies(self, stage: Array, potentials: real_forms.Forms) -> Array:
+        """Return the kernel's energies (k,) of the chains, each at its `stage`."""
         from solspace.samplers.kernels.flips_real import weigh
 
-        made, energy = prepared.potentials, np.empty(len(stage), np.int64)
-        weigh(self.patterns, _as_taken(made), stage, self.states, energy)
-        return energy / made.kt[stage], made.potential(energy, stage, self.problem.m)
+        energy = np.empty(len(stage), np.int64)
+        weigh(self.patterns, _kernel_potentials(potentials), stage, self.states, energy)
+        return energy
 
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
         """Run the kernel on the chains `rows`, as many together as the cache takes."""
         from solspace.samplers.kernels.flips_real import run_chains
 
-        potentials, sweeps = _as_taken(work.potentials), self._sweeps(work)
+        potentials = _kernel_potentials(work.potentials)
         together = max(1, _CACHE // (4 * self.states.shape[1]))
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
-            own = self._rows(work, chains, some)
+            sweeps, own = self._arguments(work, chains, some)
             run_chains(self.patterns, potentials, sweeps, own, self.states[some], self._halt)
             self._record(work, chains, some, own.energy)
 
 
-def _as_taken(made: real_forms.Forms) -> flips_real.Potentials:
-    """Return potentials as the kernel takes them."""
+def _kernel_potentials(forms: real_forms.Forms) -> flips_real.Potentials:
     from solspace.samplers.kernels.flips_real import Potentials
 
-    return Potentials(made.forms, made.marks, made.margins, made.logarithm)
+    return Potentials(forms.forms, forms.marks, forms.margins, forms.logarithm)
 
 
 def flips_for(problem: Perceptron) -> Callable[..., IntegerFlips | RealFlips]:

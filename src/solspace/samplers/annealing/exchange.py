@@ -1,30 +1,50 @@
 """Replica exchange: chains that are stuck at the last stage borrow the freedom of earlier ones.
 
 Each chain becomes a *ladder* of replicas, one at every rung: stages of the schedule, from one at which chains still move
-freely down to the last (`ladder` finds them). All replicas make a heat-bath sweep; then neighbours a, b at stages i, j may
-exchange their stages, which is accepted with probability
+freely down to the last. All replicas make a heat-bath sweep; then neighbours a, b at stages i, j may exchange their
+stages, which is accepted with probability
 
     min(1, exp(-Δ)),    Δ = [E_j(w_a) - E_i(w_a)] + [E_i(w_b) - E_j(w_b)],
 
 where E are the integer energies of the kernels over kT: the product of the rungs' measures stays exactly where it is.
 Pairs (0, 1), (2, 3), ... and (1, 2), (3, 4), ... take turns, so that replicas travel rather than diffuse (Okabe et al.
-2001; Syed et al. 2022). Draws come from the last rung alone. Where replicas start, and the whole call: `course`.
+2001; Syed et al. 2022). Draws come from the last rung alone.
+
+Rungs are chosen by *pilots*, chains that follow the schedule and leave their weights at some of its last sweeps, the *marks*.
+With these as samples of two neighbouring stages, the mean chance of an exchange is erfc(d/2), as Δ is nearly Gaussian with mean
+d² and variance 2 d²; d adds up along the schedule (the Fisher-Rao length), and rungs at equal lengths have equal chances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.special import erfcinv
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.ladder import MakeFlips
-from solspace.samplers.annealing.run import Flips
+from solspace.problem import Perceptron
+from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, carry
+from solspace.samplers.checkpoint import Checkpoint
+from solspace.samples import Samples
 
 UP, DOWN = 1, 2
 """Ways of a replica that has been at the last rung, and since then at the first."""
+START = 0.75
+"""Where in the schedule the first rung is: at τ = 0.25 chains on images forget where they were within some fifty sweeps."""
+ACCEPTED = 0.35
+"""Share of the exchanges that should be accepted."""
+MOST = 48
+"""Rungs at most, by default."""
+PILOTS = 16
+"""Least number of chains from which a ladder is found."""
+_MARKS = 96
+"""Most marks."""
+MakeFlips = Callable[[Plan, int], Flips]
+"""(plan, number of chains) -> what moves them."""
 
 
 @dataclass
@@ -52,13 +72,18 @@ class Ladders:
         """Return ladders whose replicas are at `weights` (C, R, n)."""
         c, r, n = weights.shape
         extra = len(plan) - plan.n_anneal
-        replicas = Chains.start(weights.reshape(c * r, n), replace(plan, draw_at=np.full(len(plan), -1)), records=1)
+        replicas = Chains.start(weights.reshape(c * r, n), _without_draws(plan), records=1)
         replicas.stage, replicas.sweep = np.tile(np.arange(r), c), plan.n_anneal
         return cls(
-            rungs, replicas, np.full((c, extra), np.nan), np.zeros((c, extra), np.int32),
-            np.zeros((c, plan.n_draws, n), np.int8), np.zeros((2, max(r - 1, 0)), np.int64), np.zeros(c * r, np.int8),
-            np.zeros(c, np.int64),
-        )  # fmt: skip
+            rungs=rungs,
+            replicas=replicas,
+            energy=np.full((c, extra), np.nan),
+            accepted=np.zeros((c, extra), np.int32),
+            draws=np.zeros((c, plan.n_draws, n), np.int8),
+            swaps=np.zeros((2, max(r - 1, 0)), np.int64),
+            way=np.zeros(c * r, np.int8),
+            trips=np.zeros(c, np.int64),
+        )
 
     def places(self) -> Array:
         """Return (C, R) the row that is at each rung."""
@@ -66,13 +91,12 @@ class Ladders:
         return np.argsort(self.replicas.first_stage().reshape(c, r), axis=1) + r * np.arange(c)[:, None]
 
     def state(self, weights: Array) -> dict[str, Array]:
-        """Return all that is to be stored, the replicas' current `weights` given."""
-        return {
-            "rungs": self.rungs, "weights": weights, "stage": self.replicas.first_stage().copy(),
-            "sweep": np.array(self.replicas.sweep), "solved_at": self.replicas.solved_at.copy(), "energy": self.energy,
-            "accepted": self.accepted, "draws": self.draws, "swaps": self.swaps.copy(), "way": self.way.copy(),
-            "trips": self.trips.copy(),
-        }  # fmt: skip
+        """Return what `restored` needs, from the replicas' current `weights`."""
+        records = {"rungs": self.rungs, "energy": self.energy, "accepted": self.accepted, "draws": self.draws}
+        overwritten = {name: getattr(self, name).copy() for name in ("swaps", "way", "trips")}
+        stage, solved_at = self.replicas.first_stage().copy(), self.replicas.solved_at.copy()
+        replicas = {"weights": weights, "stage": stage, "solved_at": solved_at, "sweep": np.array(self.replicas.sweep)}
+        return {**records, **overwritten, **replicas}
 
     @classmethod
     def restored(cls, state: Mapping[str, Array], plan: Plan) -> Ladders:
@@ -93,8 +117,8 @@ class Exchange:
 
     def __init__(self, make: MakeFlips, ladders: Ladders, plan: Plan, key: int) -> None:
         self.ladders, self.plan, self.key = ladders, plan, np.uint64(key)
-        own = replace(plan, ladder=[plan.stages[t] for t in ladders.rungs], draw_at=np.full(len(plan), -1))
-        self.flips: Flips = make(own, len(ladders.replicas.weights))
+        rungs = [plan.stages[t] for t in ladders.rungs]
+        self.flips: Flips = make(_without_draws(plan, rungs), len(ladders.replicas.weights))
         self.flips.place(ladders.replicas)
 
     @property
@@ -118,7 +142,7 @@ class Exchange:
         replicas.sweep += 1
 
     def exchange(self, sweep: int, prepared: object) -> Array:
-        """Exchange neighbours after `sweep`; return ΣU (C,) of who is then at the last rung."""
+        """Exchange neighbours after `sweep`; return ΣU (C,) of the replicas that are then at the last rung."""
         from solspace.samplers.kernels.philox import exponentials
 
         ladders, stage = self.ladders, self.ladders.replicas.first_stage()
@@ -129,19 +153,22 @@ class Exchange:
         stage[upper[made]], stage[lower[made]] = stage[lower[made]], stage[upper[made]]
         ladders.swaps[:, first] += np.stack([np.full(len(first), len(made)), made.sum(axis=0)])
         places = ladders.places()
-        self._count(places)
-        return energy[places[:, -1]]
+        top, bottom = places[:, 0], places[:, -1]
+        ladders.way[top] = np.where(ladders.way[top] == UP, DOWN, ladders.way[top])
+        ladders.trips += ladders.way[bottom] == DOWN
+        ladders.way[bottom] = UP
+        return energy[bottom]
 
     def proposed(self, sweep: int, prepared: object) -> tuple[Array, Array, Array, Array, Array]:
         """Return the pairs of a sweep, the rows at their earlier and later rungs (C, pairs), and Δ of their exchange.
 
-        And ΣU (C R,) at the last rung of those who are there or may come to be there.
+        And ΣU (C R,) at the last rung of those that are there or may come to be there.
         """
         ladders, stage = self.ladders, self.ladders.replicas.first_stage()
         rungs, rows = len(ladders.rungs), ladders.places()
         first = np.arange(sweep % 2, rungs - 1, 2)
-        own, here = self.flips.weigh(stage, prepared)
-        other, there = self.flips.weigh(self.partners(sweep)[stage], prepared)
+        own, here = self.flips.energies_at(stage, prepared)
+        other, there = self.flips.energies_at(self.partners(sweep)[stage], prepared)
         upper, lower = rows[:, first], rows[:, first + 1]
         change = (other[upper] - own[upper]) + (other[lower] - own[lower])
         return first, upper, lower, change, np.where(stage == rungs - 1, here, there)
@@ -153,14 +180,166 @@ class Exchange:
         partner[first], partner[first + 1] = first + 1, first
         return partner
 
-    def _count(self, places: Array) -> None:
-        """Count the replicas that came home to the last rung from the first."""
-        ladders, top, bottom = self.ladders, places[:, 0], places[:, -1]
-        ladders.way[top] = np.where(ladders.way[top] == UP, DOWN, ladders.way[top])
-        ladders.trips += ladders.way[bottom] == DOWN
-        ladders.way[bottom] = UP
-
     def state(self) -> dict[str, Array]:
         """Return all that is to be stored."""
         replicas = self.ladders.replicas
         return self.ladders.state(self.flips.weights_of(replicas, np.arange(len(replicas.weights))))
+
+
+class ExchangeRun:
+    """A call with exchange: pilots through the schedule, then ladders that start from their weights; one state for both."""
+
+    def __init__(self, make: MakeFlips, plan: Plan, key: int, n_chains: int, n_rungs: int | None) -> None:
+        self.make, self.plan, self.key, self.n_chains, self.n_rungs = make, plan, key, n_chains, n_rungs
+        self.pilot_plan = pilot_plan(plan)
+        self.pilot_flips = make(self.pilot_plan, max(n_chains, PILOTS))
+        self.pilots = Chains.start(self.pilot_flips.first_weights(), self.pilot_plan)
+        self.ladders: Ladders | None = None
+
+    @property
+    def sweep(self) -> int:
+        """Sweeps done."""
+        return self.pilots.sweep if self.ladders is None else self.ladders.replicas.sweep
+
+    def restore(self, stored: Mapping[str, Array]) -> None:
+        """Go on from a stored state."""
+        state = {name.removeprefix("pilot_"): value for name, value in stored.items() if name.startswith("pilot_")}
+        if len(stored["rungs"]):
+            state["draws"] = self.pilots.draws
+            self.ladders = Ladders.restored(stored, self.plan)
+        self.pilots.restore(state)
+
+    def run(self, store: Checkpoint, report: Callable[[Chains, int], None]) -> None:
+        """Carry everything to the end; `report` is called with the chains and a number of sweeps."""
+        if self.ladders is None:
+            pilots, plan = self.pilots, self.pilot_plan
+            carry(self.pilot_flips, pilots, plan, lambda sweeps: report(pilots, sweeps), store, self._pilot_state)
+            chosen = choose(self.make, plan, pilots.draws, self.n_rungs)
+            marks = np.flatnonzero(plan.draw_at >= 0)
+            weights = np.ascontiguousarray(pilots.draws[: self.n_chains, chosen])
+            self.ladders = Ladders.start(weights, marks[chosen], self.plan)
+        self._exchange(self.ladders, store, report)
+
+    def _exchange(self, ladders: Ladders, store: Checkpoint, report: Callable[[Chains, int], None]) -> None:
+        from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
+
+        kind = GpuExchange if isinstance(self.pilot_flips, GpuFlips) else Exchange
+        exchange = kind(self.make, ladders, self.plan, self.key)
+        safe, seen, reported = exchange.state(), time.perf_counter(), ladders.replicas.sweep
+        try:
+            while not exchange.done:
+                exchange.step()
+                if time.perf_counter() - seen < BEAT and not exchange.done:
+                    continue
+                safe, seen = exchange.state(), time.perf_counter()
+                store.maybe_save(lambda state=safe: self._ladder_state(state))
+                report(ladders.replicas, ladders.replicas.sweep - reported)
+                reported = ladders.replicas.sweep
+        except BaseException:
+            try:
+                exchange.flips.stop()
+            finally:  # a lost device cannot be stopped either
+                store.save(self._ladder_state(safe))
+            raise
+        ladders.replicas.weights[...] = safe["weights"]
+
+    def _pilot_state(self, pilots: Mapping[str, Array]) -> dict[str, Array]:
+        """Return what is stored while there are no ladders."""
+        n = self.pilots.weights.shape[1]
+        none = Ladders.start(np.zeros((self.n_chains, 0, n), np.int8), np.zeros(0, np.int64), self.plan)
+        stored = {f"pilot_{name}": value for name, value in pilots.items()}
+        return {**stored, **none.state(np.zeros((0, n), np.int8)), "sweep": np.array(0)}
+
+    def _ladder_state(self, ladders: Mapping[str, Array]) -> dict[str, Array]:
+        """Return what is stored once there are ladders, which need the pilots' draws no more."""
+        pilots = {**self.pilots.state(), "draws": self.pilots.draws[:0]}
+        return {**{f"pilot_{name}": value for name, value in pilots.items()}, **ladders}
+
+    def state(self) -> dict[str, Array]:
+        """Return what is stored at the end."""
+        assert self.ladders is not None
+        return self._ladder_state(self.ladders.state(self.ladders.replicas.weights))
+
+    def samples(self, problem: Perceptron, **record: Any) -> Samples:
+        """Return the samples that the ladders drew."""
+        assert self.ladders is not None
+        own, pilots = self.ladders, self.pilots.of(slice(0, self.n_chains))
+        first = own.replicas.solved_at.reshape(self.n_chains, -1)
+        later = np.where(first < 0, len(self.plan), first).min(axis=1)
+        chains = replace(
+            pilots,
+            draws=own.draws,
+            accepted=np.hstack([pilots.accepted, own.accepted]),
+            energy=np.hstack([pilots.energy, own.energy]),
+            solved_at=np.where(pilots.solved_at >= 0, pilots.solved_at, np.where(later < len(self.plan), later, -1)),
+        )
+        tried, made = own.swaps
+        record |= {"ladder": own.rungs, "swap_acceptance": made / np.maximum(tried, 1), "round_trips": own.trips}
+        return chains.samples(problem, self.plan, kernel=self.pilot_flips.kernel, **record)
+
+
+def _without_draws(plan: Plan, ladder: list[Any] | None = None) -> Plan:
+    return replace(plan, ladder=ladder or plan.ladder, draw_at=np.full(len(plan), -1))
+
+
+def pilot_plan(plan: Plan) -> Plan:
+    """Return the schedule of `plan` alone, with draws at the marks."""
+    if plan.n_anneal < 2:
+        raise ValueError("exchange needs a schedule of at least two sweeps, whose stages replicas can be at.")
+    if any(stage.temperature == 0 for stage in plan.stages):
+        raise ValueError("exchange needs a positive temperature at every stage; this schedule has one at T = 0.")
+    first = min(int(START * (plan.n_anneal - 1)), plan.n_anneal - 2)
+    marks = np.unique(np.rint(np.linspace(first, plan.n_anneal - 1, _MARKS)).astype(int))
+    draw_at = np.full(plan.n_anneal, -1)
+    draw_at[marks] = np.arange(len(marks))
+    return Plan(plan.stages[: plan.n_anneal], plan.n_anneal, draw_at, solve=False)
+
+
+def choose(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | None) -> Array:
+    """Return the marks, the last among them, that become rungs, (rungs,); `weights` (pilots, marks, n) were left at them."""
+    marks = weights.shape[1]
+    if n_rungs is not None and n_rungs > marks:
+        raise ValueError(f"n_rungs must be at most {marks}, the stages of this schedule to choose from; got {n_rungs}.")
+    along = np.append(0.0, np.cumsum(lengths(make, pilot, weights)))
+    enough = int(np.ceil(along[-1] / (2 * erfcinv(ACCEPTED)))) + 1
+    count = n_rungs or min(max(enough, 2), MOST, marks)
+    # pilots that fall behind the schedule differ too little in its middle and too much at its end: half of the rungs are
+    # spread evenly instead (MNIST, alpha = .6: the least chance between two rungs is then .2 instead of .12)
+    even = np.linspace(0, 1, marks)
+    return _spread((along / max(along[-1], 1e-300) + even) / 2, count)
+
+
+def lengths(make: MakeFlips, pilot: Plan, weights: Array) -> Array:
+    """Return the length d between neighbouring marks, (marks - 1,)."""
+    at = np.flatnonzero(pilot.draw_at >= 0)
+    ladder = _without_draws(pilot, [pilot.stages[int(t)] for t in at])
+    flips = make(ladder, len(weights))
+    prepared = flips.prepare(slice(0, 1))
+    rises = np.zeros((len(at), 2, len(weights)))
+    for mark in range(len(at)):
+        flips.place(Chains.start(np.ascontiguousarray(weights[:, mark]), ladder, records=0))
+        here, before, behind = (
+            flips.energies_at(np.full(len(weights), np.clip(mark + step, 0, len(at) - 1)), prepared)[0]
+            for step in (0, -1, 1)
+        )
+        rises[mark] = before - here, behind - here
+    change = rises[:-1, 1, :, None] + rises[1:, 0, None, :]
+    chance = np.exp(-np.maximum(change, 0)).mean(axis=(1, 2))
+    return 2 * erfcinv(np.clip(chance, 1e-6, 1.0))
+
+
+def _spread(along: Array, count: int) -> Array:
+    """Return `count` places of the rising sequence `along`, at about equal steps of it, its ends among them.
+
+    >>> _spread(np.array([0.0, 1.0, 2.0, 2.5, 3.0, 4.0]), 3)
+    array([0, 2, 5])
+    """
+    wanted = np.linspace(along[0], along[-1], count)
+    places = np.searchsorted(along, wanted - 1e-12)
+    # no place twice, and room for those to come
+    for k in range(1, count):
+        places[k] = max(places[k], places[k - 1] + 1)
+    for k in range(count):
+        places[k] = min(places[k], len(along) - count + k)
+    places[0] = 0
+    return places

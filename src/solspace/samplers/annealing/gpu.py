@@ -2,11 +2,13 @@
 
 They make the chains of the processor (`cpu`), bit for bit: the random numbers are functions of (key, chain,
 sweep), and energies are integers. Patterns, weights and cached stabilities stay on the device; a launch brings back
-the weights and what was recorded.
+the weights and what was recorded. With replica exchange sweeps and exchanges follow each other there
+(`kernels/cuda/chains.cu`, exchange), and the host looks at some of them at a time.
 """
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,8 +18,9 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.chains import BEAT, Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
+from solspace.samplers.annealing.exchange import Exchange, Ladders, MakeFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, sent, stream
@@ -28,7 +31,9 @@ _SHARED = 200 << 10
 ROOM = 1 << 27
 """Most (problem, sweep, site) triples laid out for a launch, four bytes each."""
 _UNSEEN = 5.0
-"""Seconds of a launch that nobody looks at, by the first guess of the pace, which is a tenth of what many chains reach."""
+"""Seconds of a launch that the host does not wait for, by the first guess of the pace, a tenth of what many chains reach."""
+_FIRST, _MOST = 4, 64
+"""Sweeps with exchange between two looks of the host: at first, and at most."""
 
 
 def processors() -> int:
@@ -37,28 +42,29 @@ def processors() -> int:
 
 
 class Prepared(NamedTuple):
-    """What the sweeps of a launch need: what they sample, and that and their draws as the kernel takes them, on the device."""
+    """What the sweeps of a launch need, on the device: potentials and rules as arguments of the kernel."""
 
     potentials: Any
-    given: tuple[Any, ...]
-    told: tuple[DeviceArray, DeviceArray]
+    sampled: tuple[Any, ...]
+    """Stride, number of stages, and the arrays of the potentials."""
+    rules: tuple[DeviceArray, DeviceArray]
+    """For each sweep, whether the heat bath decides, and the number of its draw."""
     n_draws: int
 
 
 class Walked(NamedTuple):
-    """A walk that is over: its sweeps, the stage (k,) of each chain at the first of them, and what it recorded, on the device."""
+    """A walk that is over: its sweeps, the stage (k,) of each chain at the first of them, and its records, on the device."""
 
     sweeps: slice
     stage: Array
     potentials: Any
-    made: dict[str, DeviceArray]
+    records: dict[str, DeviceArray]
 
 
 class GpuFlips:
     """What both kernels have in common: the chains on the device, and the launch.
 
-    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains. `company` is the number
-    of chains that the device will carry at a time, those of other launches included, and `share` the number of launches
+    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains; `share` is the number of launches
     among which the memory of one alone is divided.
     """
 
@@ -67,6 +73,8 @@ class GpuFlips:
     layout: IntegerLayout | RealLayout
     columns: Any
     """The patterns of all problems, by columns."""
+    beside = False
+    """Whether launches of other chains are expected beside these."""
 
     def __init__(
         self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, share: int = 1
@@ -82,72 +90,41 @@ class GpuFlips:
         self.most = max(1, ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that the problems and a launch take on the device, about."""
-        return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
-
-    @property
-    def places(self) -> float:
-        """Multiprocessors that the chains fill."""
-        return len(self.instance_of) / self.layout.held
-
-    def prepare(self, sweeps: slice) -> Prepared:
-        """Return what these sweeps need, sent to the device."""
-        plan, drawn = self.plan, self.plan.draw_at[sweeps] >= 0
-        local = np.where(drawn, np.cumsum(drawn) - 1, -1).astype(np.int32)
-        potentials = self.rungs if plan.ladder else self.potentials(plan.stages[sweeps])
-        with own_stream():
-            given = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.described(potentials)
-            told = sent(plan.bath(sweeps).astype(np.uint8)), sent(local)
-        return Prepared(potentials, given, told, int(drawn.sum()))
-
-    @cached_property
-    def rungs(self) -> Any:
-        """The potentials of the plan's ladder."""
-        return self.potentials(self.plan.ladder)
-
-    def _cache(self) -> DeviceArray:
-        """Return what the kernel caches of the weights."""
-        raise NotImplementedError
-
-    def _problem(self) -> tuple[object, ...]:
-        """Return the kernel's arguments that describe the problems."""
-        raise NotImplementedError
-
-    def described(self, potentials: Any) -> tuple[Any, ...]:
-        """Return the kernel's arguments that describe what each sweep samples, sent to the device."""
-        raise NotImplementedError
+    # what the two kinds of patterns differ in
 
     def potentials(self, stages: Sequence[Stage]) -> Any:
         """Return what is sampled at these stages, as the kernel takes it."""
+        raise NotImplementedError
+
+    def described(self, potentials: Any) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe potentials, sent to the device."""
         raise NotImplementedError
 
     def energies(self, energy: Array, stage: Array, potentials: Any) -> Array:
         """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of, (k or 1, sweeps)."""
         raise NotImplementedError
 
-    def weigh_into(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[object, ...]) -> None:
-        """Put the integer energies of the chains at `stage` (k,) into `energy` (k,); `potentials` as the kernel takes them."""
-        raise NotImplementedError
-
     def kt(self, stage: Array, potentials: Any) -> Array:
-        """Return the units that make one kT where the chains are, at `stage` (k,)."""
+        """Return the units that make one kT at `stage` (k,)."""
         raise NotImplementedError
 
-    def _more(self) -> tuple[object, ...]:
-        """Return arguments that this kernel takes beyond those that both do."""
+    def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
+        """Write the integer energies of the chains at `stage` (k,) to `energy` (k,); `potentials` as `described`."""
+        raise NotImplementedError
+
+    def _cache(self) -> DeviceArray:
+        """Return what the kernel caches of the weights."""
+        raise NotImplementedError
+
+    def _problem(self) -> tuple[Any, ...]:
+        """Return the kernel's arguments that describe the problems."""
+        raise NotImplementedError
+
+    def _more(self) -> tuple[Any, ...]:
         return ()
 
-    def look(self) -> tuple[Array, Array]:
-        """Return `solved_at` and who has stopped, (k,) each; raise where the last launch met something that it could not do."""
-        status, k = fetched(self.status), len(self.weights)
-        if status[8 * k : 8 * k + 4].any():
-            raise ValueError(self._refusal())
-        return status[: 8 * k].view(np.int64), status[8 * k + 8 :].astype(bool)
-
     def _refusal(self) -> str:
-        """Return in words what a launch could not do that left a mark in `outside`."""
+        """Return what a launch could not do that left a mark in `outside`."""
         raise NotImplementedError
 
     def stabilities(self, weights: Array) -> Array | None:
@@ -158,10 +135,37 @@ class GpuFlips:
         """Return how many constraints `weights` miss, each of the problem whose number is given; None: ask the problem."""
         return None
 
+    # what they share
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the problems and a launch take on the device, about."""
+        return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
+
+    @property
+    def places(self) -> float:
+        """Multiprocessors that the chains fill."""
+        return len(self.instance_of) / self.layout.held
+
     @property
     def idle(self) -> bool:
         """Whether the launch under way is over."""
         return bool(self.stream.done)
+
+    @cached_property
+    def rungs(self) -> Any:
+        """The potentials of the plan's ladder."""
+        return self.potentials(self.plan.ladder)
+
+    def prepare(self, sweeps: slice) -> Prepared:
+        """Return what these sweeps need, sent to the device."""
+        plan, drawn = self.plan, self.plan.draw_at[sweeps] >= 0
+        local = np.where(drawn, np.cumsum(drawn) - 1, -1).astype(np.int32)
+        potentials = self.rungs if plan.ladder else self.potentials(plan.stages[sweeps])
+        with own_stream():
+            sampled = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.described(potentials)
+            rules = sent(plan.bath(sweeps).astype(np.uint8)), sent(local)
+        return Prepared(potentials, sampled, rules, int(drawn.sum()))
 
     def first_weights(self) -> Array:
         """Return independent fair signs for every chain, (k, n) int8."""
@@ -182,9 +186,9 @@ class GpuFlips:
     def put(
         self, weights: DeviceArray, field: DeviceArray, stopped: DeviceArray, solved_at: DeviceArray | None = None
     ) -> None:
-        """Take up chains that lie on the device: `weights` and `field` (k, n), and who does not walk, (k,)."""
+        """Take over chains that lie on the device: `weights` and `field` (k, n), and which do not walk, (k,)."""
         k, self.weights = len(weights), weights
-        self.status = self.cupy.zeros(9 * k + 8, np.uint8)  # one array, so that one copy tells all
+        self.status = self.cupy.zeros(9 * k + 8, np.uint8)  # one array, so that one copy brings all
         self.solved_at, self.outside = (
             self.status[: 8 * k].view(np.int64),
             self.status[8 * k : 8 * k + 4].view(np.int32),
@@ -198,21 +202,20 @@ class GpuFlips:
         self.cached = self._cache()
         self.cupy.cuda.get_current_stream().synchronize()  # what comes before the launches, which have their own stream
 
+    def look(self) -> tuple[Array, Array]:
+        """Return `solved_at` and which chains have stopped, (k,) each; raise if the last launch left a mark in `outside`."""
+        status, k = fetched(self.status), len(self.weights)
+        if status[8 * k : 8 * k + 4].any():
+            raise ValueError(self._refusal())
+        return status[: 8 * k].view(np.int64), status[8 * k + 8 :].astype(bool)
+
     def _crowd(self, company: int) -> int:
         return max(company, len(self.instance_of))
-
-    def _shared(self) -> int:
-        return int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
 
     def compile(self, fielded: bool = False) -> Any:
         """Return the kernel that walks, compiled."""
         constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", int(fielded)))
         return kernel(self.source, "walk", constants, self.layout.shared_bytes, self.beside)
-
-    @property
-    def beside(self) -> bool:
-        """Whether launches of other chains are expected beside these."""
-        return False
 
     def orders(self, sweeps: slice) -> tuple[DeviceArray, int]:
         """Return the order of the sites in each sweep, for every problem, and the length of its rows."""
@@ -229,8 +232,8 @@ class GpuFlips:
         """Start the walk of all chains that have not stopped through `sweeps`."""
         with self.stream:
             self.sweeps, self.prepared = sweeps, prepared
-            # the host knows who walks: to ask a device that is full would be to wait until one of its blocks ends
-            self.made = self._launch(*self._walkers(chains.first_stage(), ~chains.stopped), sweeps, prepared)
+            # the host has the flags: to ask a device that is full would be to wait until one of its blocks ends
+            self.records = self._launch(*self._walkers(chains.first_stage(), ~chains.stopped), sweeps, prepared)
 
     def _walkers(self, stage: Array, walking: Array) -> tuple[DeviceArray, DeviceArray]:
         """Return the rows that walk, and the `stage` (k,) of each; those of a block must be at one, and -1 fills up."""
@@ -246,40 +249,38 @@ class GpuFlips:
         self, rows: DeviceArray, stage: DeviceArray, sweeps: slice, prepared: Prepared
     ) -> dict[str, DeviceArray]:
         device, k, count = self.cupy, len(self.weights), sweeps.stop - sweeps.start
-        made = {
+        records = {
             "accepted": device.zeros((k, count), np.int32),
             "energy": device.full((k, count), NOT_DONE),
             "draws": device.zeros((k, prepared.n_draws, self.n), np.int8),
         }
         orders, length = self.orders(sweeps)
-        self.walk(rows, stage, sweeps.start, count, prepared.given, (*prepared.told, orders, np.int32(length)), made)
-        return made
+        rules = (*prepared.rules, orders, np.int32(length))
+        self.walk(rows, stage, range(sweeps.start, sweeps.stop), prepared.sampled, rules, records)
+        return records
 
     def walk(
-        self, rows: DeviceArray, stage: DeviceArray, start: int, count: int, given: tuple[object, ...],
-        told: tuple[object, ...], made: dict[str, DeviceArray],
+        self, rows: DeviceArray, stage: DeviceArray, sweeps: range, sampled: tuple[Any, ...], rules: tuple[Any, ...],
+        records: dict[str, DeviceArray],
     ) -> None:  # fmt: skip
-        """Let the chains `rows`, at their `stage` (k,), walk through `count` sweeps from `start` on.
+        """Let the chains `rows`, at their `stage` (k,), walk through `sweeps`, and fill `records`.
 
-        `given` describes what is sampled; `told` are, for each sweep, whether the heat bath decides, which draw it ends in, and
-        the order of sites; `made` takes what is recorded.
+        `rules` are those of `Prepared`, the order of sites, and the length of its rows.
         """
         groups = -(-len(rows) // self.layout.group)
         if groups:
-            self.compile(self.fielded)(
-                (groups,), (self.layout.group * self.layout.threads,),
-                (
-                    rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem(),
-                    np.int32(count), np.int32(start), stage, *given, *told, np.int32(made["draws"].shape[1]), self.field,
-                    self.weights, self.cached, made["draws"], made["accepted"], made["energy"], self.solved_at, self.stopped,
-                    *self._more(),
-                ),
-                shared_mem=self.layout.shared_bytes,
-            )  # fmt: skip
+            arguments = (
+                *(rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem()),
+                *(np.int32(len(sweeps)), np.int32(sweeps.start), stage, *sampled, *rules),
+                *(np.int32(records["draws"].shape[1]), self.field, self.weights, self.cached, records["draws"]),
+                *(records["accepted"], records["energy"], self.solved_at, self.stopped, *self._more()),
+            )
+            block = (self.layout.group * self.layout.threads,)
+            self.compile(self.fielded)((groups,), block, arguments, shared_mem=self.layout.shared_bytes)
 
     @cached_property
     def _launches(self) -> list[tuple[slice, Prepared]]:
-        """The sweeps of the whole plan, cut into launches that nobody looks at, and what they need."""
+        """The sweeps of the whole plan, cut into launches, and what they need."""
         count = int(np.clip(_UNSEEN * self.pace, 1, self.most))
         cut = [slice(first, min(first + count, len(self.plan))) for first in range(0, len(self.plan), count)]
         return [(sweeps, self.prepare(sweeps)) for sweeps in cut]
@@ -290,42 +291,42 @@ class GpuFlips:
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
             for sweeps, prepared in self._launches:
-                made = self._launch(*self._walkers(stage, ~self.look()[1]), sweeps, prepared)["draws"]
+                own = self._launch(*self._walkers(stage, ~self.look()[1]), sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
-                draws[:, last - made.shape[1] : last] = made
+                draws[:, last - own.shape[1] : last] = own
             self.look()
         return draws
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
-        """Wait for the walk and take over its results."""
-        self.settle(chains, self.meet(chains, weights))
+        """Wait for the walk and copy its results."""
+        self.copy_records(chains, self.synchronize(chains, weights))
 
-    def meet(self, chains: Chains, weights: bool = True) -> Walked:
-        """Wait for the walk and take over where the chains are; return what it recorded, which is left on the device."""
+    def synchronize(self, chains: Chains, weights: bool = True) -> Walked:
+        """Wait for the walk and copy where the chains are; return its records, which stay on the device."""
         with self.stream:
             chains.solved_at[...], chains.stopped[...] = self.look()
             if weights:
                 chains.weights[...] = fetched(self.weights)
-        return Walked(self.sweeps, chains.first_stage(), self.prepared.potentials, self.made)
+        return Walked(self.sweeps, chains.first_stage(), self.prepared.potentials, self.records)
 
-    def settle(self, chains: Chains, walked: Walked) -> None:
-        """Take over what a walk recorded; any thread may, while the next walk is under way."""
-        sweeps, stage, potentials, made = walked
+    def copy_records(self, chains: Chains, walked: Walked) -> None:
+        """Copy the records of a walk; any thread may, while the next walk is under way."""
+        sweeps, stage, potentials, records = walked
         recorded, drawn = chains.recorded(sweeps), self.plan.draw_at[sweeps]
         with own_stream():
-            chains.accepted[:, recorded] = fetched(made["accepted"])
-            energy = fetched(made["energy"])
+            chains.accepted[:, recorded] = fetched(records["accepted"])
+            energy = fetched(records["energy"])
             first = stage if self.plan.ladder else stage[:1]  # without a ladder all chains are at one
             stages = first[:, None] + self.plan.stride * np.arange(energy.shape[1])
             found = self.energies(energy, stages, potentials)
             chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
-            chains.draws[:, drawn[drawn >= 0]] = fetched(made["draws"])
+            chains.draws[:, drawn[drawn >= 0]] = fetched(records["draws"])
 
-    def weigh(self, stage: Array, prepared: Prepared) -> tuple[Array, Array]:
+    def energies_at(self, stage: Array, prepared: Prepared) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         with self.stream:
             there = self.cupy.empty(len(stage), np.int64)
-            self.weigh_into(there, sent(stage.astype(np.int32)), prepared.given[2:])
+            self.write_energies(there, sent(stage.astype(np.int32)), prepared.sampled[2:])
             energy, potentials = fetched(there), prepared.potentials
         return energy / self.kt(stage, potentials), self.energies(energy[:, None], stage[:, None], potentials)[:, 0]
 
@@ -337,3 +338,108 @@ class GpuFlips:
     def stop(self) -> None:
         """A launch is short: let it end."""
         self.stream.synchronize()
+
+
+class GpuExchange(Exchange):
+    """Ladders on a device: which replica is at which rung stays there, so that no sweep waits for the host.
+
+    They are those of the processor, bit for bit: energies are integers, and the host draws the luck.
+    """
+
+    flips: GpuFlips
+
+    def __init__(self, make: MakeFlips, ladders: Ladders, plan: Plan, key: int) -> None:
+        super().__init__(make, ladders, plan, key)
+        self.count = _FIRST
+        flips, device, replicas = self.flips, self.flips.cupy, ladders.replicas
+        k, rungs, group = len(replicas.weights), len(ladders.rungs), flips.layout.group
+        self.width = -(-len(ladders.trips) // group) * group
+        rows = np.full((rungs, self.width), -1, np.int32)
+        rows[:, : len(ladders.trips)] = ladders.places().T
+        stage = replicas.first_stage().astype(np.int32)
+        with flips.stream:
+            self.rows, self.stage = sent(rows.ravel()), sent(stage)
+            self.partner = sent(self.partners(replicas.sweep)[stage].astype(np.int32))
+            self.way, self.trips = sent(ladders.way), sent(ladders.trips)
+            self.other = device.zeros(k, np.int64)
+            self.potentials = flips.described(flips.rungs)
+            units = flips.kt(np.arange(k) % rungs, flips.rungs)[:rungs]  # row r of the first ladder, at rung r
+            self.units = sent(units.astype(np.float64))
+            self.sampled = np.int32(0), np.int32(rungs), *self.potentials
+            self.rules = sent(np.ones(1, np.uint8)), sent(np.full(1, -1, np.int32))
+            self.records = {
+                "accepted": device.zeros((k, 1), np.int32),
+                "energy": device.zeros((k, 1), np.int64),
+                "draws": device.zeros((k, 0, flips.n), np.int8),
+            }
+        self.coming = self._luck()
+
+    def _luck(self) -> tuple[slice, Array]:
+        """Return the next sweeps and what decides their exchanges, (sweeps, C, R - 1)."""
+        from solspace.samplers.kernels.philox import exponentials
+
+        ladders, first = self.ladders, self.ladders.replicas.sweep
+        sweeps = slice(first, min(first + self.count, len(self.plan)))
+        luck = np.empty((sweeps.stop - first, len(ladders.trips), len(ladders.rungs) - 1))
+        for sweep, own in zip(range(first, sweeps.stop), luck):
+            exponentials(self.key, sweep, own)
+        return sweeps, luck
+
+    def step(self) -> None:
+        """Make some sweeps of all replicas, exchange after each, and draw where the plan says so."""
+        begun = time.perf_counter()
+        sweeps, luck = self.coming
+        count, c, device = len(luck), len(self.ladders.trips), self.flips.cupy
+        drawn = np.flatnonzero(self.plan.draw_at[sweeps] >= 0)
+        with self.flips.stream:
+            there = sent(luck)
+            found = {
+                "swaps": device.zeros(len(self.ladders.rungs) - 1, np.int32),
+                "accepted": device.zeros((c, count), np.int32),
+                "energy": device.zeros((c, count), np.int64),
+                "draws": device.zeros((len(drawn), c, self.flips.n), np.int8),
+            }
+            orders, length = self.flips.orders(sweeps)
+            for at in range(count):
+                sweep = sweeps.start + at
+                rules = *self.rules, orders[0, at], np.int32(length)
+                self.flips.walk(self.rows, self.stage, range(sweep, sweep + 1), self.sampled, rules, self.records)
+                self._swap(sweep, at, there, found)
+                if at in drawn:
+                    last = self.rows[-self.width :][:c]
+                    found["draws"][int(np.searchsorted(drawn, at))] = self.flips.weights[last]
+        self.ladders.replicas.sweep = sweeps.stop
+        self.coming = self._luck()  # while the device is busy
+        self._copy(sweeps, found)
+        pace = BEAT / max(time.perf_counter() - begun, 1e-9)
+        self.count = int(np.clip(count * min(pace, 2.0), 1, _MOST))
+
+    def _swap(self, sweep: int, at: int, luck: DeviceArray, found: dict[str, DeviceArray]) -> None:
+        """Exchange neighbours after `sweep`, the `at`-th of those with this luck."""
+        flips, rungs = self.flips, len(self.ladders.rungs)
+        flips.write_energies(self.other, self.partner, self.potentials)
+        arguments = (
+            *map(np.int32, (rungs, sweep % 2, at, found["accepted"].shape[1], self.width)),
+            *(self.units, luck, self.records["energy"], self.other, self.records["accepted"], self.rows, self.stage),
+            *(self.partner, found["swaps"], self.way, self.trips, found["accepted"], found["energy"]),
+        )
+        kernel("chains", "exchange")((len(self.ladders.trips),), (32,), arguments)
+
+    def _copy(self, sweeps: slice, there: dict[str, DeviceArray]) -> None:
+        """Wait for the sweeps and copy what they recorded."""
+        ladders, replicas, flips = self.ladders, self.ladders.replicas, self.flips
+        kept = slice(sweeps.start - self.plan.n_anneal, sweeps.stop - self.plan.n_anneal)
+        with flips.stream:
+            solved_at, _ = flips.look()
+            found: dict[str, Any] = {name: fetched(values) for name, values in there.items()}
+            stage, way, trips = (fetched(a) for a in (self.stage, self.way, self.trips))
+        last = np.full(found["energy"].shape, len(ladders.rungs) - 1)
+        ladders.energy[:, kept] = flips.energies(found["energy"], last, flips.rungs)
+        ladders.accepted[:, kept] = found["accepted"]
+        at = self.plan.draw_at[sweeps]
+        ladders.draws[:, at[at >= 0]] = found["draws"].swapaxes(0, 1)
+        replicas.stage, replicas.solved_at[...] = stage.astype(np.int64), solved_at
+        ladders.way[...], ladders.trips[...] = way, trips
+        for sweep in range(sweeps.start, sweeps.stop):
+            ladders.swaps[0, sweep % 2 :: 2] += len(ladders.trips)
+        ladders.swaps[1] += found["swaps"]

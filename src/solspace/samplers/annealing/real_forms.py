@@ -60,8 +60,8 @@ class FixedPoint:
         self.number = next(_numbers)
         """Of this object among all."""
 
-    def lean(self) -> FixedPoint:
-        """Return a copy without the columns, for those who have them elsewhere."""
+    def without_columns(self) -> FixedPoint:
+        """Return a copy for a device that has the columns."""
         few = copy(self)
         del few.columns, few.problem
         return few
@@ -115,7 +115,7 @@ class FixedPoint:
 
 
 def fixed_point(problem: Perceptron, margin: float = 0.0) -> FixedPoint:
-    """Return the patterns in fixed point, the same object as long as somebody holds the one made before."""
+    """Return the patterns in fixed point, the same object as long as the last one is held."""
     key = id(problem.patterns), margin  # a `FixedPoint` holds its patterns: no others can have their place
     found = _made.get(key)
     if found is None:

@@ -18,12 +18,10 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import cpu
 from solspace.samplers.annealing.batches import gpu_flips
-from solspace.samplers.annealing.chains import Chains, Plan
+from solspace.samplers.annealing.chains import Chains, Plan, carry
 from solspace.samplers.annealing.gpu import GpuFlips
-from solspace.samplers.annealing.gpu_integer import GpuIntegerFlips
-from solspace.samplers.annealing.run import carry
+from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips
 from solspace.samplers.annealing.schedules import Stage
-from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.localization.denoisers import Denoiser
 from solspace.samplers.marginals.cpu import SampleColumns
@@ -81,7 +79,7 @@ class Bath:
         tilted_weights(np.uint64(key), number, np.repeat(samples.means()[lanes], 2, axis=0), first)
         chains = Chains.start(first, self.plan, np.repeat(samples.fields()[lanes], 2, axis=0), number)
         flips = cpu.flips_for(problem)(problem, self.plan, key, len(number))
-        carry(flips, chains, self.plan, Checkpoint(), lambda done: None)
+        carry(flips, chains, self.plan)
         # (samples, replicas, draws, n)
         drawn = chains.draws.reshape(-1, 2, 2, n)
         signs = drawn.astype(np.float32)

@@ -1,0 +1,248 @@
+"""Flips on a CUDA device for ±1 patterns, by packed columns and integer fields, and for any others, in fixed point."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from solspace.numerics.arrays import Array
+from solspace.problem import Perceptron
+from solspace.samplers.annealing import real_forms
+from solspace.samplers.annealing.chains import Plan
+from solspace.samplers.annealing.gpu import GpuFlips, processors
+from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
+from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.device import DeviceArray, cupy, fetched, sent, sent_together
+from solspace.samplers.kernels.cuda import Sizes, kernel
+from solspace.samplers.packed import PackedPerceptron
+
+_PART = 1 << 30
+"""Entries of the patterns sent to the device at a time."""
+
+
+class GpuIntegerFlips(GpuFlips):
+    """Chains on ±1 patterns (`kernels/cuda/flips_integer.cu`).
+
+    `company` is the number of chains that the device carries at a time, and `bits` (problems, words, n) are the columns in words
+    of 30 constraints each, if the device has them so already.
+    """
+
+    kernel = "integer"
+    source = "flips_integer"
+    layout: IntegerLayout
+
+    def __init__(
+        self,
+        problems: Sequence[Perceptron],
+        plan: Plan,
+        keys: Sequence[int],
+        n_chains: int,
+        company: int = 0,
+        share: int = 1,
+        layout: IntegerLayout | None = None,
+        bits: DeviceArray | None = None,
+    ) -> None:
+        super().__init__(problems, plan, keys, n_chains, share)
+        self.lattice = Lattice(self.n, self.m)
+        self.allowed = met_range(plan.target, self.lattice.stabilities)
+        self.layout = layout or self._layout(company, n_chains == 1)
+        self.low = (self.lattice.size - self.layout.window) // 2
+        # columns of many problems are read by their own chains alone, and a large cache would not help
+        self.beside = len(problems) > 1
+        self.columns = self._pack(bits)
+
+    def _layout(self, company: int, own: bool) -> IntegerLayout:
+        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors(), own)
+        if layout.shared_bytes > int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]):
+            raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
+        return layout
+
+    def _pack(self, bits: DeviceArray | None) -> DeviceArray:
+        words, threads, number = self.layout.words, self.layout.threads, len(self.problems)
+        packed = self.cupy.empty((number, self.n, words, threads), np.uint32)
+        drawn = [problem.bits for problem in self.problems if isinstance(problem, PackedPerceptron)]
+        if bits is None and len(drawn) < number:
+            self._pack_columns(packed)
+            return packed
+        name, source = ("pack_bits", sent_together(drawn)) if bits is None else ("pack_words", bits)
+        sizes = map(np.int32, (source.shape[1], self.m, self.n, words, threads))
+        kernel("chains", name)((number * -(-self.n // 128), words * threads), (128,), (source, *sizes, packed))
+        return packed
+
+    def _pack_columns(self, packed: DeviceArray) -> None:
+        """Pack the patterns of one problem after another."""
+        words, threads = self.layout.words, self.layout.threads
+        width = max(1, _PART // self.m)
+        for number, problem in enumerate(self.problems):
+            for first in range(0, self.n, width):
+                part = sent(np.ascontiguousarray(problem.patterns[:, first : first + width]))
+                columns = part.shape[1]
+                sizes = map(np.int32, (self.m, columns, words, threads))
+                grid = (-(-columns // 128), words * threads)
+                kernel("chains", "pack_columns")(grid, (128,), (part, *sizes, packed[number, first:]))
+
+    def _cache(self) -> DeviceArray:
+        return self._levels(self.weights, self.instance_of)
+
+    def _levels(self, weights: DeviceArray, instance_of: DeviceArray) -> DeviceArray:
+        layout, k = self.layout, len(weights)
+        levels = self.cupy.empty((k, layout.slots, layout.threads), np.uint16)
+        sizes = map(np.int32, (self.n, layout.words, layout.threads, layout.slots, self.lattice.base))
+        grid = (k, -(-layout.words * layout.threads // 128))
+        kernel("chains", "place")(grid, (128,), (self.columns, instance_of, weights, *sizes, levels))
+        return levels
+
+    def potentials(self, stages: Sequence[Stage]) -> Landscapes:
+        """Round the potentials of these stages."""
+        return landscapes(stages, self.lattice)
+
+    def stabilities(self, weights: Array) -> Array:
+        """Return the stabilities of `weights`, computed from the patterns on the device."""
+        draws = len(weights) // len(self.instance_of)
+        with self.stream:
+            levels = self._levels(sent(weights), self.instance_of.repeat(draws))
+            counted = fetched(levels.reshape(len(levels), -1)[:, : self.m]).astype(np.float64)
+        counted *= 2
+        counted += 2 * self.lattice.base - self.n - 2
+        counted /= np.sqrt(self.n)
+        return counted
+
+    def unmet(self, weights: DeviceArray, numbers: Array) -> Array:
+        """Return how many constraints `weights` (k, n) on the device miss, each of the problem whose number (k,) is given."""
+        counts = self.cupy.zeros(len(weights), np.int32)
+        levels = self._levels(weights, sent(numbers.astype(np.int32)))
+        sizes = map(np.int32, (self.layout.slots * self.layout.threads, self.m, *self.allowed))
+        kernel("chains", "unmet")((len(weights),), (128,), (levels, *sizes, counts))
+        return fetched(counts)
+
+    def _problem(self) -> tuple[Any, ...]:
+        sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
+        return self.columns, *map(np.int32, sizes)
+
+    def described(self, rounded: Landscapes) -> tuple[Any, ...]:
+        """Return the energies of the levels, and kT."""
+        return sent(rounded.energies), sent(rounded.kt)
+
+    def energies(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
+        """Return energies ΣU."""
+        return rounded.potential(energy, stage, self.m)
+
+    def kt(self, stage: Array, rounded: Landscapes) -> Array:
+        """Return the units that make one kT where the chains are."""
+        return rounded.kt[stage]
+
+    def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
+        """Sum the energies of the levels."""
+        sizes = np.int32(self.layout.slots * self.layout.threads), np.int32(self.m)
+        arguments = self.cached, *sizes, stage, potentials[0], np.int32(self.lattice.size), energy
+        kernel("chains", "weigh")((len(stage),), (128,), arguments)
+
+    def _more(self) -> tuple[Any, ...]:
+        return (self.outside,)
+
+    def _refusal(self) -> str:
+        return (
+            f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
+            "device tells apart: anneal patterns this correlated with device='cpu'."
+        )
+
+
+@dataclass(eq=False)
+class _Columns:
+    """Columns on the device, once the first that asked for them has sent them."""
+
+    array: Any = None
+    sending: threading.Lock = field(default_factory=threading.Lock)
+
+
+_sent: weakref.WeakValueDictionary[tuple[int, ...], _Columns] = weakref.WeakValueDictionary()
+"""Columns on the device: chains that follow different schedules on the same patterns share them."""
+_asking = threading.Lock()
+
+
+class GpuRealFlips(GpuFlips):
+    """Chains on patterns of any values, in fixed point (`kernels/cuda/flips_real.cu`)."""
+
+    kernel = "fixed point"
+    source = "flips_real"
+    layout: RealLayout
+
+    def __init__(
+        self,
+        problems: Sequence[Perceptron],
+        plan: Plan,
+        keys: Sequence[int],
+        n_chains: int,
+        company: int = 0,
+        share: int = 1,
+        layout: RealLayout | None = None,
+    ) -> None:
+        super().__init__(problems, plan, keys, n_chains, share)
+        self.power = all(real_forms.is_power(stage) for stage in plan.stages)
+        linear = all(real_forms.is_linear(stage) for stage in plan.stages)
+        crowd = self._crowd(company)
+        self.layout = layout or RealLayout.choose(self.m, self.power, crowd, processors(), linear, n_chains == 1)
+        margin = real_forms.reach_of(plan.stages)
+        fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
+        self.held = _send(fixed, self.layout.size)
+        self.columns = self.held.array
+        self.fixed = [own.without_columns() for own in fixed]
+        self.allowed = sent(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
+
+    def _cache(self) -> DeviceArray:
+        size = self.layout.size
+        states = self.cupy.empty((len(self.weights), size), np.int32)
+        grid = (len(self.weights), -(-size // 128))
+        arguments = self.columns, self.instance_of, self.weights, np.int32(self.n), np.int32(size), states
+        kernel("chains", "add_columns")(grid, (128,), arguments)
+        return states
+
+    def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
+        """Put the potentials of these stages into the kernel's form, for each problem."""
+        return real_forms.forms(stages, self.fixed, self.power)
+
+    def _problem(self) -> tuple[Any, ...]:
+        return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
+
+    def described(self, forms: real_forms.Forms) -> tuple[Any, ...]:
+        """Return forms, marks, margins and kT."""
+        integers = (forms.marks.astype(np.int32), forms.margins.astype(np.int32))
+        return sent(forms.forms), *map(sent, integers), sent(forms.kt)
+
+    def energies(self, energy: Array, stage: Array, forms: real_forms.Forms) -> Array:
+        """Return energies ΣU, (k, sweeps), of the first k chains."""
+        return energy * forms.unit[fetched(self.instance_of)[: len(energy), None], stage]
+
+    def kt(self, stage: Array, forms: real_forms.Forms) -> Array:
+        """Return the units that make one kT where the chains are."""
+        return forms.kt[fetched(self.instance_of), stage]
+
+    def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
+        """Sum the energies of the constraints."""
+        *coefficients, kt = potentials
+        shared = self.layout.weighing_bytes
+        constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", 0))
+        sizes = np.int32(self.m), stage, np.int32(kt.shape[1])
+        arguments = self.instance_of, *sizes, *coefficients, self.cached, energy
+        weigh = kernel(self.source, "weigh", constants, shared)
+        weigh((len(stage),), (self.layout.threads,), arguments, shared_mem=shared)
+
+
+def _send(fixed: Sequence[real_forms.FixedPoint], size: int) -> _Columns:
+    """Return the columns of all problems on the device, padded with zeros to `size`: others' if they are there."""
+    key = (*(own.number for own in fixed), size)
+    with _asking:
+        if (held := _sent.get(key)) is None:
+            _sent[key] = held = _Columns()
+    with held.sending:  # other columns are sent meanwhile
+        if held.array is None:
+            columns = cupy().zeros((len(fixed), fixed[0].n, size), np.int32)
+            columns[..., : fixed[0].columns.shape[1]] = sent_together([own.columns for own in fixed])
+            held.array = columns
+    return held
