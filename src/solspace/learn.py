@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from solspace.data.preprocess import PREPROCESSING, Preprocessing
+from solspace.data.instances import PREPROCESSING, Preprocessing
 from solspace.measure import Target
 from solspace.measure.potential import Potential
 from solspace.numerics.arrays import Array

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
-from solspace.system import html
-from solspace.system.checks import instance
-from solspace.system.names import unknown
+from solspace.system.checks import instance, unknown
+from solspace.system.plain import html_table
 
 if TYPE_CHECKING:
     from solspace.enumeration import Enumeration
@@ -427,7 +426,7 @@ class Perceptron:
             "patterns": f"{origin} ({self.patterns.dtype})",
             "target": str(self.target),
         }
-        return html.table("Perceptron", rows.items())
+        return html_table("Perceptron", rows.items())
 
 
 def constraints(alpha: float, n: int) -> int:

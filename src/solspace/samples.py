@@ -17,11 +17,10 @@ from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.problem import Perceptron
-from solspace.system import html
 from solspace.system.arrays import Damaged, read_npz
-from solspace.system.checks import instance, shown
-from solspace.system.extras import install
+from solspace.system.checks import install, instance, shown
 from solspace.system.files import replacing
+from solspace.system.plain import html_table
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -282,7 +281,7 @@ class Samples:
             *([] if wall is None else [("seconds", f"{wall:.3g}")]),
             ("target", str(self.target)),
         ]
-        return html.table("Samples", rows)
+        return html_table("Samples", rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the samples to one compressed `.npz` file, atomically.

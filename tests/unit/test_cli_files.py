@@ -13,7 +13,7 @@ from scipy import sparse
 from terminal import invoke
 
 import solspace as ss
-from solspace.data.preprocess import scale
+from solspace.data.instances import scale
 from solspace.numerics.streams import generator
 
 RANDOM = np.random.default_rng(3)

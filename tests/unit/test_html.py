@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 import solspace as ss
 from solspace.diagnostics.report import Estimate, Report
 from solspace.samplers.marginals.amp import Marginals, Status
-from solspace.system import html
+from solspace.system.plain import COLOURS
 
 PROBLEM = ss.Perceptron.random(51, 0.3, rng=0)
 HOSTILE = "<script>alert('&')</script>"
@@ -39,8 +39,8 @@ def test_a_target_and_a_problem_say_what_they_are():
 def test_predictions_and_thresholds_are_tables_with_a_verdict():
     fine, stuck = ss.predict(ss.Target(), 0.3), ss.predict(ss.Target("binary", "uniform"), 0.3)
     assert "overlap r|0.51104685" in shown(fine)
-    assert html.COLOURS["good"] in fine._repr_html_()
-    assert html.COLOURS["bad"] in stuck._repr_html_()
+    assert COLOURS["good"] in fine._repr_html_()
+    assert COLOURS["bad"] in stuck._repr_html_()
     assert shown(stuck).endswith("not samplable by localization")
     limits = ss.thresholds(ss.Target("binary", "uniform"))
     assert "ASL|0|a maximum at q = 1 at every load" in shown(limits)
@@ -57,14 +57,14 @@ def test_samples_and_marginals_are_counted():
     slow = Marginals(np.zeros(5), np.ones(5), Status.SLOW, 9, "full")
     assert shown(slow).endswith("|not converged| stopped at the iteration limit while still changing a little; the "
                                 "marginals are approximate")  # fmt: skip
-    assert html.COLOURS["bad"] in slow._repr_html_()
+    assert COLOURS["bad"] in slow._repr_html_()
 
 
 @pytest.mark.parametrize(("fair", "tone"), [(True, "good"), (False, "bad"), (None, "open")])
 def test_a_report_has_its_verdict_in_colour_and_its_notes(fair, tone):
     report = Report(8, 7, fair, "so so: in words.", overlap=Estimate(0.5, 0.1, 0.4), notes=("few samples.",))
     assert shown(report).endswith("|0.5000 ± 0.1000|0.4000|so so| in words.|few samples.")
-    assert html.COLOURS[tone] in report._repr_html_()
+    assert COLOURS[tone] in report._repr_html_()
 
 
 def test_no_string_becomes_markup():
@@ -82,7 +82,7 @@ def luminance(colour: str) -> float:
 
 
 def test_verdicts_read_on_their_ground_and_take_no_colour_from_the_page():
-    for colour in html.COLOURS.values():
+    for colour in COLOURS.values():
         assert 1.05 / (luminance(colour) + 0.05) > 4.5
     text = ss.Target()._repr_html_()
     assert "color: inherit" in text

@@ -10,7 +10,7 @@ import types
 import pytest
 
 import solspace as ss
-from solspace.system import compiled, notebook, progress
+from solspace.system import compiled, progress
 
 
 class Publisher:
@@ -53,11 +53,9 @@ def test_a_notebook_has_one_line_that_changes(monkeypatch, clock, capsys):
         for step in range(1000):
             bar.advance(note=f"step {step}")
     assert len(page.shown) == 1
-    assert re.fullmatch(r"sampling: done in \d:\d\d", *page.shown.values())
-    assert 5 < len(page.messages) < 1000 * 0.2 / notebook._EVERY + 5  # two looks a step, a change every half second
-    assert re.search(
-        r"sampling █+░+ +\d+%  \d:\d\d, \d:\d\d left  step \d+$", page.messages[len(page.messages) // 2][0]
-    )
+    assert re.match(r"sampling ━+ 100% \d:\d\d:\d\d", *page.shown.values())
+    assert 5 < len(page.messages) < 1000
+    assert re.search(r"sampling ━+╸? +\d+% .* left .*step \d+$", page.messages[len(page.messages) // 2][0])
     assert capsys.readouterr() == ("", "")
 
 
@@ -72,7 +70,7 @@ def test_what_is_stopped_says_where(monkeypatch, clock):
 
     with pytest.raises(KeyboardInterrupt):
         work()
-    assert re.fullmatch(r"sampling: stopped at 60% after \d:\d\d", *page.shown.values())
+    assert re.match(r"sampling .* 60% \d:\d\d:\d\d", *page.shown.values())
 
 
 def test_short_work_and_work_that_was_told_to_be_silent_show_nothing(monkeypatch, clock):
@@ -98,7 +96,6 @@ def test_a_bar_says_at_once_that_something_compiles(monkeypatch, clock):
 
 def test_a_terminal_of_ipython_is_a_terminal(monkeypatch, clock):
     page = ipython(monkeypatch)
-    assert notebook.shell() is None
     error = io.StringIO()
     error.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", error)
@@ -122,4 +119,5 @@ def test_a_sampler_shows_its_progress_in_a_notebook(monkeypatch):
     page = ipython(monkeypatch, kernel=object())
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     ss.anneal(ss.Perceptron.random(51, 0.3, rng=0), n_chains=2, n_sweeps=50, rng=0)
-    assert [text.partition(":")[0] for text in page.shown.values()] == ["annealing (tau)"]
+    (text,) = page.shown.values()
+    assert re.match(r"annealing \(tau\) ━+ 100%", text)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from solspace.cli.app import say, verb
-from solspace.system.extras import install
+from solspace.system.checks import install
 
 
 def register(app: typer.Typer) -> None:

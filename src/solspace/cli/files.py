@@ -11,7 +11,7 @@ import numpy as np
 from solspace.data.instances import classes
 from solspace.numerics.arrays import Array
 from solspace.system.arrays import TABLES, Damaged, read_arrays, read_labelled
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 from solspace.system.tables import position
 
 PATTERNS = ("patterns", "X")

@@ -17,8 +17,7 @@ from solspace.cli.data import image_problem
 from solspace.cli.files import check_two, meaning, of_two, read_data, read_table
 from solspace.cli.rules import Rule
 from solspace.data.catalogue import CATALOGUE
-from solspace.data.instances import drawn, signs
-from solspace.data.preprocess import PREPROCESSING, SCALES, off_scale, scale
+from solspace.data.instances import PREPROCESSING, SCALES, drawn, off_scale, scale, signs
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG

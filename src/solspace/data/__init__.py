@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from solspace.data.catalogue import CATALOGUE, DataSet, data_set
-from solspace.data.instances import subset
-from solspace.data.preprocess import PREPROCESSING, Preprocessing, random_features
+from solspace.data.instances import PREPROCESSING, Preprocessing, random_features, subset
 from solspace.data.search import SPLITS, Source, advice, download_folder, fetch, find
 from solspace.numerics.arrays import Array
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 __all__ = [
     "CATALOGUE",

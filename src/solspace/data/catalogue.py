@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Download:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set with ten classes, and the two of them that the paper separates."""
+    """A data set with ten classes; `classes` are the two that the paper separates."""
 
     name: str
     title: str
@@ -44,12 +44,11 @@ class DataSet:
         return 2 * self.count * self.pixels
 
 
-def _idx(bases: tuple[str, ...], checksums: dict[str, str]) -> dict[str, tuple[Download, ...]]:
-    def files(split: str) -> tuple[Download, ...]:
-        names = (f"{split}-images-idx3-ubyte.gz", f"{split}-labels-idx1-ubyte.gz")
-        return tuple(Download(name, "md5:" + checksums[name], tuple(base + name for base in bases)) for name in names)
-
-    return {"train": files("train"), "test": files("t10k")}
+def _idx(bases: tuple[str, str], checksums: tuple[str, str, str, str]) -> dict[str, tuple[Download, ...]]:
+    """Return the idx files at two addresses, from the checksums of images and labels to train and to test on."""
+    names = [f"{stem}-{kind}-ubyte.gz" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    files = [Download(name, f"md5:{md5}", tuple(base + name for base in bases)) for name, md5 in zip(names, checksums)]
+    return {"train": tuple(files[:2]), "test": tuple(files[2:])}
 
 
 MNIST = DataSet(
@@ -61,16 +60,13 @@ MNIST = DataSet(
     licence="CC BY-SA 3.0 (LeCun, Cortes)",
     folder="mnist",
     downloads=_idx(
+        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
         (
-            "https://ossci-datasets.s3.amazonaws.com/mnist/",
-            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
         ),
-        {
-            "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-            "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-            "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-        },
     ),
     images_sha256="ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     labels_sha256="65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
@@ -89,12 +85,12 @@ FASHION = DataSet(
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         ),
-        {
-            "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-            "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-            "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-        },
+        (
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
     ),
     images_sha256="c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
     labels_sha256="bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",

@@ -1,21 +1,156 @@
-"""Problems from data: a random subset of M = αN images, turned into patterns, with labels ±1.
+"""From pixels to patterns, and from a pool of images to random problems.
 
-Every instance draws its own images and, where asked for, its own random features, from two streams of one seed: the
-images are the same with and without features, and `subset` with the same seed tells which they were (the others are
-held out).
+Preprocessing *centred* (the default): pixels/255, minus the mean of each pixel over the pool, [times random features F], and each
+row rescaled to norm √N, so that stabilities have standard deviation 1 under random weights. *raw*: pixels/255, features
+literally F x; probably the paper's. *binarised*: ±1, the sign of the centred pixel, +1 where it is zero. The mean is learned
+once, from a pool or a training set.
+
+Every instance draws M = αN images and, if wanted, its own random features from two streams of one seed: the images are the same
+with and without features, and `subset` with the same seed returns which they were (the others are held out).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.data.preprocess import Preprocessing, has_unit_rows, random_features, rescaled
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator, seed_sequence
+from solspace.system.checks import unknown
 
+PREPROCESSING = ("centred", "raw", "binarised")
+SCALES = ("none", "centre", "norm")
+OFF = 3.0
+"""Factor by which stabilities may differ from order one without a warning."""
 MOST_FEATURES = 10**9
 """Most random features of a problem."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """A fitted preprocessing; calling it turns images (k, d) into patterns (k, n).
+
+    Parameters
+    ----------
+    name : {"centred", "raw", "binarised"}
+        See `load`.
+    mean : ndarray, optional
+        (d,) mean of each pixel, in the images' units.
+
+    Examples
+    --------
+    >>> prepare = Preprocessing.learn("centred", np.array([[0, 255], [255, 255]], np.uint8))
+    >>> prepare(np.array([[0, 0]], np.uint8)).round(3)
+    array([[-0.632, -1.265]], dtype=float32)
+    """
+
+    name: str
+    mean: Array | None = None
+
+    @classmethod
+    def learn(cls, name: str, images: Array) -> Preprocessing:
+        """Fit a preprocessing to a pool of images.
+
+        Parameters
+        ----------
+        name : {"centred", "raw", "binarised"}
+            See `load`.
+        images : ndarray
+            (k, d).
+
+        Returns
+        -------
+        Preprocessing
+            The fitted preprocessing.
+        """
+        if name not in PREPROCESSING:
+            raise unknown("preprocess", name, PREPROCESSING)
+        return cls(name, None if name == "raw" else _means(images))
+
+    def __call__(self, images: Array, features: Array | None = None) -> Array:
+        """Return the patterns (k, n) of images (k, d): n = d, or the number of rows of `features` (n, d)."""
+        if self.name == "binarised":
+            signs = np.where(images >= self.mean, np.int8(1), np.int8(-1))
+            return signs if features is None else _rescaled(_project(signs.astype(np.float32), features))
+        pixels = _scaled(images)
+        if self.name == "raw":
+            return pixels if features is None else _project(pixels, features)
+        assert self.mean is not None
+        mean = self.mean / 255 if images.dtype == np.uint8 else self.mean
+        pixels = pixels - mean.astype(pixels.dtype)
+        return _rescaled(pixels if features is None else _project(pixels, features))
+
+
+def scale(rows: Array, how: str) -> Array:
+    """Return rows (k, n) as they are, with every feature centred, or with every row rescaled to norm √n.
+
+    >>> scale(np.array([[3.0, 4.0], [5.0, 4.0]]), "centre")
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+    if how not in SCALES:
+        raise unknown("scale", how, SCALES)
+    numbers = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    if how == "centre":
+        return numbers - _means(numbers).astype(numbers.dtype)
+    return _rescaled(numbers) if how == "norm" else numbers
+
+
+def off_scale(rows: Array) -> float:
+    """Return how many times too large stabilities of random weights on rows (k, n) are; 1 if they are of order one.
+
+    >>> off_scale(np.full((2, 3), 100.0)), off_scale(np.ones((2, 3)))
+    (100.0, 1.0)
+    """
+    size = float(np.sqrt(np.einsum("ij,ij->", rows, rows, dtype=np.float64) / rows.size))
+    return 1.0 if 1 / OFF <= size <= OFF else size
+
+
+def random_features(n: int, d: int, rng: RNG = None) -> Array:
+    """Return a matrix of independent standard normal entries.
+
+    Parameters
+    ----------
+    n : int
+        Number of features.
+    d : int
+        Number of inputs.
+    rng : int, Generator, SeedSequence or None
+        Seed.
+
+    Returns
+    -------
+    ndarray
+        (n, d) float32.
+    """
+    return generator(rng).standard_normal((n, d), dtype=np.float32)
+
+
+def _means(rows: Array) -> Array:
+    # Clipped, because the mean of equal numbers is not always that number: a dead pixel must stay dead.
+    return np.clip(rows.mean(axis=0, dtype=np.float64), rows.min(axis=0), rows.max(axis=0))
+
+
+def _scaled(images: Array) -> Array:
+    """Return bytes as float32 in [0, 1], and other numbers as floating point, unchanged."""
+    if images.dtype == np.uint8:
+        return images.astype(np.float32) / np.float32(255)
+    return images if images.dtype in (np.float32, np.float64) else images.astype(np.float64)
+
+
+def _rescaled(rows: Array) -> Array:
+    """Return rows (k, n) rescaled to norm √n; a row that is zero up to rounding becomes zero."""
+    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    size = np.sqrt(rows.shape[1])
+    floor = np.finfo(rows.dtype).eps * size * np.abs(rows).max(initial=0.0)
+    factor = np.divide(size, norm, out=np.zeros_like(norm), where=norm > floor)
+    return rows * factor[:, None].astype(rows.dtype)
+
+
+def _project(rows: Array, features: Array) -> Array:
+    return rows @ features.T.astype(rows.dtype, copy=False)
 
 
 def instance(
@@ -43,9 +178,8 @@ def drawn(
     rng: RNG = None,
 ) -> tuple[Array, Array]:
     """Return what `instance` does, from a pool whose `labels` are ±1 already, as int8."""
-    if features is not None and (
-        isinstance(features, bool) or not isinstance(features, (int, np.integer)) or features < 1
-    ):
+    whole = isinstance(features, (int, np.integer)) and not isinstance(features, bool)
+    if features is not None and (not whole or features < 1):
         raise ValueError(f"features must be a positive integer or None; got {features!r}.")
     if features is not None and features > MOST_FEATURES:
         raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
@@ -54,9 +188,34 @@ def drawn(
     chosen = subset(labels, _count(alpha, n, len(X)), balanced=balanced, rng=seeds)
     matrix = None if features is None else random_features(n, X.shape[1], generator(seeds, 1))
     if preprocess is None and X.dtype != np.uint8:
-        return _as_given(X, chosen, matrix), labels[chosen]
+        return _unprepared(X[chosen], matrix), labels[chosen]
     prepare = Preprocessing.learn(preprocess or "centred", X)
     return prepare(X[chosen], matrix), labels[chosen]
+
+
+def _count(alpha: float | None, n: int, available: int) -> int:
+    if alpha is None:
+        return available
+    fine = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
+    if not (fine and 0 < alpha < 1e200):
+        raise ValueError(f"alpha must be a positive number or None; got {alpha!r}.")
+    m = max(1, round(alpha * n))
+    if m > available:
+        raise ValueError(
+            f"alpha = {alpha:g} with n = {n} needs {m:.10g} rows of data, but there are {available}: "
+            f"alpha can be at most {available / n:.4g}."
+        )
+    return m
+
+
+def _unprepared(rows: Array, features: Array | None) -> Array:
+    """Return rows that are patterns already, or their features, rescaled if the rows have norm √n."""
+    if features is None:
+        return rows
+    rows = rows.astype(np.float32 if rows.dtype in (np.int8, np.float32) else np.float64)
+    norm = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / rows.shape[1]
+    projected = _project(rows, features)
+    return _rescaled(projected) if np.all((np.abs(norm - 1) < 1e-3) | (norm == 0)) else projected
 
 
 def subset(y: ArrayLike, m: int, *, balanced: bool = False, rng: RNG = None) -> Array:
@@ -86,7 +245,7 @@ def subset(y: ArrayLike, m: int, *, balanced: bool = False, rng: RNG = None) -> 
     """
     labels = np.asarray(y)
     if not 1 <= m <= len(labels):
-        raise ValueError(f"a subset of {m} rows was asked for, but there are {len(labels)}.")
+        raise ValueError(f"m must be from 1 to the number of labels, {len(labels)}; got {m}.")
     random = generator(seed_sequence(rng), 0)
     if not balanced:
         return np.sort(random.permutation(len(labels))[:m])
@@ -121,8 +280,8 @@ def classes(y: ArrayLike, m: int) -> Array | None:
         raise ValueError(f"y must have shape ({m},), one label for each row of X; got {labels.shape}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y must not contain NaN or inf.")
-    given = y if isinstance(y, (list, tuple)) else labels if labels.dtype == object else ()
-    if np.ma.is_masked(y) or any(_missing(label) for label in given):
+    items = y if isinstance(y, (list, tuple)) else labels if labels.dtype == object else ()
+    if np.ma.is_masked(y) or any(_missing(label) for label in items):
         raise ValueError("y must hold a label for each row of X; some are missing (None, NaN or masked).")
     try:
         values = np.unique(labels)
@@ -139,31 +298,5 @@ def classes(y: ArrayLike, m: int) -> Array | None:
 
 
 def _missing(label: object) -> bool:
-    # None, and NaN and pandas.NA, which are not equal to themselves
-    return (
-        label is None or type(label).__name__ in ("NAType", "NaTType") or (isinstance(label, float) and label != label)
-    )
-
-
-def _count(alpha: float | None, n: int, available: int) -> int:
-    if alpha is None:
-        return available
-    fine = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
-    if not (fine and 0 < alpha < 1e200):
-        raise ValueError(f"alpha must be a positive number or None; got {alpha!r}.")
-    m = max(1, round(alpha * n))
-    if m > available:
-        raise ValueError(
-            f"alpha = {alpha:g} with n = {n} needs {m:.10g} rows of data, but there are {available}: "
-            f"alpha can be at most {available / n:.4g}."
-        )
-    return m
-
-
-def _as_given(X: Array, chosen: Array, features: Array | None) -> Array:
-    rows = X[chosen]
-    if features is None:
-        return rows
-    rows = rows.astype(np.float32 if rows.dtype in (np.int8, np.float32) else np.float64)
-    projected = rows @ features.T.astype(rows.dtype, copy=False)
-    return rescaled(projected) if has_unit_rows(rows) else projected
+    missing = label is None or type(label).__name__ in ("NAType", "NaTType")  # pandas.NA is neither true nor false
+    return missing or (isinstance(label, float) and label != label)

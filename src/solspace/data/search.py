@@ -23,8 +23,7 @@ from solspace.data.catalogue import CATALOGUE, FASHION, DataSet, Download, data_
 from solspace.data.formats import batch_number, idx_sha256, read_cifar, read_cifar_archive, read_idx
 from solspace.numerics.arrays import Array
 from solspace.system.arrays import Damaged, read_npz
-from solspace.system.extras import install
-from solspace.system.names import unknown
+from solspace.system.checks import install, unknown
 from solspace.system.progress import progress
 
 VARIABLE = "SOLSPACE_DATA"

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri, ndtr, ndtri, stdtrit
 
-from solspace.system import html
-from solspace.system.plain import Values
+from solspace.system.plain import Values, html_table
 
 SIGMAS = 3.0  # standard errors beyond which a deviation is called a bias
 POWER = 0.95  # probability with which a bias of `Report.within` is detected
@@ -401,7 +400,7 @@ class Report:
     def _repr_html_(self) -> str:
         against = "reference" if self.agreement is not None else "theory"
         columns = "", "samples", against
-        return html.table("Report", self.rows(), columns, self.verdict, html.tone_of(self.fair), self.notes)
+        return html_table("Report", self.rows(), columns, self.verdict, self.fair, self.notes)
 
 
 def _rows(named: Mapping[str, Estimate | None]) -> list[tuple[str, str, str]]:

@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 
 from solspace.experiments.tasks import Task, finished, run
 from solspace.store import Result
-from solspace.system.extras import install
-from solspace.system.names import unknown
+from solspace.system.checks import install, unknown
 
 DEATHS = 3
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",

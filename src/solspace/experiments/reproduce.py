@@ -22,7 +22,7 @@ from solspace.experiments.runner import Outcome, RunConfig, run_tasks, running
 from solspace.experiments.tasks import Task
 from solspace.samplers.device import LostDevice, resolve
 from solspace.store import StoreError
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 TOGETHER = 62_000
 """Most tasks that a GPU computes together: an image set's own pixels and its features; with more, pictures come late."""

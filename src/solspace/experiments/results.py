@@ -16,9 +16,8 @@ import numpy as np
 from solspace.experiments.tasks import Task
 from solspace.numerics.arrays import Reals
 from solspace.store import Result, Store
-from solspace.system.extras import install
+from solspace.system.checks import install, unknown
 from solspace.system.files import replacing
-from solspace.system.names import unknown
 from solspace.system.plain import Values
 
 

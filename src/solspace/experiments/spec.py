@@ -32,8 +32,7 @@ from solspace.experiments.tasks import KEEP, Task, import_modules
 from solspace.measure import Target, potentials
 from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find
-from solspace.system.checks import Check, number, one_of, sized, whole
-from solspace.system.names import unknown
+from solspace.system.checks import Check, number, one_of, sized, unknown, whole
 from solspace.system.plain import Values
 
 

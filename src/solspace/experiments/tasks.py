@@ -34,7 +34,7 @@ from solspace.numerics.series import mean_pair_product
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 from solspace.store import Result
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 from solspace.system.plain import Values, plain
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from solspace.measure import Target, priors
 from solspace.measure.potentials import REGISTRY, as_potential
 from solspace.problem import ENSEMBLES, constraints
 from solspace.samplers import registry
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 PRIORS = tuple(priors.REGISTRY)
 SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}

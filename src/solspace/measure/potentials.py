@@ -20,7 +20,7 @@ from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
 from solspace.measure.channels import Channel
 from solspace.measure.potential import Annealable, Own, Potential, positive_log, probed
 from solspace.numerics.arrays import Reals
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 __all__ = [
     "REGISTRY",

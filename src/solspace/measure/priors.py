@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Bools, Reals
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 
 class Prior:

@@ -17,10 +17,8 @@ from solspace.measure.channels import Channel
 from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Bools, Reals
-from solspace.system import html
-from solspace.system.checks import shown
-from solspace.system.names import unknown
-from solspace.system.plain import Values
+from solspace.system.checks import shown, unknown
+from solspace.system.plain import Values, html_table
 
 COLDEST, HOTTEST = 1e-8, 1e12
 """Temperatures that are told apart from zero and from infinity; tables of the channels stay small between them."""
@@ -298,7 +296,7 @@ class Target:
             *heat,
             ("margin κ", f"{self.margin:g}"),
         ]
-        return html.table("Target", rows)
+        return html_table("Target", rows)
 
 
 def _set(target: Target, name: str, value: object) -> None:

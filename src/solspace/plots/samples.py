@@ -16,7 +16,7 @@ from solspace.numerics.arrays import Reals
 from solspace.numerics.series import bins, pair_products, spacing
 from solspace.plots.style import BLUE, GREY, RED, drawing, mark_margin, merged, no_style, thick
 from solspace.samples import Samples
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 if TYPE_CHECKING:
     from solspace.diagnostics.report import Report

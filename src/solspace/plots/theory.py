@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from solspace.numerics.arrays import Reals
 from solspace.plots.diagrams import entropy_curves
 from solspace.plots.style import BLUE, GREY, RED, REGIMES, drawing, mark_margin, merged, no_style, thick
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction

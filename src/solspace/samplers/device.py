@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.system.extras import install
-from solspace.system.names import unknown
+from solspace.system.checks import install, unknown
 
 if TYPE_CHECKING:
     from cupy import ndarray

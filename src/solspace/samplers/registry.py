@@ -22,7 +22,7 @@ from solspace.samplers.localization.plan import LocalizeConfig
 from solspace.samplers.options import Config
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 Options = Mapping[str, Any]
 

@@ -1,7 +1,6 @@
-"""Checks of single values, the only ones: each returns the value in its proper type or says what is allowed.
+"""Checks of single values: each returns the value in its proper type, or raises ValueError with what is allowed.
 
-A check is a function (name, value) -> value. Options of samplers, entries of a spec and fields of the page all go
-through these.
+A check is a function (name, value) -> value, for options of samplers, entries of a spec and fields of the page.
 """
 
 from __future__ import annotations
@@ -9,15 +8,35 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solspace.system.names import unknown
-
 Check = Callable[[str, Any], Any]
 """(name of the entry, value) -> the value in its proper type, or `ValueError`."""
+
+
+def unknown(kind: str, name: object, allowed: Iterable[str]) -> ValueError:
+    """Return the `ValueError` for a `name` that is not among the `allowed` ones, with the one that was probably meant.
+
+    >>> print(unknown("potential", "lgo", ["log", "uniform"]))
+    unknown potential 'lgo': did you mean 'log'? Known: 'log', 'uniform'.
+    """
+    names = sorted(allowed)
+    close = get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return ValueError(f"unknown {kind} {name!r}: {hint}Known: {', '.join(map(repr, names))}.")
+
+
+def install(extra: str) -> str:
+    """Return the command that installs the optional dependencies `extra`, from an index and in a clone.
+
+    >>> install("gpu")
+    "pip install 'solspace[gpu]' (in a clone: pip install -e '.[gpu]')"
+    """
+    return f"pip install 'solspace[{extra}]' (in a clone: pip install -e '.[{extra}]')"
 
 
 def whole(least: int) -> Check:
@@ -39,11 +58,7 @@ def whole(least: int) -> Check:
 def number(
     positive: bool = False, infinite: bool = False, least: float | None = None, most: float | None = None
 ) -> Check:
-    """Return a check for numbers, finite ones unless they may be `infinite`, and from `least` to `most`.
-
-    >>> number(positive=True)("alpha", 0.3)
-    0.3
-    """
+    """Return a check for numbers, finite ones unless they may be `infinite`, and from `least` to `most`."""
 
     def check(name: str, value: object) -> float:
         value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
@@ -72,11 +87,7 @@ def as_float(value: Any) -> float:
 
 
 def reals(name: str, value: Any) -> NDArray[np.float64]:
-    """Return an array of real numbers.
-
-    >>> reals("field", [1, 2])
-    array([1., 2.])
-    """
+    """Return an array of real numbers."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biufO" or np.ma.is_masked(value):
@@ -87,11 +98,7 @@ def reals(name: str, value: Any) -> NDArray[np.float64]:
 
 
 def instance(kind: type) -> Check:
-    """Return a check for objects of a class.
-
-    >>> instance(dict)("options", {})
-    {}
-    """
+    """Return a check for objects of a class."""
 
     def check(name: str, value: object) -> Any:
         if not isinstance(value, kind):
@@ -102,32 +109,20 @@ def instance(kind: type) -> Check:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: on one line and not too long.
-
-    >>> shown(3)
-    '3'
-    """
+    """Return a value as a message shows it: on one line and not too long."""
     text = " ".join(repr(value).split())
     return text if len(text) < 80 else f"{text[:60]}... ({type(value).__name__})"
 
 
 def flag(name: str, value: object) -> bool:
-    """Return True or False.
-
-    >>> flag("exchange", True)
-    True
-    """
+    """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {shown(value)}.")
     return bool(value)
 
 
 def one_of(allowed: Iterable[str], kind: str = "") -> Check:
-    """Return a check for one of the `allowed` names.
-
-    >>> one_of(("cpu", "gpu"))("device", "gpu")
-    'gpu'
-    """
+    """Return a check for one of the `allowed` names."""
     names = tuple(allowed)
 
     def check(name: str, value: object) -> str:

@@ -1,11 +1,11 @@
-"""Numba, at arm's length: compiled kernels with a cache that never gets in the way.
+"""Numba's compiler with a cache that never gets in the way, timed.
 
-Modules with compiled code are imported at first use, never by ``import solspace``, and Numba with them. Compiled code
-is kept next to the source where that can be written, in the user's cache folder where it cannot (a read-only install),
-and not at all where neither can or where the disk is full. A damaged file of the cache counts as none.
+Modules with compiled code, and Numba with them, are imported at first use. Compiled code is cached next to the source, in the
+user's cache folder where the source is read-only, and not at all where neither can be written. A damaged file of the cache
+counts as none.
 
 The first run on a machine compiles for half a minute. Time limits do not count these seconds (`seconds`), and progress bars
-say what takes so long (`watchers`).
+show them (`watchers`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from typing import Any
 
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 """How loops over arrays are compiled: products and sums may be fused, and nothing else that changes a result."""
-
-
 watchers: list[Callable[[bool], None]] = []
 """Called with True when a kernel starts to compile, and with False when it is compiled."""
 _spent, _begun, _depth = 0.0, 0.0, 0
@@ -44,10 +42,10 @@ def import_numba() -> ModuleType:
     class Timing(event.Listener):
         def on_start(self, event: object) -> None:
             _start()
-            _tell(True)
+            _notify(True)
 
         def on_end(self, event: object) -> None:
-            _tell(False)
+            _notify(False)
             _stop()
 
     event.register("numba:compile", Timing())
@@ -66,11 +64,7 @@ def require_jit() -> None:
 
 
 def seconds() -> float:
-    """Return the seconds that this process has spent on compiling, and on reading and writing the cache.
-
-    >>> seconds() >= 0.0
-    True
-    """
+    """Return the seconds that this process has spent on compiling, and on reading and writing the cache."""
     return _spent + (time.monotonic() - _begun if _depth else 0.0)
 
 
@@ -89,7 +83,7 @@ def _stop() -> None:
         _spent += time.monotonic() - _begun
 
 
-def _tell(compiling: bool) -> None:
+def _notify(compiling: bool) -> None:
     if _depth == 1:
         for watcher in tuple(watchers):
             watcher(compiling)
@@ -107,8 +101,6 @@ def _timed() -> Iterator[None]:
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: `numba.njit` with a compilation cache where one can be kept.
 
-    Examples
-    --------
     >>> @njit(fastmath=True)
     ... def double(x):
     ...     return 2 * x
@@ -120,40 +112,35 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         try:
             dispatcher = compile(cache=True, **options)(function)
-        except (RuntimeError, OSError):  # no folder to keep a cache in: Numba says so when it decorates
+        except (RuntimeError, OSError):  # no folder for a cache, which Numba notices when it decorates
             return compile(**options)(function)
-        _forgive(dispatcher)
+        kept: Any = getattr(dispatcher, "_cache", None)
+        if hasattr(kept, "save_overload") and hasattr(kept, "load_overload"):
+            kept.save_overload = _timed()(_forgiving(kept.save_overload, kept.flush))
+            kept.load_overload = _timed()(_forgiving(_same_types(kept.load_overload), kept.flush))
         return dispatcher
 
     return decorate
 
 
-def _forgive(dispatcher: object) -> None:
-    """Let compilation succeed where its result cannot be written or read: the cache folder may vanish or fill up, and
-    its files may be empty, cut short or damaged, or hold what another process put there at the same moment.
-    """
-    kept: Any = getattr(dispatcher, "_cache", None)
-    if hasattr(kept, "save_overload") and hasattr(kept, "load_overload"):
-        kept.save_overload = _timed()(_forgiving(kept.save_overload, kept.flush))
-        kept.load_overload = _timed()(_forgiving(_as_asked(kept.load_overload), kept.flush))
-
-
-def _as_asked(load: Callable[..., Any]) -> Callable[..., object]:
+def _same_types(load: Callable[..., Any]) -> Callable[..., object]:
     """Return `load` that takes code for arguments of other types for none.
 
     Numba numbers the files of a cache by what it finds there: two processes that save at once take the same number, and one
     finds the other's code under its own name.
     """
 
-    def call(asked: Any, *more: object) -> object:
-        found = load(asked, *more)
-        wanted = tuple(getattr(asked, "args", asked))
+    def call(signature: Any, *more: object) -> object:
+        found = load(signature, *more)
+        wanted = tuple(getattr(signature, "args", signature))
         return found if found is None or tuple(found.signature.args) == wanted else None
 
     return call
 
 
 def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
+    """Return `method` without errors: the cache folder may vanish or fill up, and its files may be damaged."""
+
     def call(*arguments: object) -> object:
         try:
             return method(*arguments)

@@ -1,12 +1,5 @@
-"""What to install where a package is missing that only some need."""
+"""Moved to `checks`."""
 
-from __future__ import annotations
+from solspace.system.checks import install
 
-
-def install(extra: str) -> str:
-    """Return the command that brings what `extra` needs, from an index and in a clone.
-
-    >>> install("gpu")
-    "pip install 'solspace[gpu]' (in a clone: pip install -e '.[gpu]')"
-    """
-    return f"pip install 'solspace[{extra}]' (in a clone: pip install -e '.[{extra}]')"
+__all__ = ["install"]

@@ -1,21 +1,26 @@
-"""A progress bar with the time left, for anything that lasts over two seconds; silent otherwise and where nobody looks.
+"""A progress bar with the time left, for work of more than two seconds.
 
-While kernels compile, the bar is there at once and says so. Rich is imported only when a bar is to be drawn. The bar is
-drawn on standard error, so that `--json` output stays clean; in a notebook it is a line of text that changes (`notebook`).
+While kernels compile, the bar is shown at once with a note. Rich is imported only when a bar is drawn: on standard error, so that
+`--json` output stays clean. In a Jupyter kernel Rich needs ipywidgets and shows nothing without them; there the same columns
+are one line of text, which the kernel replaces as work goes on.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 import time
+import uuid
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
-from solspace.system import compiled, notebook
+from solspace.system import compiled
 
 _PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
+_EVERY = 0.5
+"""Seconds between two changes of the line in a notebook."""
 COMPILING = "compiling (once per machine)"
 
 
@@ -24,13 +29,15 @@ class progress:
 
     Parameters
     ----------
-    total
+    total : float
         Number of steps.
-    label
+    label : str
         What is being done, in a few words.
-    enabled
-        True, False, or None: only when standard error is a terminal, or in a notebook.
+    enabled : bool, optional
+        If None, a bar is shown when standard error is a terminal, and in a notebook.
 
+    Examples
+    --------
     >>> with progress(3, "counting", enabled=False) as bar:
     ...     for _ in range(3):
     ...         bar.advance()
@@ -38,7 +45,7 @@ class progress:
 
     def __init__(self, total: float, label: str, enabled: bool | None = None) -> None:
         self.total, self.label = total, label
-        self._shell = notebook.shell() if enabled is not False else None
+        self._shell = _kernel() if enabled is not False else None
         self.enabled = (sys.stderr.isatty() or self._shell is not None) if enabled is None else enabled
         self.done = 0.0
         self.note = ""
@@ -56,24 +63,17 @@ class progress:
         """Count `steps` more as done; `note` is shown behind the bar."""
         self.done += steps
         self.note = note
-        if not self.enabled:
-            return
-        if time.monotonic() - self._start > _PATIENCE:
-            self._open()
-        if self._bar is not None:
-            self._bar.update(self.done, note)
+        if self.enabled and (self._bar is not None or time.monotonic() - self._start > _PATIENCE):
+            self._show(note)
 
     def _compiles(self, compiling: bool) -> None:
-        """Say that a kernel compiles, from the thread that does it."""
-        self._open()
-        self._bar.update(self.done, COMPILING if compiling else self.note)
+        self._show(COMPILING if compiling else self.note)
 
-    def _open(self) -> None:
-        with self._opening:
-            if self._bar is None and self._shell is not None:
-                self._bar = notebook.Line(self._shell, self.label, self.total, self._start)
-            elif self._bar is None:
-                self._bar = _Terminal(self.label, self.total, self.done, self.note)
+    def _show(self, note: str) -> None:
+        with self._opening:  # kernels may compile in several threads
+            if self._bar is None:
+                self._bar = _Bar(self.label, self.total, self._start, self._shell)
+        self._bar.update(self.done, note)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -81,16 +81,24 @@ class progress:
         if self._compiles in compiled.watchers:
             compiled.watchers.remove(self._compiles)
         if self._bar is not None:
-            self._bar.stop(self.done)
+            self._bar.stop()
 
 
-class _Terminal:
-    """Rich's bar, which goes when the work is done."""
+def _kernel() -> Any:
+    """Return the shell of the Jupyter kernel that runs this process; None elsewhere, in IPython's terminal too."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell if getattr(shell, "kernel", None) is not None else None
 
-    def __init__(self, label: str, total: float, done: float, note: str) -> None:
+
+class _Bar:
+    """Rich's bar: on a terminal, from which it goes when the work is done, or in the kernel `shell` as a line of text."""
+
+    def __init__(self, label: str, total: float, start: float, shell: Any) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+        self._shell, self._display, self._shown = shell, uuid.uuid4().hex, -_EVERY
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -99,14 +107,33 @@ class _Terminal:
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True),
+            console=Console(stderr=True)
+            if shell is None
+            else Console(file=io.StringIO(), width=120, force_jupyter=False),
             transient=True,
+            get_time=time.monotonic,
         )
-        self._bar.start()
-        self._task = self._bar.add_task(label, total=total, completed=int(done), note=note)
+        self._task = self._bar.add_task(label, total=total, note="")
+        self._bar.tasks[0].start_time = start
+        if shell is None:
+            self._bar.start()
 
-    def update(self, done: float, note: str = "") -> None:
+    def update(self, done: float, note: str) -> None:
         self._bar.update(self._task, completed=done, note=note)
+        if self._shell is not None and time.monotonic() - self._shown >= _EVERY:
+            self._publish()
 
-    def stop(self, done: float) -> None:
-        self._bar.stop()
+    def stop(self) -> None:
+        if self._shell is None:
+            self._bar.stop()
+        else:
+            self._publish()
+
+    def _publish(self) -> None:
+        with self._bar.console.capture() as line:
+            self._bar.console.print(self._bar.get_renderable())
+        transient = {"display_id": self._display}
+        self._shell.display_pub.publish(
+            {"text/plain": line.get().strip()}, {}, transient=transient, update=self._shown >= 0
+        )
+        self._shown = time.monotonic()

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solspace.system.arrays import Damaged, Source, check_size, contents, explained, opened
-from solspace.system.extras import install
+from solspace.system.checks import install
 
 _MISSING_WORDS = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"})
 """Cells without a value, as pandas and other programs write them."""

@@ -1,6 +1,6 @@
-"""Share an elementwise task among threads, in pieces whose bounds do not depend on how many threads there are.
+"""Share an elementwise task among threads, in parts whose bounds do not change results.
 
-The compiled loops release the interpreter's lock, so plain threads do. Numba's own parallel regions are avoided: their
+Compiled loops release the interpreter's lock, so plain threads are enough. Numba's own parallel regions are avoided: their
 default thread pool neither survives a fork nor allows calls from several threads at once.
 """
 
@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
-from threadpoolctl import ThreadpoolController
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 PIECE = 1 << 16
 
@@ -20,12 +22,10 @@ _pools: dict[tuple[int, str, int], ThreadPoolExecutor] = {}
 
 
 def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Call `task(start, stop)` for pieces of range(`size`), on as many threads as Numba is allowed.
+    """Call `task(start, stop)` for pieces of range(`size`), on as many threads as Numba may use.
 
     Pieces start at multiples of `grain`. What `task` writes must not depend on where pieces begin.
 
-    Examples
-    --------
     >>> done = []
     >>> share(lambda start, stop: done.append((start, stop)), 10)
     >>> done
@@ -42,20 +42,15 @@ def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
         for start in starts[worker::workers]:
             task(start, min(start + piece, size))
 
-    others = [pool(workers - 1).submit(run, worker) for worker in range(1, workers)]
-    run(0)
-    for other in others:
-        other.result()
+    _run_all(run, workers)
 
 
 def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Call `task(start, stop)` for equal parts of range(`size`), one for each thread that Numba is allowed.
+    """Call `task(start, stop)` for equal parts of range(`size`), one for each thread that Numba may use.
 
-    Parts start at multiples of `grain`. For tasks with a cost of their own at every call; what `task` writes must not
-    depend on where parts begin.
+    Parts start at multiples of `grain`. For tasks with a cost at every call; what `task` writes must not depend on where
+    parts begin.
 
-    Examples
-    --------
     >>> done = []
     >>> split(lambda start, stop: done.append(stop - start), 10, grain=16)
     >>> done
@@ -63,23 +58,20 @@ def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
     """
     pieces = -(-size // grain)
     workers = min(_allowed(), pieces) if pieces > 1 else 1
-    if workers == 1:
-        task(0, size)
-        return
     bounds = [min(size, grain * (pieces * worker // workers)) for worker in range(workers + 1)]
-    others = [pool(workers - 1).submit(task, bounds[i], bounds[i + 1]) for i in range(1, workers)]
-    task(bounds[0], bounds[1])
+    _run_all(lambda worker: task(bounds[worker], bounds[worker + 1]), workers)
+
+
+def _run_all(run: Callable[[int], None], workers: int) -> None:
+    others = [pool(workers - 1).submit(run, worker) for worker in range(1, workers)]
+    run(0)
     for other in others:
         other.result()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread, so that its sums do not depend on how many there are, and threads of ours can share it.
-
-    >>> with one_blas_thread():
-    ...     pass
-    """
+    """Keep BLAS to one thread: its sums do not depend on the number of threads then, and threads of ours can share it."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
 
@@ -87,6 +79,7 @@ def one_blas_thread() -> Iterator[None]:
 @cache
 def _controller() -> ThreadpoolController:
     import scipy.linalg.blas  # noqa: F401  SciPy has a BLAS of its own, which is found once it is loaded
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 

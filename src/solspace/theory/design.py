@@ -23,7 +23,7 @@ from scipy.optimize import linprog, minimize_scalar
 from solspace.measure import Target, potentials
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Reals
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.landscape import Landscape

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.status import Status
-from solspace.system import html
-from solspace.system.plain import Values
+from solspace.system.plain import Values, html_table
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory.edge import Edge
@@ -435,7 +434,7 @@ class Prediction:
     def _repr_html_(self) -> str:
         verdict = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
         notes = [] if self.status.ok else [doubt(self)]
-        return html.table(_heading(self), _rows(self), verdict=verdict, tone=html.tone_of(self.samplable), notes=notes)
+        return html_table(_heading(self), _rows(self), verdict=verdict, good=self.samplable, notes=notes)
 
 
 def predict(target: Target, alpha: float) -> Prediction:

@@ -21,8 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from solspace.measure import Target
-from solspace.system import html
-from solspace.system.plain import Values
+from solspace.system.plain import Values, html_table
 from solspace.theory import capacity as _capacity
 from solspace.theory.branch import PRECISE, Branch
 from solspace.theory.edge import divergence
@@ -115,7 +114,7 @@ class Thresholds:
 
     def _repr_html_(self) -> str:
         columns = ("threshold", "load α", "")
-        return html.table(f"Thresholds of {self.target}, replica symmetric", self.rows(), columns)
+        return html_table(f"Thresholds of {self.target}, replica symmetric", self.rows(), columns)
 
 
 def thresholds(target: Target) -> Thresholds:

@@ -21,8 +21,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
 from solspace.measure import Target
-from solspace.system.checks import number
-from solspace.system.names import unknown
+from solspace.system.checks import number, unknown
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from solspace.measure import Target
 from solspace.measure.potential import Potential, scaled_log_weight
 from solspace.measure.potentials import Errors, Hinge, as_potential
 from solspace.numerics.arrays import Array
-from solspace.system.names import unknown
+from solspace.system.checks import unknown
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from solspace.samplers.options import (
     option,
     variances_option,
 )
-from solspace.system import html
 from solspace.system.checks import instance, number, reals, shown
+from solspace.system.plain import html_table
 
 
 class Status(Enum):
@@ -105,7 +105,7 @@ class Marginals:
         named |= {"damping": self.damping, "log Z": self.log_partition}
         rows = [("means, variances", f"{' × '.join(map(str, self.mean.shape))}{' (fields × weights)' if many else ''}")]
         rows += [(name, shown(value)) for name, value in named.items() if value is not None]
-        return html.table("Marginals", rows, verdict=said, tone=html.tone_of(bool(ended.all())))
+        return html_table("Marginals", rows, verdict=said, good=bool(ended.all()))
 
 
 @dataclass(frozen=True, kw_only=True)
