@@ -69,8 +69,8 @@ def fair():
     solver = ss.Samples.of(problem, found.weights[found.solved])
     figure, axes = style.panels(2, width=4.4, height=3.4, rows=2, sharex="col")
     for row, found, name in zip(axes, (solver, samples), ("a solver: simulated annealing", "fair: ASL")):
-        stability_histogram(found, row[0], prediction.stability_density)
-        overlap_histogram(found, row[1], prediction.overlap)
+        stability_histogram(found, row[0], prediction)
+        overlap_histogram(found, row[1], prediction)
         row[0].set(title=f"{name}", xlabel="stability $s$")
         row[1].set(title="overlaps of pairs")
     axes[0, 0].set_xlim(-0.5, 4)

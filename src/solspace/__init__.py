@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from solspace._version import __version__
 
-# Numba reads `.numba_config.yaml` in the current folder, and a cache that it names is unpickled: code from that folder.
-# What the environment says goes before, and the empty word is Numba's own default.
+# Numba reads `.numba_config.yaml` in the current folder and unpickles the cache that it names: code from that folder. A value in
+# the environment takes precedence; the empty one is Numba's default.
 os.environ.setdefault("NUMBA_CACHE_DIR", "")
 
 if TYPE_CHECKING:

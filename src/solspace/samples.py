@@ -147,13 +147,6 @@ class Samples:
         -------
         str
             The reason; empty if none is known.
-
-        Examples
-        --------
-        >>> import solspace as ss
-        >>> first, other = (ss.solve(ss.Perceptron.random(n=9, alpha=0.3, rng=seed), rng=0) for seed in (0, 1))
-        >>> first.differs(other)
-        'their patterns are others'
         """
         if (self.n, self.m) != (other.n, other.m):
             return f"one has n = {self.n}, m = {self.m}, the other n = {other.n}, m = {other.m}"
@@ -273,15 +266,15 @@ class Samples:
         chains = self.info.chains
         count = f"{len(self):,}" if chains is None else f"{len(self):,} draws of {len(np.unique(chains)):,} chains"
         wall = self.info.wall_time
-        rows = [
-            ("samples", count),
-            ("solved", f"{int(self.solved.sum()):,} of {len(self):,}"),
-            ("weights n, constraints m", f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})"),
-            *([("sampler", self.info.sampler)] if self.info.sampler else []),
-            *([] if wall is None else [("seconds", f"{wall:.3g}")]),
-            ("target", str(self.target)),
-        ]
-        return html_table("Samples", rows)
+        rows = {
+            "samples": count,
+            "solved": f"{int(self.solved.sum()):,} of {len(self):,}",
+            "weights n, constraints m": f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})",
+            "sampler": self.info.sampler,
+            "seconds": "" if wall is None else f"{wall:.3g}",
+            "target": str(self.target),
+        }
+        return html_table("Samples", [(name, value) for name, value in rows.items() if value])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the samples to one compressed `.npz` file, atomically.
@@ -359,9 +352,8 @@ class Samples:
         labels = np.arange(len(self)) if self.info.chains is None else np.asarray(self.info.chains)
         chains = len(np.unique(labels))
         if chains and (len(labels) % chains or (np.ptp(labels.reshape(chains, -1), axis=1) > 0).any()):
-            raise ValueError(
-                "the draws of these chains are not equally many, chain by chain: take whole chains, or the same draws of each."
-            )
+            why = "the draws of these chains are not equally many, chain by chain"
+            raise ValueError(f"{why}: take whole chains, or the same draws of each.")
         return self.weights.reshape(chains, -1, self.n)
 
     def chain_overlaps(self) -> Array:
@@ -411,9 +403,9 @@ class Samples:
                 stats["energy"] = energy.reshape(shape)
         groups = {"posterior": {"weights": weights}, "sample_stats": stats}
         with warnings.catch_warnings():
-            # Independent samples are chains of one draw, on purpose; ArviZ 0 and 1 say it in words of their own.
+            # independent samples are chains of one draw, of which ArviZ 0 and 1 warn
             warnings.filterwarnings("ignore", "More chains|Found chain dimension")
-            # ArviZ 1 takes the groups as one mapping, ArviZ 0 each by its name.
+            # ArviZ 1 takes the groups as one mapping, ArviZ 0 by name
             return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
 
     def energies(self) -> Array:

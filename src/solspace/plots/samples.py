@@ -27,15 +27,15 @@ WIDE = 30.0  # deviations beyond this are drawn on a logarithmic axis
 
 
 def stability_histogram(
-    samples: Samples, ax: Axes, density: Callable[[Reals], Reals] | None = None, **style: Any
+    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
 ) -> Axes:
-    """Draw the histogram of all stabilities, with their density P(s) by theory."""
+    """Draw the histogram of all stabilities, with P(s) by theory."""
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
     _histogram(ax, values, edges, style, f"{len(samples)} samples")
-    if density is not None:
+    if prediction is not None:
         grid = np.linspace(edges[0], edges[-1], 400)
-        ax.plot(grid, density(grid), color=RED, lw=thick(), label="theory")
+        ax.plot(grid, prediction.stability_density(grid), color=RED, lw=thick(), label="theory")
     mark_margin(ax, samples.target.margin)
     ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
     ax.legend(frameon=False)
@@ -43,10 +43,10 @@ def stability_histogram(
 
 
 def overlap_histogram(
-    samples: Samples, ax: Axes, overlap: float | None = None, chains: Samples | None = None, **style: Any
+    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
 ) -> Axes:
-    """Draw the histogram of the overlaps of all pairs of samples (of chains: at their last draws), with theory's r."""
-    seen, other = _pairs(samples), np.empty(0) if chains is None else _pairs(chains)
+    """Draw the histogram of the overlaps of all pairs (of chains: at their last draws), with theory's r and a reference."""
+    seen, other = _pairs(samples), np.empty(0) if reference is None else _pairs(reference)
     if len(seen):
         low, high = min([*seen, *other]), max([*seen, *other])
         edges = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
@@ -55,10 +55,10 @@ def overlap_histogram(
         if len(other):
             ax.hist(other, bins=list(edges), density=True, histtype="step", color=RED, lw=thick(), label="chains")
             ax.axvline(float(other.mean()), color=RED, lw=thick(), ls="--", label=f"mean {other.mean():.3f}")
-    if overlap is not None:
-        ax.axvline(overlap, color=RED, lw=thick(), label=f"theory r = {overlap:.3f}")
+    if prediction is not None:
+        ax.axvline(prediction.overlap, color=RED, lw=thick(), label=f"theory r = {prediction.overlap:.3f}")
     ax.set(xlabel="overlap of two samples", ylabel="density", title="overlaps")
-    if len(seen) or overlap is not None:  # Matplotlib warns of a legend without entries
+    if len(seen) or prediction is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
         ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
     return ax
@@ -151,8 +151,10 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
     return ax
 
 
-def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> Axes:
-    """Draw |m|²/n along a localization, with theory's q(t)."""
+def overlap_run(
+    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
+) -> Axes:
+    """Draw |m|²/n along a localization, with q(t) by theory."""
     t, q = samples.info["t"], samples.info["overlap"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", r"$|m|^2/n$, each sample")
@@ -168,7 +170,9 @@ def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None
     return ax
 
 
-def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
+def energy_run(
+    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
+) -> Axes:
     """Draw the energy per constraint and the acceptance of annealed chains against the sweep."""
     sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
@@ -185,6 +189,14 @@ def energy_run(samples: Samples, ax: Axes, **style: Any) -> Axes:
     return ax
 
 
+KINDS: dict[str, Callable[..., Axes]] = {
+    "stabilities": stability_histogram,
+    "overlaps": overlap_histogram,
+    "path": overlap_run,
+    "energy": energy_run,
+}
+
+
 def sample_kinds(samples: Samples) -> list[str]:
     """Return the names of the pictures of samples that apply.
 
@@ -196,28 +208,12 @@ def sample_kinds(samples: Samples) -> list[str]:
     return ["stabilities", "overlaps", *run.get(type(samples.info), [])]
 
 
-def sample_panel(
-    samples: Samples,
-    ax: Axes,
-    kind: str,
-    prediction: Prediction | None = None,
-    chains: Samples | None = None,
-    **style: Any,
-) -> Axes:
-    """Draw one picture of samples."""
-    if kind == "stabilities":
-        return stability_histogram(samples, ax, None if prediction is None else prediction.stability_density, **style)
-    if kind == "overlaps":
-        return overlap_histogram(samples, ax, None if prediction is None else prediction.overlap, chains, **style)
-    return overlap_run(samples, ax, prediction, **style) if kind == "path" else energy_run(samples, ax, **style)
-
-
 def sample_panels(
-    samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, chains: Samples | None = None
+    samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, reference: Samples | None = None
 ) -> Any:
     """Draw all pictures of samples that apply."""
     for ax, kind in zip(axes, sample_kinds(samples)):
-        sample_panel(samples, ax, kind, prediction, chains)
+        KINDS[kind](samples, ax, prediction, reference)
     figure = axes[0].get_figure()
     assert figure is not None
     figure.suptitle(
@@ -243,7 +239,7 @@ def plot_samples(
     if kind not in kinds:
         raise unknown("kind of picture", kind, ("all", *kinds))
     with drawing(ax) as one:
-        return sample_panel(samples, one, kind, prediction, reference, **style)
+        return KINDS[kind](samples, one, prediction, reference, **style)
 
 
 def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
