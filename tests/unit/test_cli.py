@@ -78,7 +78,7 @@ def make_bad_files(folder):
         (["--patterns", "words.csv"], "words.csv cannot be read"),
         (["--patterns", "empty.csv"], "empty.csv cannot be read"),
         (["--patterns", "pickle.npy"], "pickle.npy cannot be read"),
-        (["--patterns", "object.npy"], "not pickled objects"),
+        (["--patterns", "object.npy"], "object.npy cannot be read"),
         (["--patterns", "nan.npy"], "NaN or inf"),
         (["--patterns", "two.npz"], "several arrays"),
         (["--patterns", "ok.txt"], "known kinds are"),

@@ -366,8 +366,9 @@ def _next(running: list[Running], prepared: list[tuple[Batch, Future[Running]]],
         if not running or future.exception():
             return place
         job = future.result().job
-        # of two, one runs while the host looks at the other
-        fits = len(running) == 1 or taken + job.share <= 1.0
+        # of two lots of chains, one runs while the host looks at the other
+        pair = len(running) == 1 and not isinstance(job, CallJob)
+        fits = pair or taken + job.share <= 1.0 + 1e-9
         if fits and held + job.nbytes <= memory:
             return place
     return None
