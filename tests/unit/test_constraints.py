@@ -55,3 +55,17 @@ def test_constraints_that_can_be_met_on_the_sphere_are_not_refused():
             )
     check_measure(ss.Perceptron([[1.0, 0.0], [-1.0, 0.0]], target=ss.Target("spherical", "hinge")))
     check_measure(ss.Perceptron([[1.0, 0.0], [-1.0, 0.0]], target=ss.Target("spherical", "band(1)")))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_margin_that_some_weights_exceed_is_never_said_to_be_impossible(seed):
+    """Weights on the sphere are known that exceed the margin; no weights reach further than the longest pattern."""
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(2, 40, 2)
+    w = rng.normal(size=n)
+    w *= np.sqrt(n) / np.linalg.norm(w)
+    x = rng.normal(size=(m, n)) + w
+    x *= np.sign(x @ w)[:, None]
+    check_measure(ss.Perceptron(x, target=ss.Target("spherical", margin=0.99 * (x @ w).min() / np.sqrt(n))))
+    with pytest.raises(ValueError, match="no weights"):
+        check_measure(ss.Perceptron(x, target=ss.Target("spherical", margin=1.01 * np.linalg.norm(x, axis=1).max())))

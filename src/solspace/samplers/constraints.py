@@ -285,6 +285,6 @@ def _nowhere_on_the_sphere(problem: Perceptron) -> str:
     if problem.m * problem.n > SMALL_ENTRIES:
         return ""
     size = np.sqrt(problem.n)
-    most = np.linalg.norm(_mixture(problem, size, margin, 1.0))
+    most = size * np.linalg.norm(_mixture(problem, size, margin, 1.0))  # |w| = √n
     rounding = (2 + problem.m / problem.n) * problem._rounding(size).max()
     return "a linear program says that they cannot be met together" if most <= margin + rounding else ""
