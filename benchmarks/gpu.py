@@ -39,7 +39,7 @@ from solspace.samplers.localization.loop import Loop
 from solspace.samplers.localization.steps import GpuNoise
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu import GpuMessages
-from solspace.samplers.marginals.relaxation import Relaxation, Terms
+from solspace.samplers.marginals.messages import Relaxation, Terms
 from solspace.samplers.packed import PackedPerceptron
 from solspace.samplers.registry import SAMPLERS
 

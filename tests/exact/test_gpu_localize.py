@@ -188,12 +188,12 @@ def test_iterations_of_few_samples_are_recorded(emulated, monkeypatch):  # noqa:
 def test_columns_go_back_to_where_they_were_kept(emulated):  # noqa: F811
     problems = [ss.Perceptron.random(n=41, alpha=2.0, rng=seed) for seed in range(2)]
     messages, rng = GpuMessages(problems, 3), np.random.default_rng(0)
-    before, after = ([rng.random(part.shape, np.float32) for part in messages.whole.messages()] for _ in range(2))
+    before, after = ([rng.random(part.shape, np.float32) for part in messages.messages()] for _ in range(2))
     for values, act in ((before, messages.keep), (after, lambda: messages.restore(np.array([1, 5])))):
-        for part, value in zip(messages.whole.messages(), values):
+        for part, value in zip(messages.messages(), values):
             part.set(value)
         act()
-    for part, old, new in zip(messages.whole.messages(), before, after):
+    for part, old, new in zip(messages.messages(), before, after):
         back = np.array([False, True, False, False, False, True]).reshape(2, *[1] * (part.ndim - 2), 3)
         shape = (2, 3) if part.ndim == 1 else part.shape
         wanted = np.where(back, old.reshape(shape), new.reshape(shape))

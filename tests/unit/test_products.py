@@ -9,7 +9,7 @@ import solspace as ss
 from solspace.samplers.kernels import amp_compiled
 from solspace.samplers.kernels.amp_compiled import in_arrays, respond_into
 from solspace.samplers.kernels.products import Products, columns
-from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.messages import Messages
 
 pytestmark = pytest.mark.slow
 

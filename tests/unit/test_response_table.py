@@ -9,7 +9,7 @@ import solspace as ss
 from solspace.measure.potentials import as_potential
 from solspace.samplers.kernels import amp_compiled as response_table
 from solspace.samplers.kernels.amp_compiled import ResponseTable, by_quadrature, respond_into, table_for
-from solspace.samplers.marginals.cpu import Messages
+from solspace.samplers.marginals.messages import Messages
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from solspace.cli.app import say
 from solspace.info import Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
-from solspace.samplers.localization.plan import LocalizeConfig, choose_denoiser
+from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count, emptiness
 from solspace.samples import Samples

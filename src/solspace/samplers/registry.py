@@ -18,7 +18,6 @@ from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samplers.localization import localize
-from solspace.samplers.localization.plan import LocalizeConfig
 from solspace.samplers.options import Config
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
@@ -195,7 +194,7 @@ def _localize_module(batch: Batch, total: int) -> tuple[str, Sizes] | None:
 
 
 def _localizes_on_device(problem: Perceptron, options: Options) -> bool:
-    config = LocalizeConfig(**{**options, "device": "auto"})
+    config = localize.LocalizeConfig(**{**options, "device": "auto"})
     name, _ = localize.choose_denoiser(problem, config)
     return localize.place(problem, config, name) == "gpu"
 
@@ -235,7 +234,7 @@ SAMPLERS: dict[str, Sampler] = {
     for sampler in (
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
-            localize.localize, LocalizationInfo, _entries, LocalizeConfig, lambda n, target: "", version=5,
+            localize.localize, LocalizationInfo, _entries, localize.LocalizeConfig, lambda n, target: "", version=5,
             method=lambda options: _LOCALIZE, on_device=_localizes_on_device,
         ),
         _annealer(

@@ -23,16 +23,13 @@ from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
-from solspace.samplers.localization.denoisers import Denoiser
-from solspace.samplers.marginals.cpu import SampleColumns
+from solspace.samplers.localization.steps import Denoiser
 from solspace.samplers.marginals.gpu import GpuMessages
+from solspace.samplers.marginals.messages import SampleColumns
 
-SWEEPS = 32
-"""Sweeps of the heat bath."""
-TIMES = (3.0, 8.0)
-"""When samples try to leave, before the final time."""
-MIXED = 0.5
-"""Share of the way from 1 to the replicas' overlap that a mixing chain leaves undone in half of its sweeps, at most."""
+SWEEPS = 32  # of the heat bath
+TIMES = (3.0, 8.0)  # when samples try to leave, before the final time
+MIXED = 0.5  # most of the way from 1 to the replicas' overlap that a mixing chain leaves undone in half of its sweeps
 _BLOCK = 128
 
 
@@ -40,18 +37,14 @@ _BLOCK = 128
 class Draw:
     """Weights drawn in fields, how many constraints each misses, and whether its chains mix, (k,) each."""
 
-    weights: Callable[[Array], Array]
-    """(k,) of True -> the weights of those samples, (len, n) int8."""
+    weights: Callable[[Array], Array]  # (k,) bool -> the weights of those samples, (len, n) int8
     missed: Array
     mixed: Array
 
 
 @dataclass(frozen=True)
 class Bath:
-    """The heat bath of a run: `each` samples of each problem, `sweeps` sweeps.
-
-    Random numbers depend on a problem's seed, the sample's number in it and the attempt, `turn`, alone.
-    """
+    """The heat bath of a run: `each` samples of each problem; random numbers depend on (seed, sample, `turn`) alone."""
 
     problems: Sequence[Perceptron]
     seeds: Sequence[np.random.SeedSequence]
@@ -89,7 +82,7 @@ class Bath:
         return Draw(weights.__getitem__, problem.violations(weights), _mixed(own, cross))
 
     def missed(self, numbers: Array, weights: Array) -> Array:
-        """Return how many constraints `weights` (k, n) miss, each of the problem with that one of the `numbers` (k,)."""
+        """Return how many constraints of the problems `numbers` (k,) the `weights` (k, n) miss."""
         found = np.zeros(len(weights), int)
         for number in np.unique(numbers):
             rows = numbers == number
@@ -101,12 +94,11 @@ class Bath:
 class GpuBath(Bath):
     """The heat bath on a device: chains of all samples of all problems in one launch; only weights that leave come back."""
 
-    bits: DeviceArray | None = None
-    """Patterns of ±1 as `GpuSigns` keeps them by columns, if it does."""
+    bits: DeviceArray | None = None  # patterns of ±1 as `GpuSigns` keeps them by columns, if it does
 
     @cached_property
     def flips(self) -> GpuFlips:
-        """What moves the chains in every turn; it holds the patterns."""
+        """The moves of the chains in every turn, with the patterns."""
         sizes = self.problems, self.plan, self.keys(0), 2 * self.each
         return gpu_flips(*sizes) if self.bits is None else GpuIntegerFlips(*sizes, bits=self.bits)
 
@@ -147,7 +139,7 @@ class GpuBath(Bath):
 
 
 def _mixed(own: Array, cross: Array) -> Array:
-    """Return whether chains mix, from the overlaps (k,) of a replica's two draws and of the two replicas."""
+    """Return whether chains mix, given the overlaps (k,) of a replica's two draws and of the two replicas."""
     return np.asarray(own - cross <= MIXED * (1 - cross))
 
 
@@ -160,7 +152,7 @@ def leave(
     where theory sees weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their
     means, or all.
     """
-    ready = denoiser.samples.sound()[lanes]
+    ready = denoiser.samples.finite()[lanes]
     if not last:
         ready &= ~careful[lanes]
     fair = np.zeros(len(lanes), bool)
@@ -176,14 +168,12 @@ def leave(
         gone |= ready & (missing == 0)
         rest = np.flatnonzero(ready & ~gone)
         if len(rest):
-            gone[rest] = missing[rest] < _missed_by_means(bath, denoiser, lanes[rest])
+            signs, here = np.where(denoiser.samples.means() >= 0, np.int8(1), np.int8(-1)), lanes[rest]
+            found = denoiser.samples.stabilities(signs)
+            by_means = (
+                bath.missed(here // bath.each, signs[here])
+                if found is None
+                else bath.problems[0].target.violated(found[here]).sum(axis=1)
+            )
+            gone[rest] = missing[rest] < by_means
     return gone, fair, drawn.weights(gone[ready])
-
-
-def _missed_by_means(bath: Bath, denoiser: Denoiser, lanes: Array) -> Array:
-    """Return how many constraints the signs of the means of the samples `lanes` miss."""
-    signs = np.where(denoiser.samples.means() >= 0, np.int8(1), np.int8(-1))
-    found = denoiser.samples.stabilities(signs)
-    if found is None:
-        return bath.missed(lanes // denoiser.samples.each, signs[lanes])
-    return bath.problems[0].target.violated(found[lanes]).sum(axis=1)

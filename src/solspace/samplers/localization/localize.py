@@ -13,21 +13,107 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from solspace.measure.priors import Spherical
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron
-from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.localization.denoisers import DenoiserFunction
-from solspace.samplers.localization.loop import Loop, Record, unstable
-from solspace.samplers.localization.plan import LocalizeConfig, choose_denoiser, place, plan_run
+from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.constraints import check_measure
+from solspace.samplers.device import resolve
+from solspace.samplers.localization import finish as exits
+from solspace.samplers.localization.loop import Loop, Plan, Record, Settings, unstable
+from solspace.samplers.localization.steps import (
+    INTEGRATORS,
+    Denoiser,
+    DenoiserFunction,
+    Function,
+    GpuNoise,
+    MessagePassing,
+    Noise,
+    Pace,
+    SitePropagation,
+)
 from solspace.samplers.marginals.amp import cures
-from solspace.samplers.options import problem_list
+from solspace.samplers.marginals.ep import propagation, site_variances
+from solspace.samplers.marginals.gpu import GpuMessages
+from solspace.samplers.marginals.gpu_channel import supported
+from solspace.samplers.marginals.gpu_patterns import GpuSigns
+from solspace.samplers.marginals.messages import Messages
+from solspace.samplers.options import (
+    PRECISIONS,
+    Config,
+    choice,
+    choose_variances,
+    count,
+    damping_option,
+    device_option,
+    option,
+    positive_or_none,
+    problem_list,
+    variances_option,
+)
 from solspace.samples import Samples
-from solspace.system.checks import whole
+from solspace.system.checks import number, one_of, reals, whole
+from solspace.system.plain import Values
+
+ACCURACIES, DENOISERS = ("auto", "fast", "careful"), ("auto", "amp", "ep")
+SHORTEST, LATEST = 1e-6, 1e6  # bounds of steps and of the final time
+SHORT = 0.1  # step of samples that leave by a draw in the field: they go less far, and half the step has a quarter of its bias
+EVEN = 1e-4  # tolerance for ±1 weights of mean 0 without a field: 1e-3 is too much beside means that begin at 0
+FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-4, 300, 0.0, True)}
+CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 300, 0.0, True)}
+FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
+INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
+
+
+def _step(name: str, value: ArrayLike | None) -> float | Array | None:
+    """Check a relative step or a grid of times."""
+    if value is None or isinstance(value, str) or np.ndim(value) == 0:
+        return None if value is None else number(positive=True, least=SHORTEST)(name, value)
+    times = reals(name, value)
+    if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
+        raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
+    return times
+
+
+def _denoiser(name: str, value: object) -> object:
+    return value if callable(value) else one_of(DENOISERS)(name, value)
+
+
+def _finish(name: str, value: object) -> object:
+    return value if isinstance(value, str) and value == "auto" else whole(0)(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalizeConfig(Config):
+    """Options of `localize`, where they are documented."""
+
+    accuracy: str = choice("auto", ACCURACIES, "fast, careful, or auto: careful where it gets hard")
+    integrator: str = choice("auto", ("auto", *INTEGRATORS), "how the field is moved")
+    step: ArrayLike | None = option(None, _step, "relative length of the steps")
+    longest_step: float | None = positive_or_none("longest step", least=SHORTEST)
+    final_time: float | None = positive_or_none("where to stop and decode", most=LATEST)
+    tolerance: float | None = positive_or_none("of message passing")
+    max_iterations: int | None = count(None, "of message passing in one call")
+    damping: float | str = damping_option()
+    variances: str = variances_option()
+    precision: str = choice("float32", PRECISIONS, "float32 or float64")
+    device: str = device_option()
+    denoiser: str | DenoiserFunction = option(
+        "auto", _denoiser, "amp, ep, or auto: amp where the patterns look random", DENOISERS
+    )
+    finish: int | str = option("auto", _finish, "sweeps in the field at the end, or auto")
+
+    @property
+    def times(self) -> Array | None:
+        """The grid of times if `step` is one."""
+        return None if self.step is None or np.ndim(self.step) == 0 else np.asarray(self.step)
 
 
 @overload
@@ -148,10 +234,9 @@ def localize(  # type: ignore[misc]
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
         plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)
-        loop = Loop(plan)
-        store = Checkpoint(checkpoint, plan.key()) if checkpoint else Checkpoint()
+        store, loop = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else Checkpoint(), Loop(plan)
         (samples,) = loop.run(store, callback, progress)
-        _warn(samples, loop)
+        _warn(samples, loop, config)
         store.finish(loop.state)
         return samples
     if checkpoint is not None or callback is not None:
@@ -178,26 +263,152 @@ def _many(
     callback: Callable[[Record], object] | None,
     progress: bool | None,
 ) -> list[Samples]:
-    seeds = seeds_for(rng, len(problems))
-    results: dict[int, Samples] = {}
-    for rows in _together(problems, config):
-        plan = plan_run([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
-        results |= zip(rows, Loop(plan).run(Checkpoint(), callback, progress))
-    return [results[i] for i in range(len(problems))]
-
-
-def _together(problems: Sequence[Perceptron], config: LocalizeConfig) -> list[list[int]]:
-    """Return which problems run together: on a device, by AMP, those of one shape, kind of patterns and target."""
+    """Localize together, on a device, by AMP, problems of one shape, kind of patterns and target; the others one by one."""
     groups: dict[Hashable, list[int]] = {}
     for i, p in enumerate(problems):
         name, _ = choose_denoiser(p, config)
         alone = name != "amp" or place(p, config, name) == "cpu"
         groups.setdefault(i if alone else (p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
-    return list(groups.values())
+    seeds = seeds_for(rng, len(problems))
+    results: dict[int, Samples] = {}
+    for rows in groups.values():
+        plan = plan_run([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
+        results |= zip(rows, Loop(plan).run(Checkpoint(), callback, progress))
+    return [results[i] for i in range(len(problems))]
 
 
-def _warn(samples: Samples, loop: Loop) -> None:
-    (problem,), config, lost = loop.plan.problems, loop.plan.config, loop.diverged
+def choose_denoiser(problem: Perceptron, config: LocalizeConfig) -> tuple[str, str]:
+    """Return "amp", "ep" or "function", and the reason."""
+    if not isinstance(config.denoiser, str):
+        return "function", "it is a function of the user"
+    if config.denoiser != "auto":
+        return config.denoiser, "it is set by the option denoiser"
+    if config.damping != "auto":
+        return "amp", "the option damping is AMP's"
+    if problem.target.prior.name != "binary":
+        return "amp", "it is the one for spherical weights"
+    found = problem.structure()
+    return ("ep", f"the patterns do not look random: {found}") if found else ("amp", "the patterns look random")
+
+
+def place(problem: Perceptron, config: LocalizeConfig, denoiser: str) -> str:
+    """Return "cpu" or "gpu"; "auto" takes the device only if it supports the run."""
+    where = resolve(config.device)
+    if where == "cpu" or denoiser == "ep":
+        return where
+    lacking = "A denoiser of your own runs on the CPU."
+    if denoiser != "function":
+        lacking = supported(problem, choose_variances(problem, config.variances) == "full", config.precision)
+    if lacking and config.device == "gpu":
+        raise ValueError(lacking)
+    return "cpu" if lacking else "gpu"
+
+
+def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k: int, config: LocalizeConfig) -> Plan:
+    """Choose what `config` leaves open: denoiser, device, steps, and when samples leave."""
+    for one in problems:
+        check_measure(one)
+    problem = problems[0]
+    name, reason = choose_denoiser(problem, config)
+    if name == "ep" and config.damping != "auto":
+        raise ValueError("damping belongs to AMP; expectation propagation finds its own steps. Leave damping out.")
+    row = "spherical" if isinstance(problem.target.prior, Spherical) else "binary"
+    device = place(problem, config, name)
+    sweeps, exit_times = _exits(row, config)
+    step = None if config.times is not None else config.step
+    if config.step is None and sweeps and config.accuracy != "careful":
+        step = SHORT
+    options = {
+        "step": step,
+        "longest": config.longest_step,
+        "tolerance": config.tolerance or (EVEN if row == "binary" and problem.target.even else None),
+        "limit": config.max_iterations,
+        "damping": None if config.damping == "auto" else config.damping,
+    }
+    changes: Values = {name: value for name, value in options.items() if value is not None}
+    fast, careful = replace(FAST[row], **changes), replace(CAREFUL[row], **changes)
+    pace = careful if config.accuracy == "careful" else fast
+    settings = Settings(
+        device=device,
+        denoiser=name,
+        reason=reason,
+        accuracy=config.accuracy,
+        integrator=INTEGRATOR[row] if config.integrator == "auto" else config.integrator,
+        variances=(site_variances if name == "ep" else choose_variances)(problem, config.variances),
+        precision="float64" if name == "ep" else config.precision,
+        final_time=exit_times[-1],
+        step=pace.step if config.times is None else "grid",
+        finish=sweeps,
+    )
+    denoiser = _denoiser_of(problems, k, config, settings, pace)
+    columns, bits = denoiser.samples, None
+    if isinstance(columns, GpuMessages):
+        noise: Noise | GpuNoise = GpuNoise(seeds, problem.n, k)
+        bits = columns.patterns.columns if isinstance(columns.patterns, GpuSigns) else None
+    else:
+        noise = Noise(seeds[0], np.zeros_like(columns.mean))
+    bath = None
+    if sweeps:
+        bath = (
+            exits.Bath(problems, seeds, k, sweeps)
+            if device == "cpu"
+            else exits.GpuBath(problems, seeds, k, sweeps, bits)
+        )
+    slower = careful if config.accuracy == "auto" else None
+    return Plan(problems, seeds, k, settings, pace, slower, config.times, exit_times, denoiser, noise, bath)
+
+
+def _denoiser_of(
+    problems: list[Perceptron], k: int, config: LocalizeConfig, settings: Settings, pace: Pace
+) -> Denoiser:
+    problem = problems[0]
+    if not isinstance(config.denoiser, str):
+        return Function(problem.n, k, config.precision, config.denoiser)
+    if settings.denoiser == "ep":
+        return SitePropagation(propagation(problem, k, settings.variances, settings.device), pace)
+    if settings.device == "gpu":
+        messages: Messages | GpuMessages = GpuMessages(problems, k)
+    else:
+        messages = Messages(problem, k, config.precision, full=settings.variances == "full")
+    return MessagePassing(messages, config.damping == "auto", pace)
+
+
+def _exits(row: str, config: LocalizeConfig) -> tuple[int, list[float]]:
+    """Return the sweeps of the heat bath at the end and the times at which samples may leave."""
+    times, final, sweeps = config.times, config.final_time, config.finish
+    if times is not None:
+        if final not in (None, times[-1]):
+            raise ValueError(f"final_time is {final!r}, but the grid in step ends at {times[-1]:g}.")
+        final = float(times[-1])
+    if row != "binary":
+        if sweeps not in ("auto", 0):
+            raise ValueError("finish flips ±1 weights; on the sphere leave it out.")
+        sweeps = 0
+    if isinstance(sweeps, str):
+        last = FINAL_TIME[row] if final is None else final
+        early = [] if times is not None else [time for time in exits.TIMES if time < last]
+        return exits.SWEEPS, [*early, last]
+    usual = exits.TIMES[0] if sweeps else FINAL_TIME[row]
+    return sweeps, [usual if final is None else final]
+
+
+def _identity(plan: Plan, config: LocalizeConfig) -> Values:
+    """Return what a checkpoint must agree in."""
+    (problem,), (seeds,) = plan.problems, plan.seeds
+    chosen = {name: value for name, value in asdict(plan.settings).items() if name not in ("device", "reason")}
+    return {
+        **chosen,
+        "paces": [str(plan.pace), str(plan.slower), plan.settings.denoiser == "amp" and config.damping == "auto"],
+        "times": None if plan.times is None else plan.times.tolist(),
+        "exits": plan.exits,
+        "k": plan.k,
+        "seed": [str(seeds.entropy), *seeds.spawn_key],
+        "problem": fingerprint(problem),
+    }
+
+
+def _warn(samples: Samples, loop: Loop, config: LocalizeConfig) -> None:
+    (problem,), lost = loop.plan.problems, loop.diverged
     missed = ~samples.solved & ~lost & problem.target.potential.hard
     shaken = unstable(samples.info["instability"]) & ~lost & ~missed
     further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")

@@ -1,11 +1,15 @@
-"""The loop of stochastic localization: steps, exits, the record of what happened at each step, and the samples."""
+"""The loop of stochastic localization: steps, exits, the record of what happened at each step, and the samples.
+
+Time runs separately for every sample. At each exit time samples leave with weights drawn in their field, if single flips mix
+there (`finish`); the others go on to the next exit. All leave at the last.
+"""
 
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import ClassVar
 
@@ -14,12 +18,12 @@ import numpy as np
 from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
+from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.device import answering
-from solspace.samplers.localization.finish import leave
-from solspace.samplers.localization.plan import Plan
-from solspace.samplers.localization.steps import INTEGRATORS, Clock
-from solspace.samplers.marginals.relaxation import Effort
+from solspace.samplers.localization.finish import Bath, leave
+from solspace.samplers.localization.steps import INTEGRATORS, Denoiser, GpuNoise, Noise, Pace
+from solspace.samplers.marginals.messages import Effort
 from solspace.samples import Samples
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
@@ -27,10 +31,11 @@ from solspace.system.progress import progress as progress_bar
 UNSTABLE = 10.0
 """Instability beyond which message passing cannot have been near its fixed point, whatever its residual: that takes one below
 1, and near the threshold samples that are fair meet up to 4."""
+NEAR, FAR = 0.7, 0.5  # instability at which a sample goes on carefully, and at which a critical one goes fast again
 
 
 class SampleStatus(Enum):
-    """How a sample came about; the value states it."""
+    """How a sample ended; the value is the text of `LocalizationInfo.status`."""
 
     FAIR = "localized; message passing converged at every step"
     DOUBTFUL = "localized, but message passing missed its tolerance at some steps: the sample may be biased"
@@ -38,8 +43,38 @@ class SampleStatus(Enum):
     MISSED = "localized, but constraints are missed"
     DIVERGED = "message passing diverged and no damping helped: not a sample of the target"
 
-    def __str__(self) -> str:
-        return self.value
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a run, as `LocalizationInfo` records them."""
+
+    device: str
+    denoiser: str
+    reason: str
+    accuracy: str
+    integrator: str
+    variances: str
+    precision: str
+    final_time: float
+    step: float | str
+    finish: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A localization of `k` samples of each of some problems of one shape and target."""
+
+    problems: Sequence[Perceptron]
+    seeds: Sequence[np.random.SeedSequence]
+    k: int
+    settings: Settings
+    pace: Pace
+    slower: Pace | None  # of samples that near instability
+    times: Array | None  # grid of times for all samples; if None, each goes at its own pace
+    exits: Sequence[float]
+    denoiser: Denoiser
+    noise: Noise | GpuNoise
+    bath: Bath | None  # if None, samples are the signs of their means, or the means on the sphere
 
 
 class Record:
@@ -58,53 +93,91 @@ class Record:
     TYPES: ClassVar = {"t": float, "overlap": float, "iterations": int, "converged": bool, "instability": float}
 
     def __init__(self, means: Callable[[], Array]) -> None:
-        self._rows: dict[str, list[Array]] = {name: [] for name in self.TYPES}
+        self.rows: dict[str, list[Array]] = {name: [] for name in self.TYPES}
         self.means = means
 
     def add(self, **values: Array) -> None:
         """Append a row."""
         for name, dtype in self.TYPES.items():
-            self._rows[name].append(np.array(values[name], dtype))
+            self.rows[name].append(np.array(values[name], dtype))
 
     def __len__(self) -> int:
-        return len(self._rows["t"])
+        return len(self.rows["t"])
 
     def __getattr__(self, name: str) -> Array:
         if name in self.TYPES:
-            return np.array(self._rows[name])
+            return np.array(self.rows[name])
         raise AttributeError(name)
 
     def arrays(self) -> dict[str, Array]:
         """Return the record as arrays (steps, k) by name."""
-        return {name: np.array(rows) for name, rows in self._rows.items()}
+        return {name: np.array(rows) for name, rows in self.rows.items()}
 
-    def load(self, arrays: dict[str, Array]) -> None:
-        """Take over what `arrays` returned."""
-        self._rows = {name: list(arrays[name]) for name in self.TYPES}
+
+class Clock:
+    """The times of `k` samples on their way to `final`, the next exit."""
+
+    STATE = ("time", "taken", "step", "longest", "careful", "slow")
+
+    def __init__(self, k: int, plan: Plan) -> None:
+        self.final, self.times, self.pace, self.slower = plan.exits[-1], plan.times, plan.pace, plan.slower
+        self.time, self.taken = np.zeros(k), np.zeros(k, int)
+        self.step, self.longest = np.full(k, self.pace.step), np.full(k, self.pace.longest)
+        self.careful, self.slow = np.zeros(k, bool), np.zeros(k, bool)
+
+    @property
+    def running(self) -> Array:
+        """(k,) True for samples that have not arrived."""
+        return self.time < self.final
+
+    def next_steps(self, instability: Array) -> Array:
+        """Return the lengths of the next steps (k,), 0 for samples that have arrived."""
+        if self.times is not None:
+            here = np.minimum(self.taken, len(self.times) - 2)
+            return np.where(self.running, self.times[here + 1] - self.times[here], 0.0)
+        steps = np.minimum(self.step * (1 + self.time), self.longest) * self.pace.step_factor(instability)
+        left = self.final - self.time
+        # A last step much shorter than the others would cost as much as they do.
+        return np.where(left < 1.2 * steps, left, steps) * self.running
+
+    def advance(self, steps: Array) -> None:
+        """Move the running samples by `steps` (k,)."""
+        self.taken += steps > 0
+        after = self.times[np.minimum(self.taken, len(self.times) - 1)] if self.times is not None else self.time + steps
+        self.time = np.where(steps > 0, np.where(after > self.final * (1 - 1e-12), self.final, after), self.time)
+
+    def change_pace(self, instability: Array) -> list[tuple[Pace, Array]]:
+        """Return which samples (k,) continue at which other pace: carefully near instability, fast again far from it."""
+        if self.slower is None:
+            return []
+        near = ~self.slow & self.running & (instability > NEAR)
+        self.careful |= near
+        self._take(near, self.slower)
+        far = self.slow & self.running & (instability < FAR) & self.pace.critical
+        self._take(far, self.pace)
+        return [(self.slower, near), (self.pace, far)]
+
+    def _take(self, lanes: Array, pace: Pace) -> None:
+        self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is self.slower
 
 
 class Loop:
     """All samples of a plan on their way from t = 0 until each has left.
 
-    At each of the plan's exits samples leave with weights drawn in their field, if flips mix there; the others go on to
-    the next. Where message passing diverged a sample stays where it is, and may leave all the same if the denoiser is
-    `robust`: its field was sound up to there.
+    Where message passing diverged a sample stays where it is, and may leave all the same if the denoiser is `robust`: its
+    field is correct up to there.
     """
 
-    OWN = ("diverged", "left", "weights", "turn")
+    STATE = ("diverged", "left", "weights", "turn")
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.denoiser = plan, plan.denoiser()
-        samples = self.denoiser.samples
-        self.noise, self.bath = plan.noise(self.denoiser), plan.bath(self.denoiser)
-        self.advance = INTEGRATORS[plan.settings.integrator]
-        self.clock = Clock(samples.k, plan.exits[-1], plan.config.times, plan.pace, plan.slower)
-        self.turn = np.array(0)
-        """How many exits have passed."""
-        self.diverged, self.left = np.zeros(samples.k, bool), np.zeros(samples.k, bool)
-        self.weights = np.zeros((samples.k, plan.problems[0].n), np.int8)
-        """Of the samples that have left."""
-        self.record = Record(means=samples.means)
+        self.plan, self.denoiser = plan, plan.denoiser
+        k = plan.denoiser.samples.k
+        self.clock = Clock(k, plan)
+        self.turn = np.array(0)  # exits that have passed
+        self.diverged, self.left = np.zeros(k, bool), np.zeros(k, bool)
+        self.weights = np.zeros((k, plan.problems[0].n), np.int8)  # of the samples that have left
+        self.record = Record(means=plan.denoiser.samples.means)
 
     @property
     def active(self) -> Array:
@@ -116,13 +189,17 @@ class Loop:
         began = clocks.perf_counter()
         errors = answering() if self.plan.settings.device == "gpu" else nullcontext()
         with np.errstate(all="ignore"), errors:
-            self._load(store.load())
+            state = store.load()
+            if state is not None:
+                self._restore(state)
             with progress_bar(1.0, "localizing", show) as bar:
                 for exit_time in self.plan.exits[int(self.turn) :]:
                     self.clock.final = exit_time
                     while self.active.any() or not len(self.record):
                         self._step()
-                        bar.advance(self._progress() - bar.done, f"|m|²/n = {np.nanmean(self.record.overlap[-1]):.4f}")
+                        path = np.log1p(self.clock.time) / np.log1p(self.plan.exits[-1])
+                        done = float(np.mean(np.where(self.diverged | self.left, 1.0, path)))
+                        bar.advance(done - bar.done, f"|m|²/n = {np.nanmean(self.record.rows['overlap'][-1]):.4f}")
                         store.maybe_save(self.state)
                         if callback is not None:
                             callback(self.record)
@@ -136,15 +213,16 @@ class Loop:
         active = self.active
         steps = np.where(active, self.clock.next_steps(self.denoiser.instability), 0.0)
         lanes = np.flatnonzero(active)
-        noise = self.noise.draw(lanes, self.clock.taken)
-        effort = self.advance(self.denoiser, self.clock.time, steps, noise, lanes)
+        noise = self.plan.noise.draw(lanes, self.clock.taken)
+        integrator = INTEGRATORS[self.plan.settings.integrator]
+        effort = integrator(self.denoiser, self.clock.time, steps, noise, lanes)
         self.clock.advance(steps)
         self._note(effort, active)
 
     def _note(self, effort: Effort, active: Array) -> None:
         """Add a row to the record; change the pace of the samples whose instability demands it."""
         instability = self.denoiser.instability
-        self.diverged |= effort.blown
+        self.diverged |= effort.diverged
         self.record.add(
             t=np.where(active, self.clock.time, np.nan),
             overlap=np.where(active, self.denoiser.samples.overlaps(), np.nan),
@@ -157,29 +235,26 @@ class Loop:
 
     def _leave(self) -> None:
         turn, lanes = int(self.turn), np.flatnonzero(~self.left & (~self.diverged | self.denoiser.robust))
-        if self.bath is not None and len(lanes):
+        if self.plan.bath is not None and len(lanes):
             last = turn == len(self.plan.exits) - 1
-            gone, fair, weights = leave(self.bath, self.denoiser, lanes, turn, last, self.clock.careful)
+            gone, fair, weights = leave(self.plan.bath, self.denoiser, lanes, turn, last, self.clock.careful)
             out = lanes[gone]
             self.weights[out], self.left[out] = weights, True
             self.diverged[lanes[gone & fair]] = False
         self.turn += 1
 
     def decoded(self) -> Array:
-        """Return the weights (k, n) with which samples left, or that their means stand for."""
+        """Return the weights (k, n) with which samples left, or nearest to their means."""
         if self.left.all():
             return self.weights
-        decoded = self.denoiser.decoded(self.plan.problems[0].target.prior, self._direction)
+
+        def random(lane: int) -> Array:
+            problem, j = divmod(lane, self.plan.k)
+            return generator(self.plan.seeds[problem], j, 1).standard_normal(self.weights.shape[1])
+
+        decoded = self.denoiser.decoded(self.plan.problems[0].target.prior, random)
         decoded[self.left] = self.weights[self.left]
         return decoded
-
-    def _direction(self, lane: int) -> Array:
-        problem, j = divmod(lane, self.plan.k)
-        return generator(self.plan.seeds[problem], j, 1).standard_normal(self.weights.shape[1])
-
-    def _progress(self) -> float:
-        gone = np.log1p(self.clock.time) / np.log1p(self.plan.exits[-1])
-        return float(np.mean(np.where(self.diverged | self.left, 1.0, gone)))
 
     def _samples(self, began: float) -> list[Samples]:
         plan, path, weights = self.plan, self.record.arrays(), self.decoded()
@@ -204,21 +279,19 @@ class Loop:
         return results
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays that the run's future depends on, on the host."""
+        """Return the arrays that the rest of the run depends on, on the host."""
         record = {f"path_{name}": values for name, values in self.record.arrays().items()}
-        own = {name: getattr(self, name) for name in self.OWN}
+        own = {name: getattr(self, name) for name in self.STATE}
         clock = {name: getattr(self.clock, name) for name in Clock.STATE}
         return {**own, **clock, **self.denoiser.state(), **record}
 
-    def _load(self, state: dict[str, Array] | None) -> None:
-        if state is None:
-            return
-        for name in self.OWN:
+    def _restore(self, state: dict[str, Array]) -> None:
+        for name in self.STATE:
             getattr(self, name)[...] = state[name]
         for name in Clock.STATE:
             setattr(self.clock, name, state[name])
         self.denoiser.load(state)
-        self.record.load({name[5:]: value for name, value in state.items() if name.startswith("path_")})
+        self.record.rows = {name: list(state[f"path_{name}"]) for name in Record.TYPES}
 
 
 def unstable(instability: Array) -> Array:
@@ -230,7 +303,5 @@ def _statuses(samples: Samples, record: Values, diverged: Array) -> list[str]:
     missed = ~samples.solved if samples.target.potential.hard else np.zeros(len(diverged), bool)
     conditions = [diverged, missed, unstable(record["instability"]), record["converged"].all(axis=0)]
     choices = [SampleStatus.DIVERGED, SampleStatus.MISSED, SampleStatus.SHAKEN, SampleStatus.FAIR]
-    return [
-        str(next((status for status, holds in zip(choices, own) if holds), SampleStatus.DOUBTFUL))
-        for own in zip(*conditions)
-    ]
+    words: list[str] = np.select(conditions, [own.value for own in choices], SampleStatus.DOUBTFUL.value).tolist()
+    return words

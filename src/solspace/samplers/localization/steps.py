@@ -1,79 +1,231 @@
-"""Steps of stochastic localization, dh = m_t(h) dt + db, with the denoiser m_t(h) as the drift: their form and length.
+"""A step of stochastic localization, dh = m_t(h) dt + db: normal deviates, the integrators, and the denoisers m_t(h).
 
 Over a step the field gains w dt + db, with w drawn from the posterior of the weights given h: mean m dt, covariance
-dt + C dt² where C is the posterior's. The schemes differ in how much of C they see.
-
-* `heun`: predict with the drift at the start, correct with the mean of both ends; the response of m to the noise, C db,
-  is what the corrector adds. Second order; two calls of the denoiser a step.
-* `matched`: heun with noise of another amplitude, √(dt (1 + Δ dt))/(1 + Δ' dt/2) with Δ' = Δ/(1 + Δ dt), the variance
-  after the step. Then a step is exact where weights are independent and Gaussian, and the corrector adds what C has
-  beside Δ. The default for ±1 weights: half of heun's bias in overlaps, at its cost.
-* `posterior`: replace C by the weights' own variances: noise of variance dt (1 + Δ dt). One call a step; right
-  where weights are independent given h, that is where the instability λ, tr C²/(n Δ²) = 1/(1 - λ), is small.
-* `mixed`: posterior for samples with λ < 0.02, matched for the others. The default on the sphere.
-* `euler`: m dt + db. Lags behind; for comparison.
-
-*fast* takes some 25 steps for ±1 weights (dt = min(0.2 (1 + t), 1) up to t = 20) and some 50 on the sphere (dt = 0.2 (1
-+ t) up to t = 10⁴). *careful* takes steps of 0.04 (1 + t) with damping 0.3: it reaches loads where fast runs miss
-constraints, at three to four times the cost. *auto* runs fast and lets a sample go on carefully from the moment its
-measured instability λ = α mean(Δ²) mean(g'²) passes 0.7; AMP stops converging at 1.
-
-Near λ = 1 the weights answer to the field as 1/(1 - λ): on the sphere, where this happens at t = 0 (close to the dAT line
-half of the way from r to 1 is made before t = 0.05), steps shrink as 1 - λ, and the tolerance with the square of 1 - √λ,
-√λ being the factor by which an iteration shrinks an error. There a careful sample goes fast again when λ is below 0.5.
-Time runs separately for every sample; a finished sample takes steps of length 0.
-
-Normal deviates are functions of (seed of the problem, sample, step, weight), the same bits on the processor and on a device:
-sample j sees the same whatever runs beside it, and after any interruption. They are single precision at every working
-precision, so that one seed means one path of noise.
+dt + C dt² where C is the posterior's. The integrators differ in how much of C they see (`heun`, `matched`, `posterior`,
+`mixed`, `euler`). Samples are columns, lanes; problem i of several has the lanes i `each` … (i + 1) `each` - 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from solspace.measure.priors import Prior, Spherical
-from solspace.numerics.arrays import Array
+from solspace.measure.priors import Prior
+from solspace.numerics.arrays import Array, Precision
 from solspace.samplers.device import DeviceArray, cupy, sent
-from solspace.samplers.marginals.relaxation import Effort
+from solspace.samplers.marginals.ep import Propagation
+from solspace.samplers.marginals.gpu import GpuMessages
+from solspace.samplers.marginals.messages import Effort, Messages, Relaxation, SampleColumns
+from solspace.system.checks import shown
 from solspace.system.threads import split
 
-if TYPE_CHECKING:
-    from solspace.samplers.localization.denoisers import Denoiser
-
-WEAK = 0.02
-"""Instability below which the weights count as independent given the field."""
-ACCURACIES = ("auto", "fast", "careful")
-NEAR, FAR = 0.7, 0.5
-"""Instability at which `auto` slows a sample down, and at which a critical sample goes fast again."""
-BRAKE = 0.25
-"""Least factor on a step."""
-SHORT = 0.1
-"""Step of samples that leave by a draw in the field: they go less far, and half the step has a quarter of its bias."""
-EVEN = 1e-4
-"""Tolerance for ±1 weights of mean 0 without a field (`Target.even`): 1e-3 is too much beside means that begin at 0."""
+DenoiserFunction = Callable[[Array, Array], Array]  # (field (k, n), time (k,)) -> mean (k, n)
+WEAK = 0.02  # instability below which the weights count as independent given the field
+BRAKE = 0.25  # least factor on a step
 _BLOCK = 128
 
-Integrator = Callable[["Denoiser", Array, Array, Array, Array], Effort]
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps dt = min(step (1 + t), longest), and message passing to `tolerance` in `limit` iterations.
+
+    AMP is damped at least by `damping`. Near instability 1 the weights answer to the field as 1/(1 - λ); where this happens at
+    t = 0, as on the sphere, a pace is `critical`: steps shrink as 1 - λ, the tolerance with the square of 1 - √λ, √λ being
+    the factor by which an iteration shrinks an error.
+    """
+
+    step: float
+    longest: float
+    tolerance: float
+    limit: int
+    damping: float
+    critical: bool = False
+
+    def tolerance_factor(self, instability: Array) -> Array:
+        """Return the factor (k,) on the tolerance."""
+        if not self.critical:
+            return np.ones(len(instability))
+        return np.clip(4 * (1 - np.sqrt(np.minimum(_finite(instability), 1))) ** 2, 0.1, 1)
+
+    def step_factor(self, instability: Array) -> Array:
+        """Return the factor (k,) on the step."""
+        return np.clip(1 - _finite(instability), BRAKE, 1) if self.critical else np.ones(len(instability))
+
+
+def _finite(instability: Array) -> Array:
+    return np.where(np.isfinite(instability), instability, 0.0)
+
+
+class Denoiser:
+    """Brings the means of `samples` up to their fields, which the integrators move."""
+
+    samples: SampleColumns | GpuMessages
+    damping: Array
+    robust = False  # whether a sample whose iteration diverged has means that can be drawn from all the same
+
+    @property
+    def instability(self) -> Array:
+        """(k,) λ; NaN if unknown."""
+        return np.full(self.samples.k, np.nan)
+
+    def start(self) -> Effort:
+        """Make the first call, at zero field and time, for all samples."""
+        return self.relax(np.zeros(self.samples.k), np.arange(self.samples.k))
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Bring the means of the samples `lanes` up to their field and `time` (k,)."""
+        raise NotImplementedError
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
+        """Return the weights (k, n) nearest to the means, or to `random(j)` where the mean of sample j has no direction."""
+        if isinstance(self.samples, GpuMessages) and prior.name == "binary":
+            return self.samples.signs(random)
+        means = self.samples.means()
+        for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
+            means[j] = random(int(j))
+        return prior.decode(means)
+
+    def adopt(self, pace: Pace, lanes: Array) -> None:
+        """Continue at `pace` with the samples `lanes`, (k,) bool."""
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays that the rest of the run depends on."""
+        return {"field": self.samples.field, "mean": self.samples.mean}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Continue from what `state` returned."""
+        for name, part in self.state().items():
+            part[...] = state[name]
+
+
+class MessagePassing(Denoiser):
+    """AMP with warm starts: every call begins where the last one ended."""
+
+    STATE = ("damping", "patience", "tolerance", "limit")
+
+    def __init__(self, messages: Messages | GpuMessages, automatic: bool, pace: Pace) -> None:
+        self.samples = self.messages = messages
+        self.pace = pace
+        self.relaxation = Relaxation(messages, pace.damping, automatic, persistent=True)
+        self.damping, self.patience = self.relaxation.damping, self.relaxation.patience
+        self.tolerance, self.limit = np.full(messages.k, pace.tolerance), np.full(messages.k, pace.limit)
+
+    @property
+    def instability(self) -> Array:
+        """(k,) λ = α mean(Δ²) mean(g'²)."""
+        return self.messages.instabilities()
+
+    def start(self) -> Effort:
+        """Relax one sample of each problem at zero field, to a tighter tolerance, and copy its messages to the others."""
+        first = np.arange(0, self.messages.k, self.messages.each)
+        effort = self.relaxation.run(1e-3 * self.tolerance, 10 * self.limit, first)
+        self.messages.share()
+        source = np.repeat(first, self.messages.each)
+        self.damping[...], self.patience[...] = self.damping[source], self.patience[source]
+        return effort.of(source)
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Iterate to convergence."""
+        self.messages.time[...] = time
+        tolerance = self.tolerance * self.pace.tolerance_factor(self.instability)
+        return self.relaxation.run(tolerance, self.limit, lanes)
+
+    def adopt(self, pace: Pace, lanes: Array) -> None:
+        """Use the tolerance, the limit and at least the damping of `pace`."""
+        self.tolerance[lanes], self.limit[lanes] = pace.tolerance, pace.limit
+        self.damping[lanes] = np.maximum(self.damping[lanes], pace.damping)
+
+    def state(self) -> dict[str, Array]:
+        """Return fields, messages and their damping."""
+        return {**self.messages.state(), **{name: getattr(self, name) for name in self.STATE}}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Continue from what `state` returned."""
+        self.messages.load(state)
+        for name in self.STATE:
+            getattr(self, name)[...] = state[name]
+
+
+class SitePropagation(Denoiser):
+    """Expectation propagation with warm starts, for patterns of any kind."""
+
+    robust = True
+
+    def __init__(self, propagation: Propagation, pace: Pace) -> None:
+        self.propagation, k = propagation, propagation.k
+        self.samples, self.damping = SampleColumns.zeros(propagation.problem.n, k, "float64"), np.zeros(k)
+        self.tolerance, self.limit = np.full(k, pace.tolerance), np.full(k, pace.limit)
+
+    def start(self) -> Effort:
+        """Propagate one sample at zero field, to a tighter tolerance, and copy its sites to all others."""
+        effort = self.propagation.run(1e-3 * self.tolerance, 10 * self.limit, np.array([0]))
+        self.propagation.share()
+        self.samples.mean[...] = self.propagation.mean.T
+        return effort.of(np.zeros(self.samples.k, int))
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Iterate to convergence."""
+        self.propagation.field[lanes] = self.samples.field[:, lanes].T
+        effort = self.propagation.run(self.tolerance, self.limit, lanes)
+        self.samples.mean[:, lanes] = self.propagation.mean[lanes].T
+        return effort
+
+    def state(self) -> dict[str, Array]:
+        """Return fields, means and sites."""
+        own = self.propagation
+        sites = {f"sites_{i}": part for i, part in enumerate(own.sites)}
+        return {**super().state(), **sites, "share": own.step, "missed": own.missed}
+
+    def load(self, state: dict[str, Array]) -> None:
+        """Continue from what `state` returned."""
+        super().load(state)
+        self.propagation.mean[...] = self.samples.mean.T
+
+
+class Function(Denoiser):
+    """A function (field (k, n), time (k,)) -> mean (k, n)."""
+
+    def __init__(self, n: int, k: int, dtype: Precision, function: DenoiserFunction) -> None:
+        self.function, self.damping = function, np.zeros(k)
+        self.samples = SampleColumns.zeros(n, k, dtype)
+
+    def relax(self, time: Array, lanes: Array) -> Effort:
+        """Evaluate the function; raise ValueError unless it returns real means of the right shape."""
+        field = self.samples.field[:, lanes].T
+        returned = self.function(field, time[lanes])
+        try:
+            means = np.asarray(returned)
+        except ValueError:  # rows of unequal length
+            means = np.asarray(None)
+        if means.shape != field.shape or means.dtype.kind not in "biuf":
+            found = f"shape {means.shape}, {means.dtype}" if means.shape else shown(returned)
+            raise ValueError(
+                f"denoiser must return the means of the weights, real numbers of shape {field.shape} like the field; "
+                f"got {found}."
+            )
+        self.samples.mean[:, lanes] = means.T
+        return Effort.none(self.samples.k)
+
+
+Integrator = Callable[[Denoiser, Array, Array, Array, Array], Effort]
 """(denoiser, time (k,), step (k,), noise, lanes) -> effort: moves the fields and means of the samples `lanes`."""
 
 
 def heun(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Predict with the drift at the start, correct with the mean of both ends."""
+    """Predict with the drift at the start, correct with the mean of both ends: second order."""
     return _corrected(denoiser, time, step, noise, lanes, denoiser.samples.widen(np.sqrt(step)), lanes)
 
 
 def matched(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Step as `heun` does, with noise that makes the step exact for independent Gaussian weights."""
+    """Step as `heun` does, with noise √(dt (1 + Δ dt))/(1 + Δ' dt/2), Δ' = Δ/(1 + Δ dt): exact for independent Gaussians."""
     return _corrected(denoiser, time, step, noise, lanes, _amplitude(denoiser, step), lanes)
 
 
 def posterior(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Step with the drift at the start and the variance that the weights' own spread adds to the noise."""
+    """Replace C by the weights' own variances: noise of variance dt (1 + Δ dt), right where weights are independent."""
     wide = denoiser.samples.widen(step)
     _diffuse(denoiser, wide, noise, np.sqrt(wide * (1 + wide * denoiser.samples.spreads())))
     return denoiser.relax(time + step, lanes)
@@ -89,18 +241,12 @@ def mixed(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Arr
 
 
 def euler(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Step with the drift at the start alone."""
+    """Step with the drift at the start alone; lags behind, for comparison."""
     _diffuse(denoiser, denoiser.samples.widen(step), noise, denoiser.samples.widen(np.sqrt(step)))
     return denoiser.relax(time + step, lanes)
 
 
-INTEGRATORS: dict[str, Integrator] = {
-    "heun": heun,
-    "matched": matched,
-    "posterior": posterior,
-    "mixed": mixed,
-    "euler": euler,
-}
+INTEGRATORS: dict[str, Integrator] = {scheme.__name__: scheme for scheme in (heun, matched, posterior, mixed, euler)}
 
 
 def _amplitude(denoiser: Denoiser, step: Array, corrected: Array | float = 1.0) -> Array:
@@ -134,115 +280,18 @@ def _diffuse(denoiser: Denoiser, step: Array, noise: Array, amplitude: Array) ->
     denoiser.samples.field += noise
 
 
-@dataclass(frozen=True)
-class Pace:
-    """Steps dt = min(step (1 + t), longest); AMP to `tolerance` within `limit` iterations, damped at least by
-    `damping`. Where `critical`, steps and tolerance shrink as the instability nears 1.
-    """
-
-    step: float
-    longest: float
-    tolerance: float
-    limit: int
-    damping: float
-    critical: bool = False
-
-    def sharpness(self, instability: Array) -> Array:
-        """Return the factor (k,) on the tolerance: an error is 1/(1 - √λ) times what the last iteration changed."""
-        if not self.critical:
-            return np.ones(len(instability))
-        known = np.where(np.isfinite(instability), instability, 0.0)
-        return np.clip(4 * (1 - np.sqrt(np.minimum(known, 1))) ** 2, 0.1, 1)
-
-    def brake(self, instability: Array) -> Array:
-        """Return the factor (k,) on the step."""
-        if not self.critical:
-            return np.ones(len(instability))
-        return np.clip(1 - np.where(np.isfinite(instability), instability, 0.0), BRAKE, 1)
-
-
-FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-4, 300, 0.0, True)}
-CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 300, 0.0, True)}
-FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
-INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
-
-
-def kind(prior: Prior) -> str:
-    """Return the prior's row in the tables above."""
-    return "spherical" if isinstance(prior, Spherical) else "binary"
-
-
-def paces(prior: Prior, accuracy: str, **options: Any) -> tuple[Pace, Pace | None]:
-    """Return the pace to start at and the one to slow down to, both with those `options` that are not None.
-
-    >>> from solspace.measure.priors import Binary
-    >>> paces(Binary(), "fast", step=0.1)
-    (Pace(step=0.1, longest=1.0, tolerance=0.001, limit=50, damping=0.0, critical=False), None)
-    """
-    changes = {name: value for name, value in options.items() if value is not None}
-    fast, careful = replace(FAST[kind(prior)], **changes), replace(CAREFUL[kind(prior)], **changes)
-    return (careful, None) if accuracy == "careful" else (fast, careful if accuracy == "auto" else None)
-
-
-class Clock:
-    """The times of `k` samples on their way to `final`; `times` is a grid for all, or None: each at its own pace."""
-
-    STATE = ("time", "taken", "step", "longest", "careful", "slow")
-
-    def __init__(self, k: int, final: float, times: Array | None, pace: Pace, slower: Pace | None) -> None:
-        self.final, self.times, self.pace, self.slower = final, times, pace, slower
-        self.time, self.taken = np.zeros(k), np.zeros(k, int)
-        self.step, self.longest = np.full(k, pace.step), np.full(k, pace.longest)
-        self.careful, self.slow = np.zeros(k, bool), np.zeros(k, bool)
-
-    @property
-    def running(self) -> Array:
-        """(k,) True for samples that have not arrived."""
-        return self.time < self.final
-
-    def next_steps(self, instability: Array) -> Array:
-        """Return the lengths of the next steps (k,), 0 for samples that have arrived."""
-        if self.times is not None:
-            here = np.minimum(self.taken, len(self.times) - 2)
-            return np.where(self.running, self.times[here + 1] - self.times[here], 0.0)
-        steps = np.minimum(self.step * (1 + self.time), self.longest) * self.pace.brake(instability)
-        left = self.final - self.time
-        # A last step much shorter than the others would cost as much as they do.
-        return np.where(left < 1.2 * steps, left, steps) * self.running
-
-    def advance(self, steps: Array) -> None:
-        """Move the running samples by `steps` (k,)."""
-        self.taken += steps > 0
-        after = self.times[np.minimum(self.taken, len(self.times) - 1)] if self.times is not None else self.time + steps
-        self.time = np.where(steps > 0, np.where(after > self.final * (1 - 1e-12), self.final, after), self.time)
-
-    def change_pace(self, instability: Array) -> list[tuple[Pace, Array]]:
-        """Return which samples (k,) go on at which other pace: carefully near instability, fast again far from it."""
-        if self.slower is None:
-            return []
-        near = ~self.slow & self.running & (instability > NEAR)
-        self.careful |= near
-        self._take(near, self.slower)
-        far = self.slow & self.running & (instability < FAR) & self.pace.critical
-        self._take(far, self.pace)
-        return [(self.slower, near), (self.pace, far)]
-
-    def _take(self, lanes: Array, pace: Pace) -> None:
-        self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is self.slower
-
-
-def _key(seeds: np.random.SeedSequence) -> np.uint64:
-    return np.uint64(seeds.generate_state(1, np.uint64)[0])
-
-
 class Noise:
-    """Deviates of the samples of one problem in `columns` (n, width), which they fill."""
+    """Deviates of the samples of one problem in `columns` (n, width), which they fill.
+
+    They are functions of (seed of the problem, sample, step, weight), the same bits on the processor and on a device, single
+    precision at every working precision: one seed means one path of noise, also after an interruption.
+    """
 
     def __init__(self, seeds: np.random.SeedSequence, columns: Array) -> None:
         self.key, self.columns, self.n = _key(seeds), columns, len(columns)
 
     def draw(self, lanes: Array, steps: Array) -> Array:
-        """Return the array with the deviates of `steps` (k,) of the samples `lanes`; the next call writes over it."""
+        """Return the array with the deviates of `steps` (k,) of the samples `lanes`; the next call overwrites it."""
         from solspace.samplers.kernels.philox import cubics, normals
 
         lanes, table, own = np.asarray(lanes, np.int64), cubics(), np.asarray(steps, np.int64)[lanes]
@@ -265,7 +314,7 @@ class GpuNoise:
         self.columns = cupy().zeros((len(seeds), n, k), np.float32)
 
     def draw(self, lanes: Array, steps: Array) -> DeviceArray:
-        """Return the array with the deviates of `steps` of the samples `lanes`; the next call writes over it."""
+        """Return the array with the deviates of `steps` of the samples `lanes`; the next call overwrites it."""
         where, count = (sent(np.asarray(part, np.int32)) for part in (lanes, np.asarray(steps)[lanes])), len(lanes)
         grid = (-(-self.n // 4), -(-count // _BLOCK))
         sizes = np.int32(self.n), np.int32(self.k)
@@ -273,7 +322,7 @@ class GpuNoise:
         return self.columns
 
     def stir(self, field: DeviceArray, step: int, size: float, share: DeviceArray, following: float) -> None:
-        """Add `size` times the deviates of a step to the fields (n, k) of one problem; then let `share` be `following`."""
+        """Add `size` times the deviates of a step to the fields (n, k) of one problem; then set `share` to `following`."""
         grid = (-(-(-(-self.n // 4) * self.k) // _BLOCK),)
         sizes = np.int32(self.n), np.int32(self.k), self.table, np.int32(step), np.float32(size)
         self._kernel("stir")(grid, (_BLOCK,), (self.keys, *sizes, field, np.float32(following), share))
@@ -284,3 +333,7 @@ class GpuNoise:
         from solspace.samplers.kernels.philox import CELLS
 
         return kernel("noise", name, (("CELLS", CELLS),))
+
+
+def _key(seeds: np.random.SeedSequence) -> np.uint64:
+    return np.uint64(seeds.generate_state(1, np.uint64)[0])

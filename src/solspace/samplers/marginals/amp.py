@@ -1,7 +1,7 @@
 """Marginals of a perceptron problem under a Gaussian observation, by approximate message passing.
 
 `amp(problem, field, time)` is the Bayesian denoiser of stochastic localization: the mean of the target tilted by
-exp(⟨h, w⟩ - t |w|²/2). The equations are in `cpu`, damping and convergence in `relaxation`.
+exp(⟨h, w⟩ - t |w|²/2). The equations, damping and convergence are in `messages`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import check_measure
-from solspace.samplers.marginals.cpu import Messages
-from solspace.samplers.marginals.relaxation import Effort, Relaxation
+from solspace.samplers.marginals.messages import Effort, Messages, Relaxation
 from solspace.samplers.options import (
     PRECISIONS,
     Config,
@@ -34,7 +33,7 @@ from solspace.system.plain import html_table
 
 
 class Status(Enum):
-    """How message passing ended; the value states it."""
+    """How message passing ended, in words."""
 
     CONVERGED = "converged"
     SLOW = "not converged: stopped at the iteration limit while still changing a little; the marginals are approximate"
@@ -93,19 +92,17 @@ class Marginals:
         return (self.mean.astype(float) ** 2).mean(axis=-1)
 
     def _repr_html_(self) -> str:
-        many = self.mean.ndim == 2
-        ended = np.atleast_1d(self.converged)
-        said = str(self.status) if isinstance(self.status, Status) else f"{ended.sum()} of {len(ended)} converged"
-
-        def shown(values: Any) -> str:
-            values = np.asarray(values, dtype=float)
-            return f"{values:.5g}" if values.ndim == 0 else f"{values.mean():.5g} (mean of {len(values)})"
-
+        converged = np.atleast_1d(self.converged)
+        single = isinstance(self.status, Status)
+        verdict = str(self.status) if single else f"{converged.sum()} of {len(converged)} converged"
+        shape = " × ".join(map(str, self.mean.shape)) + ("" if single else " (fields × weights)")
         named = {"overlap |m|²/n": self.overlap, "iterations": self.iterations, "instability λ": self.instability}
         named |= {"damping": self.damping, "log Z": self.log_partition}
-        rows = [("means, variances", f"{' × '.join(map(str, self.mean.shape))}{' (fields × weights)' if many else ''}")]
-        rows += [(name, shown(value)) for name, value in named.items() if value is not None]
-        return html_table("Marginals", rows, verdict=said, good=bool(ended.all()))
+        mean_of = "" if single else f" (mean of {len(converged)})"
+        rows = [(name, f"{np.mean(value):.5g}{mean_of}") for name, value in named.items() if value is not None]
+        return html_table(
+            "Marginals", [("means, variances", shape), *rows], verdict=verdict, good=bool(converged.all())
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +199,7 @@ def amp(
 
 
 def cures(problem: Perceptron, damped: bool) -> str:
-    """Return what to do where message passing fails on `problem`; `damped` is whether every damping was tried."""
+    """Return what to try if message passing fails; `damped` is whether every damping was tried."""
     ways = [] if damped else ["damping=0.9 or 0.98 with more max_iterations"]
     if not problem.looks_random():
         ways.append("centring the patterns and rescaling their rows to norm √n")
@@ -224,8 +221,8 @@ def _times(time: ArrayLike, k: int) -> Array:
 def statuses(effort: Effort) -> list[Status]:
     """Return how each column's iteration ended."""
     return [
-        Status.CONVERGED if converged else Status.DIVERGED if blown else Status.SLOW
-        for converged, blown in zip(effort.converged, effort.blown)
+        Status.CONVERGED if converged else Status.DIVERGED if diverged else Status.SLOW
+        for converged, diverged in zip(effort.converged, effort.diverged)
     ]
 
 

@@ -1,21 +1,12 @@
-"""Expectation propagation (EP): message passing for any patterns, with Gaussian sites that match the moments of the weights
-and of the constraints, each in the presence of all others (adaptive TAP).
+"""Expectation propagation (EP, adaptive TAP): message passing that assumes nothing of the patterns.
 
-A sweep of updates at the moments of the Gaussian (`gaussian`), cavities being what is left of it without a site:
+Gaussian sites match the moments of each weight and constraint in the presence of all others. A sweep of updates, cavities
+being the Gaussian (`gaussian`) without a site:
 
     constraint μ   1/V = 1/v - Λ, ω = V (z/v - b);  g, dg of the channel at (ω, V);  Λ' = -dg/(1 + V dg),  b' = g + Λ' (ω + V g)
     weight i       a = 1/d - Γ, r = μ/d - c;  m = tanh(h + r), s² = 1 - m²;          Γ' = 1/s² - a,        c' = m/s² - r
 
-with v, z variance and mean of the stability and d, μ those of the weight. Nothing is assumed of the patterns, where AMP assumes
-that they are random: EP keeps the correlations that AMP replaces by their averages. With *scalar* variances d, v, s² and dg
-are averaged over weights and constraints: one decomposition of the patterns serves for all iterations (VAMP, OAMP), exact for
-patterns whose singular vectors are random.
-
-All sites of a sample move by one share of the way, which grows while |m - μ| falls and is halved when it grows or when the
-Gaussian would not be one. A sample that does not settle, or comes no nearer for a while, tries again from the beginning and in
-smaller steps. At hard loads there may be no fixed point to settle at: every attempt comes close to one and drifts away again,
-in steps however small. The best of what was met is kept then. It is no place to go on from: until the sample converges, its
-calls begin from the beginning too, and make no second attempt if the first comes anywhere.
+with v, z variance and mean of the stability and d, μ those of the weight. *Scalar* variances average d, v, s² and dg (VAMP).
 """
 
 from __future__ import annotations
@@ -33,23 +24,17 @@ from solspace.samplers.constraints import check_measure, without, zero_rows
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.amp import Marginals, failures, rows_of, statuses
 from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Moments, ScalarGaussian, Sites
-from solspace.samplers.marginals.relaxation import Effort
+from solspace.samplers.marginals.messages import Effort
 from solspace.samplers.options import VARIANCES, Config, choice, count, device_option, option
 from solspace.system.checks import instance, number
 
-LARGE = 2e10
-"""Operations of an iteration, m² n or n² m, above which one variance a site costs too much."""
-CAPS = (0.9, 0.3, 0.1, 0.03)
-"""Longest steps, as a share of the way, that one attempt after another allows itself."""
-FIRST_STEP, SHORTEST = 0.5, 1e-3
-"""The first step of an attempt, and the least that is worth making."""
-STALL = 0.2
-"""Share of the iteration limit after which an attempt that came no nearer is given up."""
-NEAR, LOST = 10.0, 1.0
-"""A residual, in tolerances, that is not worth another attempt, and one of which nothing is kept."""
-SMALLEST, NARROWEST = 1e-12, 1e-12
-"""Least variance of a weight and least 1 + V dg, the share of a constraint's variance that its weight leaves; least precision
-and least variance of a cavity: a site without a proper one waits."""
+LARGE = 2e10  # operations of an iteration, m² n or n² m, above which one variance a site costs too much
+CAPS = (0.9, 0.3, 0.1, 0.03)  # longest steps of one attempt after another, as a share of the way
+FIRST_STEP, SHORTEST = 0.5, 1e-3  # the first step of an attempt, and the least that is worth making
+STALL = 0.2  # share of the iteration limit after which an attempt that came no nearer is given up
+NEAR, LOST = 10.0, 1.0  # a residual, in tolerances, that is not worth another attempt, and one of which nothing is kept
+SMALLEST = 1e-12  # least variance of a weight, and least 1 + V dg, the share of its variance that a constraint leaves
+NARROWEST = 1e-12  # least precision and least variance of a cavity; a site without such a cavity is not updated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,24 +145,23 @@ def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str
 
 
 class Update(NamedTuple):
-    """What one sweep of updates finds, for each sample: new sites, means and variances of the weights, log Z.
-
-    `residual` (k,) is the mean squared difference between the means of sites and Gaussian, of weights and of stabilities,
-    over the mean variance of the weights.
-    """
+    """New sites, means and variances of the weights, log Z and residual of each sample after a sweep of updates."""
 
     sites: Sites
     mean: Array
     spread: Array
     log_partition: Array
-    residual: Array
+    residual: Array  # mean squared difference of the means of sites and Gaussian, over the mean variance of the weights
 
 
 class Propagation:
     """EP for `k` fields on one problem of ±1 weights, samples as rows.
 
-    Set `field` (k, n) before a call; `mean` and `spread` (k, n) are the marginals as of the last one, `log_partition` (k,)
-    is log Z of the tilted measure.
+    Set `field` (k, n) before a call; `mean` and `spread` (k, n) are the marginals after it, `log_partition` (k,) is log Z of
+    the tilted measure. All sites of a sample move by one share of the way, which grows while the residual falls and is halved
+    when it grows or when the Gaussian would not be one. A sample that does not converge, or comes no nearer for a while,
+    starts again in smaller steps. At hard loads every attempt may come close to a fixed point and drift away again: the best
+    is kept then, but until the sample converges its calls start from the beginning, with one attempt if that comes anywhere.
     """
 
     def __init__(self, problem: Perceptron, k: int, law: Gaussian | GpuGaussian | ScalarGaussian) -> None:
@@ -189,8 +173,7 @@ class Propagation:
         self.mean, self.spread = np.zeros((k, n)), np.ones((k, n))
         self.log_partition = np.full(k, np.nan)
         self.step = np.full(k, FIRST_STEP)
-        self.missed = np.zeros(k, bool)
-        """Whose last call did not converge."""
+        self.missed = np.zeros(k, bool)  # whose last call did not converge
 
     def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
         """Iterate the samples `lanes` until their residual is below `tolerance` (k,), `limit` (k,) sweeps at most.
@@ -210,7 +193,7 @@ class Propagation:
                 break
             first = self._beginning(len(todo))
         lost = np.asarray(lanes)[~effort.converged[lanes]]
-        effort.blown[lost] = np.isinf(effort.residual[lost])
+        effort.diverged[lost] = np.isinf(effort.residual[lost])
         self.missed[lanes], self.step[lost] = ~effort.converged[lanes], FIRST_STEP
         return effort
 
@@ -254,7 +237,7 @@ class Propagation:
         effort.iterations[lanes] += count
 
     def _stepped(self, old: Sites, new: Sites, step: Array, lanes: Array) -> tuple[Sites, Moments]:
-        """Return the sites a step (of `step` at `lanes`) further and their moments; halve steps that leave the proper."""
+        """Return the sites a step (of `step` at `lanes`) further and their moments; halve steps to improper ones."""
         sites = old.moved(new, step[lanes])
         moments = self.law.moments(sites)
         improper = np.flatnonzero(~moments.proper)
@@ -268,7 +251,7 @@ class Propagation:
         return sites, moments
 
     def _update(self, lanes: Array, sites: Sites, moments: Moments) -> Update:
-        """Return what the updates of the module's docstring give for the samples `lanes`."""
+        """Return the updates of the module's docstring for the samples `lanes`."""
         target = self.problem.target
         gamma, c, lam, b = sites
         d, mu, v, z = moments.variance, moments.mean, moments.stability_variance, moments.stability_mean
@@ -293,13 +276,11 @@ class Propagation:
         n = gamma.shape[1]
         total = n * np.log(2 * np.pi) / 2 - moments.log_determinant / 2 + linear
         unseen = np.where(proper, omega + width * g - z, 0.0)
-        apart = ((mean - mu) ** 2).mean(axis=1) + (unseen**2).mean(axis=1)
-        return Update(
-            fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), apart / spread.mean(axis=1)
-        )
+        residual = (((mean - mu) ** 2).mean(axis=1) + (unseen**2).mean(axis=1)) / spread.mean(axis=1)
+        return Update(fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), residual)
 
     def _keep(self, lanes: Array, sites: Sites, update: Update, residual: Array, effort: Effort) -> None:
-        """Take over sites and marginals of those samples `lanes` whose `residual` is the smallest that they met."""
+        """Keep sites and marginals of those samples `lanes` whose `residual` is their smallest so far."""
         best = residual < np.minimum(effort.residual[lanes], LOST)
         own = lanes[best]
         self.sites.put(own, sites.of(best))

@@ -1,16 +1,11 @@
-"""The Gaussian at the heart of expectation propagation, with one site for each weight and one for each constraint:
+"""The Gaussian of expectation propagation, with one site for each weight and one for each constraint, and its moments.
 
     exp(-wᵀ A w/2 + eᵀ w),   A = diag(Γ) + Fᵀ Λ F,   e = c + Fᵀ b,   F = patterns/√n
 
-What is asked of it are the variances of the weights, diag A⁻¹, and of the stabilities, diag F A⁻¹ Fᵀ, the means of both, and
-log|A|. Where constraints are fewer than weights all of it comes from a matrix of their number (Woodbury): with W = √Λ F/√Γ
-and B = 1 + W Wᵀ = L Lᵀ,
+Needed are the variances of the weights, diag A⁻¹, and of the stabilities, diag F A⁻¹ Fᵀ, the means of both, and log|A|. With
+fewer constraints than weights all follow from a matrix of their number (Woodbury): W = √Λ F/√Γ, B = 1 + W Wᵀ = L Lᵀ,
 
-    (A⁻¹)_ii = (1 - |L⁻¹ W_i|²)/Γ_i,   (F A⁻¹ Fᵀ)_μμ = (1 - (B⁻¹)_μμ)/Λ_μ,   log|A| = Σ log Γ + log|B|,
-
-which loses no digits, B being at least 1. Sites of weights may be negative, and those of constraints whose weight is not
-log-concave; A must be positive definite all the same. Then S = 1/Λ + F Γ⁻¹ Fᵀ is factorised as it is, and Sylvester's law
-of inertia tells: A is positive definite if S has just as many negative eigenvalues as there are negative sites.
+    (A⁻¹)_ii = (1 - |L⁻¹ W_i|²)/Γ_i,   (F A⁻¹ Fᵀ)_μμ = (1 - (B⁻¹)_μμ)/Λ_μ,   log|A| = Σ log Γ + log|B|.
 """
 
 from __future__ import annotations
@@ -26,16 +21,15 @@ from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.system.threads import one_blas_thread, split
 
-LEAST_WEIGHT, LEAST_CONSTRAINT = 1e-4, 1e-8
-"""Sites nearer to zero than this are moved away from it: both forms divide by them."""
-
-
-Solved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
-"""Means and variances of the weights, variances of the stabilities, and log det A."""
-_ROOM = 1 << 28
-"""Most numbers of one array (samples, m, n) on the device."""
-_SOUND = 1e-12
-"""Largest squared residual of the means' equations, over the squared right-hand side, of a factorisation that succeeded."""
+LEAST_WEIGHT, LEAST_CONSTRAINT = 1e-4, 1e-8  # sites nearer to zero are moved away from it: both forms divide by them
+Solved = tuple[
+    Array, Array, Array, float
+]  # means and variances of the weights, variances of the stabilities, and log|A|
+GpuSolved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
+_ROOM = 1 << 28  # most numbers of one array (samples, m, n) on the device
+_EXACT = (
+    1e-12  # largest squared residual of the means' equations, relative to the right-hand side, if a Cholesky succeeded
+)
 
 
 class Sites(NamedTuple):
@@ -50,9 +44,9 @@ class Sites(NamedTuple):
         """Return the sites of the samples `lanes`, a copy."""
         return Sites(*(part[lanes] for part in self))
 
-    def put(self, lanes: Array, given: Sites) -> None:
+    def put(self, lanes: Array, new: Sites) -> None:
         """Write the sites of the samples `lanes`."""
-        for own, part in zip(self, given):
+        for own, part in zip(self, new):
             own[lanes] = part
 
     def moved(self, other: Sites, share: Array) -> Sites:
@@ -72,14 +66,14 @@ class Moments(NamedTuple):
 
     @classmethod
     def none(cls, sites: Sites) -> Moments:
-        """Return moments in which nothing is proper, as many as there are `sites` (k, n) and (k, m)."""
+        """Return improper moments for `sites` (k, n) and (k, m)."""
         (k, n), m = sites.weight_precision.shape, sites.constraint_precision.shape[1]
         weights, constraints = (np.zeros((k, n)), np.ones((k, n))), (np.zeros((k, m)), np.ones((k, m)))
         return cls(*weights, *constraints, np.zeros(k), np.zeros(k, bool))
 
-    def put(self, lanes: Array, given: Moments) -> None:
+    def put(self, lanes: Array, new: Moments) -> None:
         """Write the moments of the samples `lanes`."""
-        for own, part in zip(self, given):
+        for own, part in zip(self, new):
             own[lanes] = part
 
 
@@ -90,40 +84,43 @@ class Gaussian:
         self.matrix = problem.patterns.astype(np.float64) / np.sqrt(problem.n)
 
     def moments(self, sites: Sites) -> Moments:
-        """Return the moments for sites (k, n) and (k, m), samples shared among threads: none depends on its neighbours."""
+        """Return the moments for sites (k, n) and (k, m), samples shared among threads."""
         found, sites = Moments.none(sites), away_from_zero(sites)
 
         def some(start: int, stop: int) -> None:
             with np.errstate(all="ignore"):
                 for j in range(start, stop):
-                    one = self._moments(Sites(*(part[j] for part in sites)))
-                    if one is not None:
-                        for part, own in zip(found, (*one, True)):
+                    solved = self._solve(Sites(*(part[j] for part in sites)))
+                    if solved is not None:
+                        mean, variance, seen, determinant = solved
+                        for part, own in zip(found, (mean, variance, self.matrix @ mean, seen, determinant, True)):
                             part[j] = own
 
         with one_blas_thread():
             split(some, len(found.proper))
         return found
 
-    def _moments(self, own: Sites) -> tuple[Array, Array, Array, Array, float] | None:
+    def _solve(self, own: Sites) -> Solved | None:
+        gamma, c, lam, b = own
         m, n = self.matrix.shape
         if not all(np.isfinite(part).all() for part in own):
             return None
+        linear = c + self.matrix.T @ b
         if m > n:
-            return self._by_weights(own)
-        if (own.weight_precision > 0).all() and (own.constraint_precision > 0).all():
-            return self._by_constraints(own)
-        return self._indefinite(own)
+            return self._by_weights(gamma, lam, linear)
+        if (gamma > 0).all() and (lam > 0).all():
+            return self._by_constraints(gamma, lam, linear)
+        return self._indefinite(gamma, lam, linear)
 
-    def _by_constraints(self, own: Sites) -> tuple[Array, Array, Array, Array, float] | None:
-        gamma, _, lam, _ = own
+    def _by_constraints(self, gamma: Array, lam: Array, linear: Array) -> Solved | None:
         root = 1 / np.sqrt(gamma)
         w = self.matrix * root
         w *= np.sqrt(lam)[:, None]
-        lower, info = lapack.dpotrf(_identity_plus(w), lower=1, overwrite_a=1)
+        b = blas.dsyrk(1.0, w.T, trans=1, lower=1)
+        b[np.diag_indices_from(b)] += 1
+        lower, info = lapack.dpotrf(b, lower=1, overwrite_a=1)
         if info:
             return None
-        linear = own.weight_linear + self.matrix.T @ own.constraint_linear
         tilted = root * linear
         mean = root * (tilted - w.T @ lapack.dpotrs(lower, w @ tilted, lower=1)[0])
         # the rows of w in memory are columns to BLAS: X = L⁻¹ w is (w ᵀ L⁻ᵀ)ᵀ
@@ -132,30 +129,22 @@ class Gaussian:
         variance = (1 - np.einsum("mn,mn->n", x, x)) / gamma
         seen = (1 - np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse))) / lam
         determinant = np.log(gamma).sum() + 2 * np.log(np.diag(lower)).sum()
-        return mean, variance, self.matrix @ mean, seen, float(determinant)
+        return mean, variance, seen, float(determinant)
 
-    def _by_weights(self, own: Sites) -> tuple[Array, Array, Array, Array, float] | None:
-        gamma, _, lam, _ = own
-        scaled = self.matrix * lam[:, None]
-        precision = self.matrix.T @ scaled
+    def _by_weights(self, gamma: Array, lam: Array, linear: Array) -> Solved | None:
+        precision = self.matrix.T @ (self.matrix * lam[:, None])
         precision[np.diag_indices_from(precision)] += gamma
         lower, info = lapack.dpotrf(precision, lower=1, overwrite_a=1)
         if info:
             return None
-        linear = own.weight_linear + self.matrix.T @ own.constraint_linear
         mean = lapack.dpotrs(lower, linear, lower=1)[0]
         inverse = np.tril(lapack.dtrtri(lower, lower=1)[0])
         x = self.matrix @ inverse.T  # diag(F A⁻¹ Fᵀ) are the squared norms of the rows of F L⁻ᵀ
-        return (
-            mean,
-            np.einsum("ij,ij->j", inverse, inverse),
-            self.matrix @ mean,
-            np.einsum("mn,mn->m", x, x),
-            float(2 * np.log(np.diag(lower)).sum()),
-        )
+        variance, seen = np.einsum("ij,ij->j", inverse, inverse), np.einsum("mn,mn->m", x, x)
+        return mean, variance, seen, float(2 * np.log(np.diag(lower)).sum())
 
-    def _indefinite(self, own: Sites) -> tuple[Array, Array, Array, Array, float] | None:
-        gamma, _, lam, _ = own
+    def _indefinite(self, gamma: Array, lam: Array, linear: Array) -> Solved | None:
+        """Factorise S = 1/Λ + F Γ⁻¹ Fᵀ: A is positive definite if S has as many negative eigenvalues as Γ and Λ (Sylvester)."""
         scaled = self.matrix / gamma
         s = scaled @ self.matrix.T
         s[np.diag_indices_from(s)] += 1 / lam
@@ -166,31 +155,20 @@ class Gaussian:
         if negative != (gamma < 0).sum() + (lam < 0).sum():
             return None
         x = inverse @ scaled
-        linear = own.weight_linear + self.matrix.T @ own.constraint_linear
         mean = linear / gamma - x.T @ (self.matrix @ (linear / gamma))
         variance = 1 / gamma - np.einsum("mn,mn->n", scaled, x)
         seen = (1 - np.diag(inverse) / lam) / lam
         if not ((variance > 0).all() and (seen > 0).all()):
             return None  # lost to rounding
         determinant += np.log(np.abs(gamma)).sum() + np.log(np.abs(lam)).sum()
-        return mean, variance, self.matrix @ mean, seen, float(determinant)
+        return mean, variance, seen, float(determinant)
 
 
 def away_from_zero(sites: Sites) -> Sites:
-    """Return the sites with those precisions moved away that lie too near to zero."""
-    gamma, lam = sites.weight_precision, sites.constraint_precision
+    """Return the sites with precisions of at least LEAST_WEIGHT and LEAST_CONSTRAINT in size."""
+    gamma, c, lam, b = sites
     gamma = np.where(np.abs(gamma) < LEAST_WEIGHT, np.copysign(LEAST_WEIGHT, gamma), gamma)
-    return sites._replace(
-        weight_precision=gamma,
-        constraint_precision=np.where(np.abs(lam) < LEAST_CONSTRAINT, np.copysign(LEAST_CONSTRAINT, lam), lam),
-    )
-
-
-def _identity_plus(w: Array) -> Array:
-    """Return 1 + w wᵀ, its lower triangle, in Fortran order."""
-    b = blas.dsyrk(1.0, w.T, trans=1, lower=1)
-    b[np.diag_indices_from(b)] += 1
-    return b
+    return Sites(gamma, c, np.where(np.abs(lam) < LEAST_CONSTRAINT, np.copysign(LEAST_CONSTRAINT, lam), lam), b)
 
 
 def _inertia(factor: Array, pivots: Array) -> tuple[int, float]:
@@ -263,19 +241,19 @@ class GpuGaussian:
                 found.put(few, self._batch(form, sites.of(few)))
         return found
 
-    def _batch(self, form: Callable[..., Solved], sites: Sites) -> Moments:
-        device, matrix = self.cupy, self.matrix
+    def _batch(self, form: Callable[..., GpuSolved], sites: Sites) -> Moments:
         gamma, c, lam, b = (sent(part) for part in sites)
+        device, matrix = self.cupy, self.matrix
         linear = c + b @ matrix
         mean, variance, seen, determinant = form(gamma, lam, linear)
         stability = mean @ matrix.T
-        # what is factorised though it is not positive definite solves other equations
+        # if A was not positive definite, its "factorisation" solves other equations
         off = gamma * mean + (lam * stability) @ matrix - linear
-        sound = (off * off).sum(axis=1) < _SOUND * (1 + (linear * linear).sum(axis=1))
-        proper = device.isfinite(determinant) & sound & (variance > 0).all(axis=1) & (seen > 0).all(axis=1)
+        exact = (off * off).sum(axis=1) < _EXACT * (1 + (linear * linear).sum(axis=1))
+        proper = device.isfinite(determinant) & exact & (variance > 0).all(axis=1) & (seen > 0).all(axis=1)
         return Moments(*(fetched(part) for part in (mean, variance, stability, seen, determinant, proper)))
 
-    def _by_constraints(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> Solved:
+    def _by_constraints(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> GpuSolved:
         device = self.cupy
         root = 1 / device.sqrt(gamma)
         w = self.matrix * root[:, None, :] * device.sqrt(lam)[:, :, None]
@@ -290,7 +268,7 @@ class GpuGaussian:
         determinant = device.log(gamma).sum(axis=1) + 2 * device.log(_diagonals(lower)).sum(axis=1)
         return mean, variance, seen, determinant
 
-    def _by_weights(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> Solved:
+    def _by_weights(self, gamma: DeviceArray, lam: DeviceArray, linear: DeviceArray) -> GpuSolved:
         device, matrix = self.cupy, self.matrix
         precision = matrix.T @ (lam[:, :, None] * matrix)
         n = matrix.shape[1]

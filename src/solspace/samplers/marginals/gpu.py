@@ -1,7 +1,7 @@
-"""Approximate message passing on a CUDA device: `cpu.Messages` with scalar variances, for problems of one shape.
+"""Approximate message passing on a CUDA device: as `messages.Messages` with scalar variances, for problems of one shape.
 
-Columns that have come to rest are left behind once they are many and cost much: the others go on in a smaller iteration
-(`gpu_columns`), whose sizes are powers of two, so that a few serve for a whole run.
+Columns that have converged are left behind once they are many and cost much: the others continue in a smaller iteration
+(`GpuColumns`), whose sizes are powers of two, so that a few serve for a whole run.
 """
 
 from __future__ import annotations
@@ -16,73 +16,51 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray, Recorded, cupy, fetched, recorded, sent
 from solspace.samplers.kernels.cuda import Sizes, kernel
-from solspace.samplers.marginals.cpu import TINY, VARIANCE_FLOOR
 from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin, response_table
 from solspace.samplers.marginals.gpu_patterns import FEW, GpuPatterns, GpuSigns
-from solspace.samplers.marginals.relaxation import BLOWN, CONVERGED, MOVING, SLOW, TOSSING, Ending, Terms
+from solspace.samplers.marginals.messages import (
+    CONVERGED,
+    DIVERGED,
+    MOVING,
+    SLOW,
+    TINY,
+    TOSSING,
+    VARIANCE_FLOOR,
+    Ending,
+    Terms,
+)
 from solspace.system.plain import Values
 
 Patterns = GpuPatterns | GpuSigns
-"""Patterns on a device: as bits where they are ±1 and samples are few."""
-
-
-class State:
-    """Fields and means (problems, n, k), responses (problems, m, k), variances and the rest (problems k,), float32.
-
-    `k` columns, samples, to a problem.
-    """
-
-    def __init__(self, problems: Sequence[Perceptron], k: int) -> None:
-        self.cupy, self.k = cupy(), k
-        self.target, self.n, self.m = problems[0].target, problems[0].n, problems[0].m
-        few = k <= FEW and all(problem.has_binary_patterns for problem in problems)
-        self.patterns: Patterns = GpuSigns(problems) if few else GpuPatterns(problems)
-        self.width = len(problems) * k
-        self.table = sent(response_table(self.target))
-        zeros = self.cupy.zeros
-        self.field, self.mean = (zeros((len(problems), self.n, k), np.float32) for _ in range(2))
-        self.g = zeros((len(problems), self.m, k), np.float32)
-        moments = np.repeat(self.patterns.moments, k).astype(np.float32)
-        self.moment, self.variance = sent(moments), sent(moments)
-        self.instability, self.spread = (sent(np.full(self.width, x, np.float32)) for x in (0.0, 1.0))
-
-    def messages(self) -> list[DeviceArray]:
-        """Return the arrays that the next iteration depends on, columns last."""
-        return [self.mean, self.g, self.variance, self.instability, self.spread]
-
-    def by_problem(self, part: DeviceArray) -> DeviceArray:
-        """Return an array with its columns as (problems, ..., k)."""
-        return part.reshape(len(self.patterns), self.k) if part.ndim == 1 else part
-
-
-_WIDE, _ROWS, _LINES = 32, 64, 8
-"""Columns and rows of a block, and how many rows it takes at a time, where columns are many."""
-_FEW = 8
-"""Columns to a problem up to which a block takes those of one problem."""
-_OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", BLOWN))
-BURST, _LONGEST = 2, 8
-"""Iterations before the first look at the device, and between two looks at the most, where those at rest cost little."""
-_PLAIN = 4
-"""Iterations before they are recorded: it takes as long as some of them, and kernels must have been loaded."""
+_WIDE, _ROWS, _LINES = (
+    32,
+    64,
+    8,
+)  # columns and rows of a block, and rows that it takes at a time, where columns are many
+_FEW = 8  # columns to a problem up to which a block takes those of one problem
+_OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", DIVERGED))
+BURST, _LONGEST = 2, 8  # iterations before the first look at the device; most between two looks, where they cost little
+_PLAIN = 4  # iterations before they are recorded: it takes as long as some of them, and kernels must have been loaded
+_LEAST = 8  # columns to a problem in the smallest iteration
 
 
 class GpuColumns:
-    """`k` columns to each problem on their way to a fixed point: those of `state` themselves, or some of them."""
+    """`k` columns to each problem on their way to a fixed point: those of `whole` themselves, or some of them."""
 
     few = 0
 
-    def __init__(self, state: State, patterns: Patterns, k: int) -> None:
-        self.state, self.patterns, self.k = state, patterns, k
-        self.whole = k == state.k and patterns is state.patterns
-        device, n, m, parts = state.cupy, state.n, state.m, patterns.parts
+    def __init__(self, whole: GpuMessages, patterns: Patterns, k: int) -> None:
+        self.patterns, self.k, self.each = patterns, k, whole.each  # no reference to `whole`, which holds this one
+        self.all = k == whole.each and patterns is whole.patterns
+        device, n, m, parts = whole.cupy, whole.n, whole.m, patterns.parts
         number = len(patterns)
         self.width = number * k
         lines = 256 // k if k <= _FEW else _LINES
         self.block, self.rows = ((k, lines), 2 * lines) if k <= _FEW else ((_WIDE, lines), _ROWS)
         self.strips = -(-m // self.rows), -(-n // self.rows)
         self.layout = np.arange(self.width)
-        if self.whole:
-            arrays = [state.field, state.moment, *state.messages()]
+        if self.all:
+            arrays = [whole.field, whole.moment, *whole.messages()]
         else:
             shapes = [(number, n, k), (self.width,), (number, n, k), (number, m, k), *[(self.width,)] * 3]
             arrays = [device.empty(shape, np.float32) for shape in shapes]
@@ -95,16 +73,16 @@ class GpuColumns:
         self.floats = device.empty((6, self.width), np.float32)
         self.whole_numbers = device.empty((3, self.width), np.int32)
         self.chosen = device.empty(self.width, np.int32)
+        # share of B + h that is the field of all columns after the next iteration; if negative, their field stays
         self.share = sent(np.full(1, -1, np.float32))
-        """How much of B + h is the field of all columns after the next iteration; negative: their field stays."""
-        self._arguments()
+        self._arguments(whole)
         self.moving = self.whole_numbers[2, :1]
         self.made, self.burst = 0, BURST
         self.recorded: Recorded | None = None
 
-    def _arguments(self) -> None:
-        """Lay out the launches of an iteration: (kernel, grid, block, arguments)."""
-        own, n, m, k, width = self.state, self.state.n, self.state.m, self.k, self.width
+    def _arguments(self, own: GpuMessages) -> None:
+        """Prepare the launches of an iteration."""
+        n, m, k, width = own.n, own.m, self.k, self.width
         kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
         binary = isinstance(own.target.prior, Binary)
         scale, alpha, margin = 1 / np.sqrt(n), m / n, origin(own.target)
@@ -120,7 +98,7 @@ class GpuColumns:
         def launch(name: str, strips: int, *arguments: object) -> Any:
             found = kernel("messages", name, constants)
             grid, block = self._grid(strips) if strips else ((-(-width // 128),), (128,))
-            typed = tuple(_typed(value) for value in arguments)
+            typed = tuple(map(_typed, arguments))
             return lambda: found(grid, block, typed)
 
         above, below = self.strips
@@ -170,7 +148,7 @@ class GpuColumns:
         return self.layout[self.layout >= 0]
 
     def begin(self, layout: Array, terms: Terms) -> None:
-        """Take up the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
+        """Start with the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
         self.layout, self.burst = layout, BURST
         there = layout >= 0
         weight = np.where(there, 1 - terms.damping, 0.0)
@@ -178,13 +156,13 @@ class GpuColumns:
         self.floats.set(np.array(numbers, np.float32))
         moving = np.full(self.width, int(there.sum()))
         self.whole_numbers.set(np.array([terms.count, np.where(there, MOVING, CONVERGED), moving], np.int32))
-        if not self.whole:
+        if not self.all:
             self.chosen.set(layout.astype(np.int32))
             self._move(self.moves, back=False)
         self.split()
 
     def restore(self, kept: list[DeviceArray], lanes: Array) -> None:
-        """Put the messages of the columns `lanes` of the whole, which this holds, back to those `kept`."""
+        """Put the columns `lanes` of the whole, which this holds, back to those `kept`."""
         chosen = np.full(self.width, -1, np.int32)
         chosen[lanes] = lanes
         self.chosen.set(chosen)
@@ -193,7 +171,7 @@ class GpuColumns:
     def _move(self, moves: list[Any], back: bool) -> None:
         for found, (grid, block), whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
-            found(grid, block, (whole, np.int32(self.state.k), part, np.int32(self.k), *sizes))
+            found(grid, block, (whole, np.int32(self.each), part, np.int32(self.k), *sizes))
 
     def advance(self) -> None:
         """Launch an iteration of all columns that still move."""
@@ -222,8 +200,8 @@ class GpuColumns:
         return int(fetched(self.moving)[0])
 
     def end(self) -> Ending:
-        """Give the columns back to the whole."""
-        if not self.whole:
+        """Write the columns back to the whole."""
+        if not self.all:
             self._move(self.moves[2:], back=True)
         there = self.layout >= 0
         count, outcome, _ = fetched(self.whole_numbers)
@@ -237,21 +215,31 @@ def _typed(value: object) -> Any:
     return np.float32(value) if isinstance(value, (float, np.floating)) else value
 
 
-_LEAST = 8
-"""Columns to a problem in the smallest iteration."""
-
-
 class GpuMessages:
-    """The messages of `each` samples of each problem: sample j of problem i is column i each + j."""
+    """The messages of `each` samples of each problem: sample j of problem i is column i each + j of `k`.
+
+    Fields and means are (problems, n, each), responses (problems, m, each), variances and the rest (k,), float32.
+    """
 
     def __init__(self, problems: Sequence[Perceptron], each: int) -> None:
-        self.whole, self.each = State(problems, each), each
-        self.cupy, self.k = self.whole.cupy, self.whole.width
-        self.field, self.mean = self.whole.field, self.whole.mean
-        self.time = np.zeros(self.k)
-        """The norm of the weights takes care of time: nothing here depends on it."""
+        self.cupy, self.each, self.k = cupy(), each, len(problems) * each
+        self.target, self.n, self.m = problems[0].target, problems[0].n, problems[0].m
+        few = each <= FEW and all(problem.has_binary_patterns for problem in problems)
+        self.patterns: Patterns = GpuSigns(problems) if few else GpuPatterns(problems)
+        self.table = sent(response_table(self.target))
+        self.field, self.mean, self.g = (
+            self.cupy.zeros((len(problems), rows, each), np.float32) for rows in (self.n, self.n, self.m)
+        )
+        moments = np.repeat(self.patterns.moments, each).astype(np.float32)
+        self.moment, self.variance = sent(moments), sent(moments)
+        self.instability, self.spread = (sent(np.full(self.k, x, np.float32)) for x in (0.0, 1.0))
+        self.time = np.zeros(self.k)  # unused: the norm of the weights takes care of time
         self._kept: list[DeviceArray] = []
         self._columns: dict[tuple[int, int], GpuColumns] = {}
+
+    def messages(self) -> list[DeviceArray]:
+        """Return the arrays that the next iteration depends on, columns last."""
+        return [self.mean, self.g, self.variance, self.instability, self.spread]
 
     def columns(self, lanes: Array, terms: Terms) -> GpuColumns:
         """Return the columns `lanes`, ready to iterate on `terms`."""
@@ -263,8 +251,8 @@ class GpuMessages:
         return going
 
     def _arranged(self, lanes: Array) -> tuple[GpuColumns, Array]:
-        """Return what holds the columns `lanes`, and which of its columns holds which (-1: none)."""
-        number = len(self.whole.patterns)
+        """Return an iteration with room for the columns `lanes`, and which of its columns holds which (-1: none)."""
+        number = len(self.patterns)
         owner = lanes // self.each
         counts = np.bincount(owner, minlength=number)
         k = min(self.each, max(_LEAST, _power_above(int(counts.max()))))
@@ -272,14 +260,14 @@ class GpuMessages:
         few = _power_above(len(problems))
         if 2 * few > number:
             problems, few = np.arange(number), number
-        if 2 * few * k > self.k or self.k <= self.whole.patterns.slack:
+        if 2 * few * k > self.k or self.k <= self.patterns.slack:
             layout = np.full(self.k, -1)
             layout[lanes] = lanes
             return self._sized(number, self.each), layout
         going = self._sized(few, k)
         if few < number:
             chosen = np.append(problems, np.full(few - len(problems), problems[0]))
-            going.patterns.take(self.whole.patterns, chosen)
+            going.patterns.take(self.patterns, chosen)
         layout = np.full((few, k), -1)
         for place, problem in enumerate(problems):
             mine = lanes[owner == problem]
@@ -288,31 +276,32 @@ class GpuMessages:
 
     def _sized(self, number: int, k: int) -> GpuColumns:
         if (number, k) not in self._columns:
-            patterns = self.whole.patterns
-            patterns = patterns if number == len(patterns) else patterns.of(np.arange(number))
-            self._columns[number, k] = GpuColumns(self.whole, patterns, k)
+            whole = number == len(self.patterns)
+            patterns = self.patterns if whole else self.patterns.of(np.arange(number))
+            self._columns[number, k] = GpuColumns(self, patterns, k)
         return self._columns[number, k]
 
     def keep(self) -> None:
-        """Remember all messages as they are."""
+        """Save all messages for `restore`."""
         if not self._kept:
-            self._kept = [part.copy() for part in self.whole.messages()]
+            self._kept = [part.copy() for part in self.messages()]
             return
-        for kept, current in zip(self._kept, self.whole.messages()):
+        for kept, current in zip(self._kept, self.messages()):
             kept[...] = current
 
     def restore(self, lanes: Array) -> None:
-        """Put the columns `lanes` back to where `keep` found them."""
-        self._sized(len(self.whole.patterns), self.each).restore(self._kept, lanes)
+        """Put the columns `lanes` back to what `keep` saved."""
+        self._sized(len(self.patterns), self.each).restore(self._kept, lanes)
 
     def share(self) -> None:
-        """Give the messages of each problem's first column to its others."""
-        for part in map(self.whole.by_problem, self.whole.messages()):
-            part[...] = part[..., :1].copy()
+        """Copy the messages of each problem's first column to its others."""
+        for part in self.messages():
+            columns = part.reshape(-1, self.each) if part.ndim == 1 else part
+            columns[...] = columns[..., :1].copy()
 
     def instabilities(self) -> Array:
         """Return λ of each column, (k,)."""
-        return fetched(self.whole.instability).astype(float)
+        return fetched(self.instability).astype(float)
 
     def widen(self, values: Array) -> DeviceArray:
         """Return `values` (k,) on the device, as (problems, 1, each)."""
@@ -320,13 +309,13 @@ class GpuMessages:
 
     def spreads(self) -> DeviceArray:
         """Return the variances of the weights, for each or for all of a sample."""
-        if isinstance(self.whole.target.prior, Binary):
+        if isinstance(self.target.prior, Binary):
             return self.cupy.maximum(1 - self.mean * self.mean, 0)
-        return self.whole.spread.reshape(-1, 1, self.each)
+        return self.spread.reshape(-1, 1, self.each)
 
     def overlaps(self) -> Array:
         """Return |m|²/n of each column, (k,)."""
-        return fetched((self.mean * self.mean).sum(axis=1)).astype(float).ravel() / self.whole.n
+        return fetched((self.mean * self.mean).sum(axis=1)).astype(float).ravel() / self.n
 
     def means(self) -> Array:
         """Return the means (k, n) in double precision."""
@@ -336,13 +325,13 @@ class GpuMessages:
         """Return the fields (k, n) in double precision."""
         return self._rows(self.field).astype(float)
 
-    def sound(self) -> Array:
+    def finite(self) -> Array:
         """Return (k,) True where field and means are finite."""
         off = self.mean - self.mean + (self.field - self.field)
         return fetched((off == 0).all(axis=1)).ravel()
 
     def signs(self, random: Callable[[int], Array]) -> Array:
-        """Return the signs (k, n) of the means; a column without a direction is given that of `random(column)`."""
+        """Return the signs (k, n) of the means, or of `random(column)` for a column without a direction."""
         signs = (2 * (self.mean >= 0) - 1).astype(np.int8)
         there = (self.mean - self.mean == 0).all(axis=1) & (self.mean != 0).any(axis=1)
         for lane in np.flatnonzero(~fetched(there).ravel()):
@@ -352,8 +341,8 @@ class GpuMessages:
 
     def stabilities(self, weights: Array) -> Array | None:
         """Return the stabilities (k, m) of `weights` (k, n) of ±1, None where the host must compute them."""
-        columns = sent(weights.reshape(-1, self.each, self.whole.n)).transpose(0, 2, 1)
-        found = self.whole.patterns.stabilities(self.cupy.ascontiguousarray(columns))
+        columns = sent(weights.reshape(-1, self.each, self.n)).transpose(0, 2, 1)
+        found = self.patterns.stabilities(self.cupy.ascontiguousarray(columns))
         return None if found is None else found.reshape(self.k, -1)
 
     def _rows(self, columns: DeviceArray) -> Array:
@@ -365,12 +354,12 @@ class GpuMessages:
         return {name: fetched(part) for name, part in self._parts().items()}
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take up what `state` returned."""
+        """Continue from what `state` returned."""
         for name, part in self._parts().items():
             part[...] = sent(state[name])
 
     def _parts(self) -> Values:
-        return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.whole.messages())}}
+        return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.messages())}}
 
 
 def _power_above(count: int) -> int:

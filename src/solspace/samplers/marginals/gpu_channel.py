@@ -1,8 +1,8 @@
-"""The constraints' response on a CUDA device: which targets it knows, and the table that it is read from.
+"""The constraints' response on a CUDA device: the targets that are supported, and the tables that it is read from.
 
-Every power law, tilted or not, and every step of the weight at the margin comes down to a function of one variable,
-tabulated once (`response_table`). A band is a function of two, the distance from the nearer wall and the variance: a plane
-of some megabytes, read by cubics either way. `kernels/cuda/messages.cu` has the formulas that lead to them.
+Every power law, tilted or not, and every step of the weight at the margin is a function of one variable, tabulated once. A
+band is a function of two, the distance from the nearer wall and the variance: a plane of some megabytes, interpolated by
+cubics in both. `kernels/cuda/messages.cu` has the formulas.
 """
 
 from __future__ import annotations
@@ -20,22 +20,18 @@ from solspace.measure.priors import Binary, Spherical
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 
-MIDDLE, SIDE, LEFT, RIGHT = 1024, 64, -4.0, 12.0
-"""Cells of the table's middle and of its sides, and where the middle begins and ends."""
-ROWS, ROW_STEP, LEAST = 380, 0.05, -14.0
-"""Cells of a band's plane along log V, their step, and log V where they begin."""
-FIELDS, FIELD_STEP, OUTERMOST = 580, 0.03, -8.7
-"""The same along asinh ξ, ξ the distance from the wall in units of √V."""
-CONSTANTS = (
+MIDDLE, SIDE, LEFT, RIGHT = 1024, 64, -4.0, 12.0  # cells of the table's middle and sides; where the middle begins, ends
+ROWS, ROW_STEP, LEAST = 380, 0.05, -14.0  # cells of a band's plane along log V, their step, and where they begin
+FIELDS, FIELD_STEP, OUTERMOST = 580, 0.03, -8.7  # the same along asinh ξ, ξ the distance from the wall in units of √V
+CONSTANTS = (  # of the kernels
     ("MIDDLE", MIDDLE), ("SIDE_CELLS", SIDE), ("EDGE_LEFT", f"{LEFT}f"), ("EDGE_RIGHT", f"{RIGHT}f"),
     ("PLANE_ROWS", ROWS), ("ROW_STEP", f"{ROW_STEP}f"), ("LEAST", f"{LEAST}f"), ("PLANE_FIELDS", FIELDS),
     ("FIELD_STEP", f"{FIELD_STEP}f"), ("OUTERMOST", f"{OUTERMOST}f"),
 )  # fmt: skip
-"""What the kernels are compiled with."""
 
 
 def supported(problem: Perceptron, full: bool, dtype: DTypeLike) -> str:
-    """Return what keeps the problem from running on a device, as a sentence; empty if nothing does."""
+    """Return why the problem cannot run on a device; empty if it can."""
     target = problem.target
     if not isinstance(target.prior, (Binary, Spherical)):
         return f"On a device localize takes binary and spherical weights; got {target.prior}. Use device='cpu'."
@@ -50,7 +46,7 @@ def supported(problem: Perceptron, full: bool, dtype: DTypeLike) -> str:
 
 
 def form(target: Target) -> tuple[int, float, float, float] | None:
-    """Return the weight of a constraint as the kernel takes it: FORM, its two numbers, and the table's exponent.
+    """Return the weight of a constraint for the kernel: FORM, its two numbers, and the table's exponent; None if unknown.
 
     >>> form(Target(potential="log", temperature=0.5))
     (0, 0.0, 0.0, 2.0)
@@ -107,7 +103,7 @@ def _plane(potential: Potential, beta: float) -> Array:
     lower = min(potential.breakpoints)
     plane = np.empty((ROWS + 3, FIELDS + 3, 2))
     for row, variance in enumerate(np.exp(LEAST + ROW_STEP * (np.arange(ROWS + 3) - 1.0))):
-        # past the middle by more than a cell nobody reads
+        # values past the middle by more than a cell are never read
         seen = np.minimum(xi * np.sqrt(variance), 1.2 * (max(potential.breakpoints) - lower))
         _, g, dg = potential.channel(lower + seen, np.full(len(xi), variance), beta)
         plane[row] = np.stack([np.sqrt(variance) * g - ramp, variance * dg], axis=1)
@@ -121,12 +117,11 @@ def _table(beta: float) -> Array:
     # the outermost points stand in for x = ∓∞ and beyond, where the functions are even in 1/x to the order that counts
     left, right = (np.maximum(np.abs(cells), 1e-3) / edge for edge in (-LEFT, RIGHT))
     rows = []
-    for x, rule in ((middle, None), (-1 / left, "left"), (1 / right, "right")):
-        rho, slope = power_derivatives(np.ascontiguousarray(x[:, None], dtype=np.float64), 1.0, beta)
-        rho, slope = rho[:, 0], slope[:, 0]
-        if rule == "left":
+    for x, side in ((middle, ""), (-1 / left, "left"), (1 / right, "right")):
+        rho, slope = (part[:, 0] for part in power_derivatives(np.ascontiguousarray(x[:, None]), 1.0, beta))
+        if side == "left":
             rho = -x * (rho + x)
-        elif rule == "right":
+        elif side == "right":
             rho, slope = x * rho, x * x * slope
         rows.append(np.stack([rho, slope], axis=1))
     return np.concatenate(rows).astype(np.float32)

@@ -1,12 +1,9 @@
 """Patterns of problems of one shape on a CUDA device, and products with them.
 
-Patterns of ±1 are exact in bfloat16, and a float32 number is the sum of three bfloat16 numbers to its last bit but
-one. So the products X m and Xᵀ g are one product each with a three times wider operand on the tensor cores, added in
-float32: more accurate than a float32 product, and faster than one in TF32, which rounds to 11 bits. Other patterns use
-float32 products.
-
-With few columns to a problem, reading the patterns is most of what a product costs: there ±1 patterns are kept as bits, a
-sixteenth of bfloat16. Five entries at a time are looked up in tables of sums (`kernels/cuda/signs.cu`).
+Patterns of ±1 are exact in bfloat16, and a float32 number is the sum of three bfloat16 numbers to its last bit but one. So the
+products X m and Xᵀ g are one product each with a three times wider operand on the tensor cores, added in float32: more
+accurate than a float32 product, and faster than one in TF32. Other patterns use float32 products. With few columns to a
+problem ±1 patterns are kept as bits: five entries at a time are looked up in tables of sums (`kernels/cuda/signs.cu`).
 """
 
 from __future__ import annotations
@@ -21,36 +18,28 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.kernels.cuda import Sizes, kernel
-from solspace.samplers.marginals.cpu import second_moment
+from solspace.samplers.marginals.messages import second_moment
 from solspace.samplers.packed import PackedPerceptron
 
-_BFLOAT, _FLOAT, _COMPUTE = 14, 0, 68
-"""What cuBLAS calls bfloat16, float32, and sums in float32."""
+_BFLOAT, _FLOAT, _COMPUTE = 14, 0, 68  # cuBLAS' numbers of bfloat16, float32, and sums in float32
 _ONE, _ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
-FEW = 8
-"""Most samples of a problem for which bits pay."""
-_WORD = 30
-"""Entries of a word."""
-_ROWS, _SLICES = 256, 2
-"""Most rows of a block, and threads that share a row."""
-_RUN = {1: 8, 2: 8, 4: 4}
-"""Words that a thread takes at a time, by the columns of a block."""
+FEW = 8  # most samples of a problem for which bits pay
+_WORD = 30  # entries of a word
+_ROWS, _SLICES = 256, 2  # most rows of a block, and threads that share a row
+_RUN = {1: 8, 2: 8, 4: 4}  # words that a thread takes at a time, by the columns of a block
 
 
 class GpuPatterns:
     """The patterns of problems of one shape on the device, and products with them."""
 
-    slack = 0
-    """Columns in all among which those at rest cost next to nothing."""
-    recordable = False
-    """Whether products are launches of kernels with the same arguments every time."""
+    slack = 0  # columns in all among which those at rest cost next to nothing
+    recordable = False  # whether products are launches of kernels with the same arguments every time
 
     def __init__(self, problems: Sequence[Perceptron]) -> None:
         self.cupy = cupy()
         self.m, self.n = problems[0].m, problems[0].n
         self.parts = 3 if all(p.has_binary_patterns for p in problems) and _blas() is not None else 1
-        self.exact = self.parts == 3
-        """Whether products with weights of ±1 are integers, which float32 adds exactly."""
+        self.exact = self.parts == 3  # whether products with weights of ±1 are integers, which float32 adds exactly
         self.moments = np.array([second_moment(problem) for problem in problems])
         kind = np.uint16 if self.parts == 3 else np.float32
         self.matrix = self.cupy.empty((len(problems), self.m, self.n), kind)
@@ -77,7 +66,7 @@ class GpuPatterns:
         return few
 
     def take(self, other: Any, numbers: Array) -> None:
-        """Take the patterns of the problems `numbers` of another of this kind."""
+        """Replace the patterns by those of the problems `numbers` of `other`."""
         self.matrix, self.moments = other.matrix[sent(numbers)], other.moments[numbers]
 
     def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
@@ -106,10 +95,7 @@ class GpuPatterns:
         return counted
 
     def outside(self, signs: DeviceArray, lower: float, upper: float) -> DeviceArray:
-        """Return how many stabilities of weights of ±1, (problems, n, k), are not from `lower` to `upper`: (problems, k).
-
-        Up to rounding where patterns are not ±1.
-        """
+        """Return how many stabilities of weights of ±1, (problems, n, k), are outside `lower` to `upper`, up to rounding."""
         sums, scale = self._sums(signs), np.sqrt(self.n)
         return ((sums < np.float32(lower * scale)) | (sums > np.float32(upper * scale))).sum(axis=1)
 
@@ -164,7 +150,7 @@ class GpuSigns(GpuPatterns):
         return few
 
     def take(self, other: Any, numbers: Array) -> None:
-        """Take the patterns of as many problems, `numbers`, of another of this kind, to where the own ones lie."""
+        """Overwrite the patterns by those of as many problems `numbers` of `other`."""
         chosen, self.moments = sent(numbers), other.moments[numbers]
         for own, given in ((self.rows, other.rows), (self.columns, other.columns)):
             given.take(chosen, axis=0, out=own)
@@ -181,7 +167,6 @@ class GpuSigns(GpuPatterns):
         multiply(grid, (height, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
 
     def _sums(self, signs: DeviceArray) -> DeviceArray:
-        """Return Σ x w, (problems, m, k) on the device."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
         weight = sent(np.ones(len(self) * signs.shape[2], np.float32))
         self.product(signs.astype(np.float32), out, False, weight)

@@ -27,10 +27,9 @@ from solspace.samplers.constraints import flat, interval, is_half_space
 from solspace.samplers.device import DeviceArray, fetched
 from solspace.samplers.kernels.products import narrower
 from solspace.samplers.localization.steps import GpuNoise, Noise
-from solspace.samplers.marginals.cpu import Messages
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import form
-from solspace.samplers.marginals.relaxation import BLOWN, MOVING, Terms, judge
+from solspace.samplers.marginals.messages import DIVERGED, MOVING, Messages, Terms, judge
 from solspace.samplers.options import choose_variances
 from solspace.samplers.solving.search import Search
 
@@ -152,7 +151,7 @@ class CpuRuns:
             with np.errstate(all="ignore"):
                 change, residual = self.messages.iterate(np.where(moving, 1 - self.damping, 0.0), np.full(own, share))
             found = judge(change, residual, self._terms(own), np.zeros(own), self.best[self.lanes])
-            self.outcome[self.lanes[moving & (found == BLOWN)]] = BLOWN
+            self.outcome[self.lanes[moving & (found == DIVERGED)]] = DIVERGED
             self.best[self.lanes] = np.fmin(self.best[self.lanes], residual)
             if size:
                 drawn = self.noise.draw(self.lanes, np.full(self.k, step))
@@ -175,7 +174,7 @@ class CpuRuns:
 
     def stop(self, lanes: Array) -> None:
         """Leave the columns `lanes` as they are."""
-        self.outcome[lanes] = BLOWN
+        self.outcome[lanes] = DIVERGED
 
     def overlaps(self) -> Array:
         """Return |m|²/n of each column."""
@@ -242,7 +241,7 @@ class GpuRuns:
 
     def unmet(self) -> Array:
         """Return how many constraints the signs of each column miss, (k,), up to rounding."""
-        whole = self.messages.whole
+        whole = self.messages
         lower, upper = (whole.target.margin + end for end in interval(whole.target.potential))
         return fetched(whole.patterns.outside(self._signs(), lower, upper)).ravel()
 

@@ -1,18 +1,17 @@
-"""Approximate message passing for a batch of fields on one problem (the paper's Algorithm 1), on the processor.
-
-One iteration sends the means of the weights to the constraints and the constraints' response back:
+"""Approximate message passing (AMP, the paper's Algorithm 1) for many fields on one problem: iterations, damping, stopping.
 
     V_μ = Σ_i x_μi² Δ_i/n            ω_μ = Σ_i x_μi m_i/√n - V_μ g_μ          (minus the Onsager reaction)
     g_μ = ∂_ω log Z(ω_μ, V_μ)        A_i = -Σ_μ x_μi² ∂_ω g_μ/n               B_i = Σ_μ x_μi g_μ/√n + A_i m_i
     m_i, Δ_i = mean and variance of the prior tilted by exp(-(A_i + t) w²/2 + (B_i + h_i) w)
 
-With *scalar* variances the sums over x² are replaced by averages: the same marginals for i.i.d. patterns at half the
-matrix products. *State damping* computes B from the undamped g and then moves m, g and V together: damping m alone
-counts the Onsager reaction twice. For ±1 weights V is floored at 0.5/n, half a weight undecided: below it, one violated
-constraint would pull with an unbounded force and a run that misses a single constraint would lose a third of them.
+With *scalar* variances the sums over x² are replaced by averages: the same marginals for i.i.d. patterns at half the matrix
+products. `Messages` iterates on the processor, `gpu.GpuMessages` on a device; `Relaxation` damps and stops either.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,12 +21,158 @@ from solspace.problem import Perceptron
 from solspace.samplers.kernels import amp_compiled
 from solspace.samplers.kernels.products import Products, columns, narrower
 from solspace.samplers.kernels.products import width as allocated
-from solspace.samplers.marginals.relaxation import MOVING, Ending, Terms, judge
 
-VARIANCE_FLOOR = 0.5
-"""Least V for ±1 weights, in units of 1/n."""
-TINY = 1e-12
-"""Least V for all others."""
+if TYPE_CHECKING:
+    from solspace.samplers.marginals.gpu import GpuMessages
+
+# Least V. For ±1 weights in units of 1/n, half a weight undecided: below it one violated constraint would pull with an
+# unbounded force, and a run that misses a single constraint would lose a third of them.
+VARIANCE_FLOOR, TINY = 0.5, 1e-12
+LADDER = (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)  # values of automatic damping
+SLOW_TOP = 0.5  # strongest automatic damping of a column that is slow but does not diverge
+TOSSING = 0.1  # mean squared change of a mean above which a column that does not settle counts as diverged
+IMPATIENCE, LEAST_PATIENCE = 0.5, 0.4  # factor on the limit after a call that missed, and the least factor in all
+MOVING, CONVERGED, SLOW, DIVERGED = range(4)  # outcomes of an iteration
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Stopping rules and damping of columns, and how far they are, (k,) each."""
+
+    tolerance: Array
+    damping: Array
+    cap: Array  # most iterations
+    patient: Array  # False after a call that missed the tolerance: the column may stop at its cap wherever it is
+    count: Array  # iterations so far
+    best: Array  # the smallest residual so far
+
+    def of(self, lanes: Array) -> Terms:
+        """Return the terms of the columns `lanes`."""
+        return Terms(*(values[lanes] for values in vars(self).values()))
+
+
+class Ending(NamedTuple):
+    """Outcome, iterations so far, smallest and last residual of columns, (k,) each."""
+
+    outcome: Array
+    iterations: Array
+    best: Array
+    residual: Array
+
+
+@dataclass
+class Effort:
+    """Iterations, outcome and last residual of a relaxation, (k,) each."""
+
+    iterations: Array
+    converged: Array
+    diverged: Array  # even with the strongest damping; the column is back where it was
+    residual: Array  # last mean squared change of the means over the mean variance of the weights
+
+    @classmethod
+    def none(cls, k: int) -> Effort:
+        """Return the effort of `k` columns that need no iteration."""
+        return cls(np.zeros(k, int), np.ones(k, bool), np.zeros(k, bool), np.zeros(k))
+
+    def __add__(self, later: Effort) -> Effort:
+        iterations, converged = self.iterations + later.iterations, self.converged & later.converged
+        return Effort(iterations, converged, self.diverged | later.diverged, later.residual)
+
+    def of(self, lanes: Array) -> Effort:
+        """Return the effort of the columns `lanes`."""
+        return Effort(*(values[lanes] for values in vars(self).values()))
+
+
+def judge(change: Array, residual: Array, terms: Terms, count: Array, best: Array) -> Array:
+    """Return the outcome (k,) of iteration `count`, which changed the means by `change`, mean squared.
+
+    `residual` is the change over the mean variance of the weights, `best` the smallest one before. The CUDA kernel `control`
+    decides the same.
+    """
+    done = residual < terms.tolerance
+    late = ~done & (count >= terms.cap)
+    worse = (residual > 1) & (residual > 10 * best) & (change > TOSSING)
+    lost = ~np.isfinite(residual) | worse | (late & (change > TOSSING) & terms.patient)
+    return np.select([lost, done, late], [DIVERGED, CONVERGED, SLOW], MOVING)
+
+
+class Relaxation:
+    """Iterates messages until every column has converged, each with the damping (k,) that it needs.
+
+    A column has converged when the mean squared change of its means is below `tolerance` times the mean variance of its
+    weights; it is frozen then, and what it does never depends on its neighbours, but for rounding. Where `automatic`, a column
+    that diverges (not finite, changing more and more, or still tossing about at the iteration limit) restarts with the next
+    stronger damping of LADDER. One that is merely slow, as all are near the algorithm's threshold, goes up to SLOW_TOP:
+    at once, from where it is, if `persistent`, else in the next call. A column that missed gets fewer iterations (`patience`) in
+    the next call.
+    """
+
+    def __init__(
+        self, messages: Messages | GpuMessages, damping: float, automatic: bool, persistent: bool = False
+    ) -> None:
+        self.messages, self.automatic, self.persistent = messages, automatic, automatic and persistent
+        self.damping, self.patience = np.full(messages.k, float(damping)), np.ones(messages.k)
+
+    def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
+        """Relax the columns `lanes` with `tolerance` (k,) and `limit` (k,), at their present field and time.
+
+        The limit counts undamped iterations: from a damping of 0.3 on it grows as 1/(1 - damping).
+        """
+        effort = Effort.none(self.messages.k)
+        effort.converged[lanes] = False
+        self.messages.keep()
+        limit = limit * self.patience
+        todo = np.asarray(lanes)
+        while len(todo):
+            diverged = self._iterate(todo, tolerance, limit, effort)
+            if len(diverged):
+                self.messages.restore(diverged)
+            slow = np.setdiff1d(todo, diverged)
+            todo = np.union1d(self._climb(diverged, effort), self._go_on(slow[~effort.converged[slow]]))
+        if self.automatic:
+            slow = lanes[~(effort.converged | effort.diverged)[lanes]]
+            self.damping[slow] = [max(d, min(_stronger(d), SLOW_TOP)) for d in self.damping[slow]]
+        less = np.maximum(self.patience[lanes] * IMPATIENCE, LEAST_PATIENCE)
+        self.patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
+        return effort
+
+    def _iterate(self, todo: Array, tolerance: Array, limit: Array, effort: Effort) -> Array:
+        """Iterate until each of `todo` converges, diverges or reaches its limit; return those that diverged."""
+        k = self.messages.k
+        cap = limit * np.maximum(1, 0.7 / (1 - self.damping))
+        terms = Terms(tolerance, self.damping, cap, self.patience == 1, np.zeros(k, int), np.full(k, np.inf))
+        diverged: list[Array] = []
+        while len(todo):
+            # when enough columns are at rest the others go on alone, in narrower arrays
+            batch = self.messages.columns(todo, terms.of(todo))
+            while batch.iterate() > batch.few:
+                pass
+            lanes, ending = batch.lanes, batch.end()
+            effort.iterations[lanes] += ending.iterations - terms.count[lanes]
+            effort.residual[lanes] = ending.residual
+            effort.converged[lanes[ending.outcome == CONVERGED]] = True
+            terms.count[lanes], terms.best[lanes] = ending.iterations, ending.best
+            diverged.append(lanes[ending.outcome == DIVERGED])
+            todo = lanes[ending.outcome == MOVING]
+        return np.concatenate(diverged)
+
+    def _climb(self, diverged: Array, effort: Effort) -> Array:
+        """Damp the columns `diverged` more and return those to try again; the others are given up."""
+        damping = np.array([_stronger(d) if self.automatic else np.inf for d in self.damping[diverged]])
+        effort.diverged[diverged[np.isinf(damping)]] = True
+        todo = diverged[np.isfinite(damping)]
+        self.damping[todo] = damping[np.isfinite(damping)]
+        return todo
+
+    def _go_on(self, slow: Array) -> Array:
+        """Damp the columns `slow` more and return those to go on with: not those that missed the last time too."""
+        going = slow[self.persistent & (self.damping[slow] < SLOW_TOP) & (self.patience[slow] == 1)]
+        self.damping[going] = [min(_stronger(d), SLOW_TOP) for d in self.damping[going]]
+        return going
+
+
+def _stronger(damping: float) -> float:
+    return next((rung for rung in LADDER if rung > damping + 1e-9), np.inf)
 
 
 class SampleColumns:
@@ -63,46 +208,22 @@ class SampleColumns:
         """Return the fields (k, n) in double precision."""
         return self.field[:, : self.k].T.astype(float)
 
-    def sound(self) -> Array:
+    def finite(self) -> Array:
         """Return (k,) True where field and means are finite."""
         return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
 
     def stabilities(self, weights: Array) -> Array | None:
-        """Return the stabilities (k, m) of `weights` (k, n) if they are at hand."""
+        """Return None: the patterns are not here."""
         return None
 
 
 class Messages(SampleColumns):
-    """The state of AMP for `k` fields, samples as columns, and one iteration on it.
+    """The state of AMP for `k` fields, and one iteration on it.
 
-    Parameters
-    ----------
-    problem
-        The problem.
-    k
-        How many fields.
-    dtype
-        float32 or float64.
-    full
-        Whether V and A are kept for each constraint and weight, or averaged.
-    spreads
-        Whether the variance of each weight is kept (always with `full`).
-
-    Attributes
-    ----------
-    field, time
-        (n, width) fields h and (k,) times t, to be set before an iteration.
-    mean, spread
-        (n, width) means m and variances Δ of the weights; width >= k columns are allocated.
-    g
-        (m, width) response of the constraints.
-    variance
-        V, (width,) with scalar variances, (m, width) with full ones.
-    instability
-        (width,) λ: AMP can converge where it is below 1. With scalar variances α mean(Δ²) mean(g'²) mean(x²)²; with full
-        ones its generalization to entries of uneven size, the largest eigenvalue of M Mᵀ with M_μi = g'_μ x_μi² Δ_i/n.
-    width
-        (width,) mean variance of the weights.
+    `field` (n, width) and `time` (k,) are set before an iteration; `mean` m and `spread` Δ are (n, width), `g` (m, width) the
+    response of the constraints, `variance` V (width,), (m, width) where `full`, and `width` (width,) the mean of Δ. AMP can
+    converge where `instability` (width,), λ, is below 1: α mean(Δ²) mean(g'²) mean(x²)² with scalar variances; with full ones
+    the largest eigenvalue of M Mᵀ with M_μi = g'_μ x_μi² Δ_i/n. Δ of each weight is kept if `full` or `spreads`.
     """
 
     def __init__(
@@ -131,7 +252,8 @@ class Messages(SampleColumns):
     def iterate(self, weight: Array, share: Array | None = None) -> tuple[Array, Array]:
         """Move the columns of positive `weight` (k,) by one iteration, that far towards their new values.
 
-        Where a `share` (k,) is given, so much of B + h is their field afterwards: reinforcement.
+        B is computed from the undamped g; then m, g and V move together: damping m alone would count the Onsager reaction
+        twice. With a `share` (k,), so much of B + h is their field afterwards: reinforcement.
         Returns the mean squared change of the means, before damping, and its ratio to the mean variance of the weights.
         """
         target, work = self.problem.target, self.scratch
@@ -204,14 +326,17 @@ class Messages(SampleColumns):
             part[..., : self.k] = part[..., :1]
 
     def take(self, lanes: Array) -> Messages:
-        """Return messages of the columns `lanes` alone, a copy; scratch memory is shared."""
+        """Return messages of the columns `lanes` alone, a copy as wide as their number needs; scratch memory is shared."""
         few = object.__new__(Messages)
         few.__dict__.update(self.__dict__)
         few.k, few.time = len(lanes), self.time[lanes]
+        wide = allocated(few.k, self.dtype)
         for name in ("field", "mean", "g", "variance", "spread", "instability", "width"):
-            given = getattr(self, name)
-            setattr(few, name, given if given is None else self._part(given, lanes))
-        wide = few.mean.shape[1]
+            own = getattr(self, name)
+            if own is not None:
+                part = columns(len(own), few.k, own.dtype) if own.ndim == 2 else np.zeros(wide, own.dtype)
+                part[..., : few.k] = own[..., lanes]
+                setattr(few, name, part)
         few.scratch = {
             name: part.reshape(-1)[: len(part) * wide].reshape(len(part), wide) for name, part in self.scratch.items()
         }
@@ -219,17 +344,8 @@ class Messages(SampleColumns):
 
     def put(self, few: Messages, lanes: Array) -> None:
         """Write the columns of `few` to the columns `lanes`."""
-        for own, given in zip(self._state(), few._state()):
-            own[..., lanes] = given[..., : few.k]
-
-    def _part(self, array: Array, lanes: Array) -> Array:
-        """Return the columns `lanes` of `array` (rows, width) or (width,), as wide as their number asks for."""
-        if array.ndim == 1:
-            result = np.zeros(allocated(len(lanes), self.dtype), array.dtype)
-        else:
-            result = columns(len(array), len(lanes), array.dtype)
-        result[..., : len(lanes)] = array[..., lanes]
-        return result
+        for own, part in zip(self._state(), few._state()):
+            own[..., lanes] = part[..., : few.k]
 
     def instabilities(self) -> Array:
         """Return λ of each column, (k,)."""
@@ -237,22 +353,20 @@ class Messages(SampleColumns):
 
     def spreads(self) -> Array:
         """Return the variances of the weights: of each for ±1 weights, (n, width); their mean for others, (width,)."""
-        if isinstance(self.problem.target.prior, Binary):
-            return super().spreads()
-        return self.width.astype(self.dtype)
+        return super().spreads() if isinstance(self.problem.target.prior, Binary) else self.width.astype(self.dtype)
 
     def state(self) -> dict[str, Array]:
-        """Return fields and messages by name, for a checkpoint."""
+        """Return the fields and messages themselves, by name, for a checkpoint."""
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self._state())}}
 
     def load(self, state: dict[str, Array]) -> None:
-        """Take over what `state` returned."""
+        """Continue from what `state` returned."""
         for name, part in self.state().items():
             part[...] = state[name]
 
 
 class Batch:
-    """Some columns of `whole` on their way, side by side."""
+    """Some columns of `whole`, iterated side by side until no more than `few` move."""
 
     def __init__(self, whole: Messages, lanes: Array, terms: Terms) -> None:
         self.whole, self.lanes, self.terms = whole, lanes, terms
@@ -273,7 +387,7 @@ class Batch:
         return int((self.outcome == MOVING).sum())
 
     def end(self) -> Ending:
-        """Give the columns back to the whole."""
+        """Write the columns back to the whole."""
         if self.messages.full:
             self.messages.measure_instability()
         if self.messages is not self.whole:
