@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from solspace.experiments import figures, images
+from solspace.experiments.figures import Figure
 from solspace.experiments.figures import images as shown
-from solspace.experiments.figures import steps
+from solspace.experiments.figures.loads import steps
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.runner import RunConfig, run_tasks
@@ -36,7 +38,7 @@ def test_figures_have_the_papers_panels(name: str) -> None:
 @pytest.mark.parametrize("features", [False, True])
 def test_a_figure_from_tasks_to_picture(tmp_path: Path, features: bool) -> None:
     sizes = {"quick": {20: (steps(0.2, 0.6, 0.2), 3), 30: (steps(0.2, 0.6, 0.4), 2)}}
-    figure = shown.success("digits", sizes, features)
+    figure = Figure("digits", "", partial(shown.success, "digits", sizes, features))
     store = tmp_path / "figures.db"
     outcome = run_tasks(lambda: figure.tasks("quick"), store, SERIAL)
     assert (outcome.computed, outcome.failed) == (figure.count("quick"), 0) == (6 * (9 + 4), 0)

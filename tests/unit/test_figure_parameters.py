@@ -10,7 +10,7 @@ from made_up import OURS, plausible
 from terminal import invoke
 
 from solspace.experiments import figures
-from solspace.experiments.figures import Figure, paper
+from solspace.experiments.figures import Figure, loads
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.tasks import Task, finished
@@ -27,10 +27,10 @@ ADJUSTABLE = [name for name in figures.FIGURES if name not in FIXED]
 @pytest.fixture
 def quick_theory(monkeypatch):
     """Theory that answers at once, with numbers of the right size."""
-    monkeypatch.setattr(figures, "limits", lambda target: Thresholds(
+    monkeypatch.setattr(loads, "limits", lambda target: Thresholds(
         target, 0.7, "cusp", 0.9, 0.75, 0.8, 0.95, 1.0, cusp_overlap=0.8, cusp_time=0.3))  # fmt: skip
-    monkeypatch.setattr(figures, "_capacity", lambda target: 0.83 if target.margin == 0 else 1.2)
-    monkeypatch.setattr(paper, "telling_times", lambda target, alpha: (0.0, 0.5))
+    monkeypatch.setattr(loads, "_capacity", lambda target: 0.83 if target.margin == 0 else 1.2)
+    monkeypatch.setattr(loads, "telling_times", lambda target, alpha: (0.0, 0.5))
 
 
 def changed(name: str) -> tuple[Figure, dict[str, float]]:
@@ -89,13 +89,13 @@ def test_the_papers_values_change_nothing():
 
 
 def test_loads_follow_the_constraints(monkeypatch):
-    assert figures.rescaled([0.4], Target(temperature=0.9), Target()) == (0.4,)
+    assert loads.rescaled([0.4], Target(temperature=0.9), Target()) == (0.4,)
     found = Thresholds(Target(), 270.0, "cusp", 328.0, 280.0, None, None, 500.0, cusp_overlap=0.8, cusp_time=0.3)
     with monkeypatch.context() as made_up:
-        made_up.setattr(figures, "limits", lambda target: found)
-        columns = figures.around(Target(), 5)
-        made_up.setattr(figures, "limits", lambda target: replace(found, asl=0.0, asl_by="edge", cusp_time=None))
-        edge = figures.around(Target(), 4)
+        made_up.setattr(loads, "limits", lambda target: found)
+        columns = loads.around(Target(), 5)
+        made_up.setattr(loads, "limits", lambda target: replace(found, asl=0.0, asl_by="edge", cusp_time=None))
+        edge = loads.around(Target(), 4)
     assert 230 < columns[0] < 270 < columns[1] < 270.1 < columns[-1] < 328
     assert edge == sorted(edge)
     assert 0 < edge[0] < edge[-1] < 328

@@ -15,7 +15,7 @@ from made_up import OURS, plausible
 
 from solspace.experiments import figures
 from solspace.experiments import reproduce as reproducing
-from solspace.experiments.figures import Figure, Picture
+from solspace.experiments.figures import Content, Figure, Picture
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.reproduce import (
     TOGETHER,
@@ -98,7 +98,7 @@ def test_annealing_at_the_papers_size_fits_a_page_and_no_legend_hides_a_curve(tm
     assert [text.get_text() for text in legend.get_texts()] == [f"N = {n}" for n in (501, 1001, 2001, 5001, 10001)]
 
 
-def _draw(results: Results, size: str) -> Picture:
+def _draw(results: Results) -> Picture:
     table = results.mean("solved_fraction", by=["n", "alpha"])
     with style.style():
         figure, ax = style.panels(1)
@@ -108,7 +108,7 @@ def _draw(results: Results, size: str) -> Picture:
 
 def test_from_spec_to_store_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = [Spec(n=[5, 7], alpha=[0.2, 0.4], sampler="exact")]
-    small = Figure("a test", _draw, lambda size: specs, name="small")
+    small = Figure("small", "", lambda size: Content("a test", _draw, specs))
     monkeypatch.setattr(figures, "find", lambda name: small)
     config = ReproduceConfig(size="paper", store=tmp_path / "f.db", out=tmp_path / "out", run=SERIAL)
     first = reproduce("small", config)
@@ -126,7 +126,7 @@ def test_a_figure_may_need_theory_and_samples(tmp_path: Path, monkeypatch: pytes
     """Tasks of theory have no sampler, which a run looked for in every task: KeyError."""
     theory = Task({"kind": "thresholds", "target": Spec(n=5, alpha=0.2).target[0].to_dict()})
     specs = [Spec(n=5, alpha=0.2, sampler="exact")]
-    mixed = Figure("a test", _draw, lambda size: specs, lambda size: [theory], name="mixed")
+    mixed = Figure("mixed", "", lambda size: Content("a test", _draw, specs, [theory]))
     monkeypatch.setattr(figures, "find", lambda name: mixed)
     config = ReproduceConfig(size="paper", store=tmp_path / "f.db", out=tmp_path, formats=["svg"], run=SERIAL)
     assert reproduce("mixed", config).outcome.computed == 2

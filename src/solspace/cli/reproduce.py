@@ -214,7 +214,7 @@ def _cost(figure: Figure, config: ReproduceConfig) -> Values:
     done = stored(figure.tasks(size), config.store, config.run.retry)
     row |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in figure.theory(size))}
     try:
-        cost = estimate(figure.sweeps(size), allowed=5.0, skipped=done)
+        cost = estimate(figure.specs(size), allowed=5.0, skipped=done)
     except CannotEstimate as error:
         return {**row, "tasks": tasks, "problem": f"a task that was timed failed: {error}"}
     return {**row, "tasks": cost.tasks, "core_seconds": cost.seconds, "timed": len(cost.timed)}

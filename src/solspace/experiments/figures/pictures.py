@@ -1,0 +1,484 @@
+"""How stored results become the pictures of figures: a function for each kind, named by `drawn_by`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from solspace.experiments.figures import TEMPERATURES, Picture
+from solspace.experiments.predictions import LINES
+from solspace.experiments.results import Results
+from solspace.measure import Target
+from solspace.numerics.arrays import Reals
+from solspace.numerics.series import bins, spacing
+from solspace.plots import diagrams, style, sweeps
+from solspace.plots.samples import overlap_outlines
+from solspace.samplers.registry import find
+from solspace.store import Result
+from solspace.system.plain import Values
+
+VISIBLE = 1e-3
+"""Fraction of the highest density below which a curve cannot be distinguished from the axis."""
+ASL = r"theory: $\alpha_\mathrm{ASL}$ ="
+WILSON = "bars: one-sigma Wilson intervals"
+
+
+def instances(points: Iterable[Values]) -> str:
+    """Return the number of instances a point, or its range."""
+    counts = sorted({point["instances"] for point in points})
+    return "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
+
+
+def marked(results: Results, name: str = "asl") -> list[float]:
+    """Return a stored threshold of all targets that have it."""
+    return [row.values[name] for row in results.rows(kind="thresholds") if row.values[name] is not None]
+
+
+# --- theory -------------------------------------------------------------------------------------------------------
+
+
+def free_entropy(results: Results, title: str, **view: Any) -> Picture:
+    """Draw φ_t(q) at several times."""
+    drawing, ax = style.panels(1)
+    row = _entropy_curves(results, ax)
+    ax.set_title(f"{title}; r = {row.values['overlap']:.4f}")
+    ax.set(**view)
+    return Picture(drawing, _curve_table(row))
+
+
+def _entropy_curves(results: Results, ax: Axes, base: str = "r") -> Result:
+    (row,) = results.rows(arrays=True, kind="free-entropy")
+    diagrams.entropy_curves(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
+    return row
+
+
+def _curve_table(row: Result) -> list[Values]:
+    return [
+        {"t": time, "regime": regime, "q": float(q), "phi": float(value)}
+        for time, regime, phi in zip(row.task["times"], row.values["regimes"], row.arrays["phi"])
+        for q, value in zip(row.arrays["q"], phi)
+    ]
+
+
+def t_alpha(results: Results, target: Target, top: float | None, title: str) -> Picture:
+    """Draw the t–α diagram of `target` up to time `top`; if None, a little after the last window."""
+    drawing, ax = style.panels(1)
+    table = _t_alpha(results, target, ax, top, marked=("asl", "dynamical", "condensation"))
+    ax.set_title(title)
+    return Picture(drawing, table)
+
+
+def _t_alpha(
+    results: Results, target: Target, ax: Axes, top: float | None, marked: Sequence[str], legend: str = "upper left"
+) -> list[Values]:
+    rows = [row for row in results.rows(kind="windows") if row.task["target"] == target.to_dict()]
+    rows.sort(key=lambda row: row.task["alpha"])
+    if top is None:
+        ends = [window[2] for row in rows for window in row.values["windows"] if window[2] is not None]
+        top = 1.25 * max(ends, default=0.0) or 1.0
+    diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top, legend)
+    for row in results.rows(kind="thresholds"):
+        if row.task["target"] == target.to_dict():
+            height = 0.47 if legend == "upper left" else 0.1
+            diagrams.mark_loads(ax, {name: row.values[name] for name in marked}, height)
+    table = []
+    for row in rows:
+        (low, maxwell, high), *_ = row.values["windows"] or [(None, None, None)]
+        about = {name: row.values[name] for name in ("overlap", "replicon", "entropy", "samplable")}
+        table.append({"alpha": row.task["alpha"], "t_low": low, "t_maxwell": maxwell, "t_high": high, **about})
+    return table
+
+
+def binary_uniform(results: Results, target: Target, top: float | None, title: str, inset: bool) -> Picture:
+    """Draw φ_t(q), with an inset near q = 1, and the t–α diagram."""
+    drawing, (left, right) = style.panels(2)
+    row = _entropy_curves(results, left, base="1")
+    left.set_title(f"{title}, α = {row.task['alpha']:g}")
+    if inset:
+        left.set(ylim=(-0.6, 0.85))
+        left.legend(loc="lower right")
+        small = left.inset_axes((0.36, 0.71, 0.6, 0.27))
+        _entropy_curves(results, small, base="1")
+        small.get_legend().remove()
+        small.set(xlim=(0.84, 1.006), ylim=(-0.022, 0.03), xlabel="", ylabel="")
+        small.tick_params(labelsize=7)
+    diagram = _t_alpha(results, target, right, top, marked=("capacity",), legend="upper right")
+    right.set_title(title)
+    curves = [{"panel": "free entropy", **line} for line in _curve_table(row)]
+    return Picture(drawing, curves + [{"panel": "t-alpha", **line} for line in diagram])
+
+
+def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Picture:
+    """Draw all transition lines against the margin, with an inset of the margins in `zoom`."""
+    rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["margin"])
+    table = [{"margin": row.task["target"]["margin"]} | {name: row.values.get(name) for name in LINES} for row in rows]
+    margins, *columns = (np.array([row[name] for row in table], dtype=float) for name in ("margin", *LINES))
+    lines = dict(zip(LINES, columns))
+    drawing, ax = style.panels(1, width=6.0, height=4.4)
+    diagrams.alpha_kappa(margins, lines, ax)
+    ax.set(xscale="log", xlim=(0.05, None), ylim=(margins[0], margins[-1]), title=title)
+    ax.legend(loc="upper right")
+    inset = ax.inset_axes((0.09, 0.1, 0.38, 0.42))
+    diagrams.alpha_kappa(margins, lines, inset, ("asl", "dat", "dynamical", "condensation"))
+    inset.set(xlim=(150, 420), ylim=zoom, xlabel="", ylabel="")
+    inset.tick_params(labelsize=7)
+    return Picture(drawing, table)
+
+
+def edge(results: Results, targets: Mapping[str, Sequence[Target]], heading: str) -> Picture:
+    """Draw dφ/dq near q = 1, a panel of targets for each title."""
+    rows = list(results.rows(arrays=True, kind="edge"))
+    drawing, axes = style.panels(2)
+    for ax, (title, own) in zip(axes, targets.items()):
+        for colour, target in zip(style.SERIES, own):
+            (row,) = (one for one in rows if one.task["target"] == target.to_dict())
+            flat = target.potential.name == "uniform"
+            label = "$U = 0$" if flat else rf"$-\log s$, T = {target.temperature:.3g}"
+            diagrams.edge(row.arrays["epsilon"], row.arrays["slope"], ax, label, colour, _edge_law(row))
+        ax.set_title(title)
+        ax.legend()
+    axes[0].set_ylim(-8, 40)
+    table: list[Values] = []
+    for row in rows:
+        about = {name: row.flat()[name] for name in ("potential", "temperature")}
+        about |= {name: row.values[name] for name in ("divergence", "constant", "maximum_at_one")}
+        points = zip(row.arrays["epsilon"], row.arrays["slope"])
+        table += [{**about, "epsilon": float(e), "slope": float(s)} for e, s in points]
+    note = "lines: theory; dotted: its leading terms as ε → 0, with the constant fitted at the smallest ε"
+    return Picture(drawing, table, heading, note)
+
+
+def _edge_law(row: Result) -> np.ndarray:
+    """Return log ε + ½ log log 1/ε + α C ε^-γ plus a constant: the leading terms as ε → 0, fitted at the smallest ε."""
+    epsilon, slope, alpha = row.arrays["epsilon"], row.arrays["slope"], row.task["alpha"]
+    law = np.log(epsilon) + 0.5 * np.log(np.log(1 / np.minimum(epsilon, 0.5)))
+    if row.values["divergence"]:
+        law += alpha * row.values["constant"] * epsilon ** -row.values["divergence"]
+    elif row.values["logarithmic"]:
+        law += alpha * row.values["constant"] * np.log(1 / epsilon)
+    return np.where(epsilon < 1e-2, law + slope[0] - law[0], np.nan)
+
+
+def symmetric_threshold(results: Results, widths: Sequence[float], title: str) -> Picture:
+    """Draw the threshold of ASL against the temperature, a line for each width of the band."""
+    rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["temperature"])
+    table: list[Values] = []
+    drawing, ax = style.panels(1, width=6.4, height=4.6)
+    for colour, width in zip(style.SERIES, widths):
+        points = [
+            {"width": width, "temperature": row.task["target"]["temperature"]}
+            | {name: row.values[name] for name in ("asl", "dynamical", "zero_entropy", "capacity")}
+            for row in rows
+            if row.task["target"]["potential"]["width"] == width
+        ]
+        lines = {name: np.array([p[name] for p in points]) for name in ("asl", "zero_entropy", "capacity")}
+        heats = np.array([point["temperature"] for point in points])
+        diagrams.temperature_lines(heats, lines, ax, f"ASL, K = {width:g}", colour)
+        table += points
+    ax.plot([], [], color="0.4", lw=1, ls="--", label="entropy of the measure is zero")
+    ax.plot([], [], color="0.4", lw=1, ls=":", label="capacity of the band")
+    ticks = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
+    ax.set(yscale="log", title=title)
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.yaxis.set_minor_formatter(lambda value, place: "")
+    ax.legend(ncols=2, fontsize=7.5)
+    return Picture(drawing, table)
+
+
+# --- samples against theory -----------------------------------------------------------------------------------------
+
+
+def stabilities(results: Results, heading: str) -> Picture:
+    """Draw a histogram of all stabilities at each load under the predicted density; the table has the histograms."""
+    predictions, table = list(results.rows(arrays=True, kind="stabilities")), []
+    drawing, axes = style.panels(len(predictions), width=4.4 if len(predictions) > 1 else 5.2, squeeze=False)
+    for ax, prediction in zip(axes.flat, predictions):
+        table += _stabilities(results, prediction, ax)
+    note = "overlap: of pairs of samples of one instance, its error over instances; ±1 patterns"
+    return Picture(drawing, table, heading, note)
+
+
+def _stabilities(results: Results, theory: Result, ax: Axes) -> list[Values]:
+    alpha, target = theory.task["alpha"], theory.task["target"]
+    rows = [
+        row for row in results.rows(arrays=True, kind="sample")
+        if row.task["alpha"] == alpha and row.task["target"] == target
+    ]  # fmt: skip
+    s, density = theory.arrays["s"], theory.arrays["density"]
+    count = sum(len(row.arrays["stabilities"]) for row in rows)
+    values = np.concatenate([row.arrays["stabilities"].ravel() for row in rows]).astype(float)
+    edges = bins(values, target["margin"], spacing(values, rows[0].task["n"]))
+    sweeps.stabilities(values, edges, ax, s, density, target["margin"], f"ASL, {count} samples")
+    ax.set_xlim(s[0], s[density > VISIBLE * density.max()][-1])
+    overlaps = np.array([row.values["overlap"] for row in rows])
+    error = overlaps.std(ddof=1) / np.sqrt(len(overlaps)) if len(overlaps) > 1 else np.nan
+    solved, missed = sum(row.values["solved"] for row in rows), int(sum(row.arrays["violations"].sum() for row in rows))
+    words = [
+        f"overlap {overlaps.mean():.4f} ± {error:.4f}",
+        f"theory r = {theory.values['overlap']:.4f}",
+        f"solved {solved}/{count}" + (f", {missed} constraints missed" if missed else ""),
+    ]
+    ax.text(0.97, 0.62, "\n".join(words), transform=ax.transAxes, ha="right", va="top", fontsize=8)
+    ax.set_title(f"N = {rows[0].task['n']}, α = {alpha:g}, {len(rows)} instances")
+    counts, _ = np.histogram(values, edges)
+    centres = (edges[1:] + edges[:-1]) / 2
+    return [
+        {"alpha": alpha, "s": float(x), "count": int(c), "density": float(c / len(values) / (edges[1] - edges[0])),
+         "theory": float(p)}
+        for x, c, p in zip(centres, counts, np.interp(centres, s, density, right=0.0))
+    ]  # fmt: skip
+
+
+def threshold_temperature(results: Results, heading: str) -> Picture:
+    """Draw the threshold against T, the instability of message passing along runs, and the fraction solved."""
+    drawing, (left, centre, right) = style.panels(3, width=3.7, height=3.4)
+    table = _thresholds(results, left) + _instability(results, centre) + (solved := _solved(results, right))
+    task = next(results.rows(kind="sample")).task
+    samples = f"{task['n_samples']} sample" + "s" * (task["n_samples"] > 1)
+    note = (
+        f"N = {task['n']}, {instances(solved)} instances a point with {samples} each, ±1 patterns, method careful; bars: "
+        "one-sigma intervals over instances (centre: median and central two thirds of runs)"
+    )
+    return Picture(drawing, table, heading, note)
+
+
+def _thresholds(results: Results, ax: Axes) -> list[Values]:
+    rows = [row for row in results.rows(kind="thresholds") if row.values["asl"] is not None]
+    heats, loads = np.array([(row.task["target"]["temperature"], row.values["asl"]) for row in rows]).T
+    diagrams.temperature_lines(heats, {"asl": loads}, ax)
+    for colour, heat in zip(style.SERIES, TEMPERATURES):
+        ax.axvline(heat, color=colour, lw=0.9, ls="--")
+    ax.set(ylabel=r"threshold $\alpha_\mathrm{ASL}$", title="theory: where ASL stops")
+    return [{"panel": "threshold", "temperature": float(t), "alpha": float(a)} for t, a in zip(heats, loads)]
+
+
+def _instability(results: Results, ax: Axes) -> list[Values]:
+    table = []
+    for colour, heat in zip(style.SERIES, TEMPERATURES):
+        predicted = results.rows(arrays=True, kind="instability")
+        (line,) = (row for row in predicted if row.task["target"]["temperature"] == heat)
+        target, shown = line.task["target"], line.task["alpha"]
+        ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
+        rows = results.rows(arrays=True, kind="sample")
+        runs = [r for r in rows if r.task["target"] == target and abs(r.task["alpha"] - shown) < 1e-9]
+        paths = [[r.arrays[f"path_{name}"].ravel() for name in ("overlap", "instability", "converged")] for r in runs]
+        points = _binned(np.concatenate(paths, axis=1), heat)
+        look: Values = {"color": colour, "marker": "o", "ms": 3.5, "ls": "", "capsize": 0}
+        sweeps.curves(points, ax, "temperature", "variance", f"measured, T = {heat:g}", **look)
+        table += points
+    ax.axhline(1, color=style.GREY, lw=0.9, ls="--")
+    ax.set(xscale="log", xlabel="$1 - q$", ylabel=r"instability $\lambda$ of AMP", ylim=(0, 1.6), xlim=(0.5, 1e-4))
+    ax.set_title(f"along the run, α = {shown:g}")
+    ax.legend()
+    return table
+
+
+def _binned(measured: Reals, heat: float) -> list[Values]:
+    """Return the median λ in bins of log(1 - q), the central two thirds of the runs, and the fraction not converged."""
+    overlap, value, converged = measured[:, np.isfinite(measured).all(axis=0)]
+    edges = np.logspace(-4, np.log10(0.5), 20)
+    slot = np.digitize(1 - overlap, edges)
+    table = []
+    for k in range(1, len(edges)):
+        inside, missed = value[slot == k], converged[slot == k] == 0
+        if len(inside) >= 5:
+            low, middle, high = np.quantile(inside, [1 / 6, 1 / 2, 5 / 6])
+            table.append({
+                "panel": "instability", "temperature": heat, "variance": float(np.sqrt(edges[k - 1] * edges[k])),
+                "mean": float(middle), "low": float(low), "high": float(high),
+                "unconverged": float(missed.mean()), "runs": len(inside),
+            })  # fmt: skip
+    return table
+
+
+def _solved(results: Results, ax: Axes) -> list[Values]:
+    by = ["temperature", "alpha"]
+    solved, missed = results.mean("solved_fraction", by=by), results.mean("unconverged", by=by)
+    sweeps.success(solved, ax, series="temperature", label="solved, T = {}")
+    sweeps.curves(missed, ax, series="temperature", label="unconverged, T = {}", dashed=True)
+    ax.set(ylabel="fraction", title="solved, and AMP calls not converged")
+    ax.legend(loc="center left", fontsize=7.5)
+    return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
+
+
+# --- success against the load ---------------------------------------------------------------------------------------
+
+
+def success(
+    panels: Mapping[str, Iterable[Values]], columns: int, heading: str, series: str = "n", label: str = "N = {}",
+    height: float = 3.6, thresholds: Mapping[str, Sequence[float]] | None = None,
+) -> Any:  # fmt: skip
+    """Return a drawing of the fraction solved, with the panels of these titles row by row under one legend."""
+    drawing, axes = style.panels(
+        columns, width=4.4, height=height, rows=len(panels) // columns, sharey=True, squeeze=False
+    )
+    for ax, (title, points) in zip(axes.flat, panels.items()):
+        sweeps.success(points, ax, series, label)
+        ax.set_title(title)
+        for load in (thresholds or {}).get(title, ()):
+            sweeps.threshold(ax, load, ASL)
+    sweeps.legend_above(drawing, axes.flat, heading)
+    return drawing
+
+
+def annealing(results: Results, panels: Mapping[str, Values], heading: str) -> Picture:
+    """Draw the success of annealing, a panel for each title with what its points have in common.
+
+    Panels of τ-annealing mark the load up to which theory says that its last target is sampled by localization.
+    """
+    table = results.mean("solved_fraction", by=("sampler", "n_sweeps", "n", "alpha"))
+    for point in table:
+        point["sweeps"] = "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]
+    shown = {title: [p for p in table if common.items() <= p.items()] for title, common in panels.items()}
+    limits = {title: marked(results) for title, common in panels.items() if common["sampler"] == "tau"}
+    columns = len(shown) if len(shown) < 4 else 2  # four in a row are too wide for a page
+    note = (
+        f"{instances(table)} instances a point, one chain each, ±1 patterns, solved: all constraints met; {WILSON} over "
+        "instances"
+    )
+    return Picture(success(shown, columns, heading, thresholds=limits), table, note=note)
+
+
+def images(results: Results, rows: Sequence[Mapping[str, Values]], labels: Mapping[str, str], heading: str) -> Picture:
+    """Draw the success of several methods on images; rows have panels (title: what their points have in common)."""
+    table = results.mean("solved_fraction", by=("preprocess", "n_sweeps", "n", "method", "alpha"))
+    for point in table:
+        point["label"] = labels[point["method"]]
+    tall = len(rows[0]) > 3  # more than fit into a page side by side
+    order = list(zip(*(row.items() for row in rows))) if tall else [tuple(row.items()) for row in rows]
+    panels = {
+        title: [p for p in table if common.items() <= p.items()] for row in order for title, common in row
+    }  # fmt: skip
+    drawing = success(panels, len(order[0]), heading, "label", "{}", height=2.8 if tall else 3.4)
+    note = (
+        f"{instances(table)} instances a point, one chain each, solved: no constraint missed at the end of the schedule; "
+        f"{WILSON} over instances"
+    )
+    return Picture(drawing, table, note=note)
+
+
+def converged_fraction(row: Values) -> float | None:
+    """Return 1 if every call of AMP in a run converged, else 0."""
+    missed = row.get("unconverged")
+    return None if missed is None else float(missed == 0)
+
+
+def asl_success(results: Results, heading: str) -> Picture:
+    """Draw the fraction of samples that are solutions, and of runs in which every call of AMP converged."""
+    panels = {
+        "the sample is a solution": results.mean("solved_fraction", by := ["n", "alpha"]),
+        "every call of AMP converged": results.mean(converged_fraction, by),
+    }
+    drawing, axes = style.panels(2, width=4.8, height=4.0, sharey=True)
+    for (name, points), ax in zip(panels.items(), axes):
+        sweeps.success(points, ax)
+        for load in marked(results):
+            sweeps.threshold(ax, load, ASL)
+        ax.legend(loc="lower left")
+        ax.set(ylabel="fraction of runs", title=name)
+    table = [{"runs": name, **point} for name, points in panels.items() for point in points]
+    note = f"{instances(table)} instances a point, one sample each, ±1 patterns; {WILSON}"
+    return Picture(drawing, table, heading, note)
+
+
+def symmetric_success(results: Results, width: float, heading: str) -> Picture:
+    """Draw the samples of the symmetric perceptron inside the band, by ASL and by τ-annealing."""
+    points = results.mean("solved_fraction", by=["sampler", "temperature", "n_sweeps", "n", "alpha"])
+    asl, tau = ([p for p in points if p["sampler"] == name] for name in ("asl", "tau"))
+    drawing, (left, right) = style.panels(2, width=4.6, sharey=True)
+    sweeps.success(asl, left, series="temperature", label="ASL, T = {}")
+    limits = {row.task["target"]["temperature"]: row.values["asl"] for row in results.rows(kind="thresholds")}
+    marked = sorted((heat, load) for heat, load in limits.items() if load is not None)
+    for colour, (heat, load) in zip(style.SERIES, marked):
+        sweeps.threshold(left, load, f"theory, T = {heat:g}:", colour)
+    left.legend(loc="lower left", frameon=True, framealpha=1, edgecolor="none")  # the lines pass behind it
+    left.set_title("ASL")
+    sweeps.success(tau, right, series="n_sweeps", label="{} sweeps")
+    right.set_title("τ-annealing, T = 0.7")
+    note = (
+        f"N = {points[0]['n']}, {instances(points)} instances a point, one sample each, ±1 patterns, "
+        f"solved: all |s| <= {width:g}; {WILSON}"
+    )
+    return Picture(drawing, [{"panel": p["sampler"], **p} for p in points], heading, note)
+
+
+def solvers(results: Results, sizes: Sequence[int], heading: str, note: str) -> Picture:
+    """Draw the fraction solved and the seconds spent, a column for each of the `sizes` and one for the symmetric problem."""
+    shortest = 1e-3  # seconds: shorter times are drawn as this
+    by = ("potential", "sampler", "n", "alpha")
+    solved = results.mean("solved_fraction", by=by)
+    times = [point for point in results.mean("seconds", by=by) if point["sampler"] is not None]
+    spent = [{**p, **{name: max(p[name], shortest) for name in ("mean", "low", "high")}} for p in times]
+    drawing, axes = style.panels(len(sizes) + 1, width=4.2, height=3.4, rows=2, sharex="col", sharey="row")
+    kinds: Sequence[tuple[list[Values], Callable[..., object]]] = (solved, sweeps.success), (spent, sweeps.curves)
+    for (points, draw), row in zip(kinds, axes):
+        titled = [{**point, "sampler": find(point["sampler"]).title} for point in points]
+        for ax, n in zip(row, sizes):
+            draw([p for p in titled if p["potential"] == "log" and p["n"] == n], ax, "sampler", label="{}")
+            ax.set_title(f"N = {n}")
+        draw([p for p in titled if p["potential"] != "log"], row[-1])
+        row[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
+    for above, below in axes.T:
+        above.set(xlabel="")
+        below.set(xlabel=r"load $\alpha$", ylabel="seconds, mean", yscale="log", title="")
+    for load in marked(results, "capacity"):
+        for ax in axes[0, :-1]:
+            sweeps.threshold(ax, load, "capacity")
+    sweeps.legend_above(drawing, axes[:, :-1].flat, heading)
+    table = [{**p, "seconds": t["mean"]} for p, t in zip(solved, spent)]
+    return Picture(drawing, table, note=f"{instances(solved)} instances a point, {note}; bars: one sigma")
+
+
+# --- overlaps on images ---------------------------------------------------------------------------------------------
+
+
+def overlaps(
+    results: Results, panels: Sequence[Any], methods: Mapping[str, Values], heading: str, note: str
+) -> Picture:
+    """Draw overlaps of pairs of samples; methods are (name: options), told apart by the denoiser."""
+    rows, table = list(results.rows(arrays=True, kind="overlaps")), []
+    denoisers = {options.get("denoiser"): name for name, options in methods.items()}
+    drawing, axes = style.panels(len(panels), width=4.0, height=3.5)
+    for ax, panel in zip(axes, panels):
+        own = {denoisers[row.task["options"].get("denoiser")]: row for row in rows if panel.holds(row.task)}
+        own = {name: own[name] for name in methods if name in own}
+        pairs = {name: row.arrays["overlaps"] for name, row in own.items()}
+        means = {name: row.values["overlap"] for name, row in own.items()}
+        overlap_outlines(pairs, means, panel.n, ax)
+        ax.set_title(f"{panel.title}, α = {panel.alphas[0]:g}")
+        about: Values = {"data": panel.data, "features": panel.features, "alpha": panel.alphas[0]}
+        names = ("overlap", "overlap_error", "self_overlap", "solved_fraction", "verdict")
+        table += [{**about, "sampler": k, **{n: row.values.get(n) for n in names}} for k, row in own.items()]
+    return Picture(drawing, table, heading, note)
+
+
+def mixing(results: Results, panels: Sequence[Any], kinds: Mapping[bool, str], title: str | None, note: str) -> Picture:
+    """Draw overlaps of chains with themselves and with each other; kinds are (whether replicas are exchanged: name)."""
+    table = _mixing_table(results)
+    drawing, axes = style.panels(len(panels), width=3.5, height=3.5)
+    legend: Values = {}
+    for ax, panel in zip(axes, panels):
+        own = [line for line in table if panel.holds(line)]
+        for k, (exchange, name) in enumerate(kinds.items()):
+            sweeps.self_and_cross([line for line in own if line["exchange"] is exchange], ax, name, k)
+        ax.set_title(panel.title)
+        handles, labels = ax.get_legend_handles_labels()
+        legend = {**dict(zip(labels, handles)), **legend}
+    axes[0].set_ylabel("overlap")
+    names = sorted(legend, key=lambda label: ("exchange" in label, "self" not in label))
+    drawing.legend([legend[name] for name in names], names, loc="outside upper center", ncols=4, title=title)
+    return Picture(drawing, table, note=note)
+
+
+def _mixing_table(results: Results) -> list[Values]:
+    names = ("self_overlap", "self_overlap_error", "cross_overlap", "cross_overlap_error", "memory", "memory_error",
+             "lag", "missed", "rhat", "solved_fraction", "fair", "within", "rungs", "round_trips", "verdict")  # fmt: skip
+    table = []
+    for row in results.rows(kind="mixing"):
+        about = {name: row.task[name] for name in ("data", "features", "alpha", "instance")}
+        exchange = bool(row.task["options"].get("exchange"))
+        table.append({**about, "exchange": exchange, **{name: row.values.get(name) for name in names}})
+    return table
