@@ -6,7 +6,7 @@ saved and loaded with its samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -15,10 +15,16 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.system.plain import Values
 
+__all__ = ["AnnealingInfo", "DrawsInfo", "Info", "LocalizationInfo", "SolvingInfo"]
 RUN = {"sampler", "seed", "device", "wall_time", "extra"}  # entries on the run as a whole
 
 
-@dataclass(kw_only=True, eq=False)
+def _each(axis: int = 0, fill: object = None, **default: Any) -> Any:
+    """Return a field that holds a value for each sample along `axis`; shorter paths are padded with `fill`."""
+    return field(metadata={"axis": axis, "fill": fill}, **default)
+
+
+@dataclass(kw_only=True, frozen=True, eq=False)
 class Info(Mapping[str, Any]):
     """Record of a run of any sampler.
 
@@ -44,7 +50,6 @@ class Info(Mapping[str, Any]):
 
     kind: ClassVar[str] = "plain"  # class of the record in files
     PATH: ClassVar[tuple[str, ...]] = ()  # arrays along the run; a sweep stores them if `path` is set
-    EACH: ClassVar[Mapping[str, int]] = {}  # entries with a value for each sample, and the axis of the samples
 
     sampler: str = ""
     seed: str | None = None
@@ -63,41 +68,25 @@ class Info(Mapping[str, Any]):
         return getattr(self, "mode", "sample") == "solve"
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers that a sweep stores of every run."""
+        """Return the numbers that a sweep stores of every run.
+
+        Returns
+        -------
+        dict of str to float
+            Numbers by name.
+        """
         return {}
 
-    def take(self, rows: Array) -> Info:
-        """Return the record of the samples with the numbers `rows` (j,).
-
-        Entries on the run (seed, wall time) are kept; of `extra` numbers and strings, as its arrays may have no entry for each
-        sample.
-        """
-        own = {name: _taken(getattr(self, name), rows, axis) for name, axis in self.EACH.items()}
-        return replace(self, **own, extra=_scalars(self.extra))
-
-    @classmethod
-    def join(cls, records: Sequence[Any]) -> Info | None:
-        """Return one record for several of this class; None if the runs differ in more than seed and chance."""
-        return cls(**_common(records))
-
     def to_dict(self) -> Values:
-        """Return all entries that are not None."""
+        """Return all entries that are not None.
+
+        Returns
+        -------
+        dict
+            Entries by name, those of `extra` among them.
+        """
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
         return {name: value for name, value in own.items() if value is not None} | self.extra
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], kind: str | None = None) -> Info:
-        """Return the record of class `kind` with these entries; `kind` is None in files of version 0.1."""
-        if kind is None:
-            kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
-            values = {"kernel" if name == "path" else name: value for name, value in values.items()}
-        if kind == LocalizationInfo.kind and "method" in values:  # its name in 0.2
-            values = {"accuracy" if name == "method" else name: value for name, value in values.items()}
-        kinds = (LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)
-        found = next((own for own in kinds if own.kind == kind), Info)
-        known = {f.name for f in fields(found) if f.name != "extra"}
-        own = {name: value for name, value in values.items() if name in known}
-        return found(**own, extra={name: value for name, value in values.items() if name not in known})
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
@@ -109,7 +98,7 @@ class Info(Mapping[str, Any]):
         return len(self.to_dict())
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, frozen=True, eq=False)
 class LocalizationInfo(Info):
     """Record of a stochastic localization: its settings, and every step of every sample.
 
@@ -143,31 +132,27 @@ class LocalizationInfo(Info):
 
     kind: ClassVar[str] = "localization"
     PATH: ClassVar[tuple[str, ...]] = ("t", "overlap", "iterations", "converged", "instability")
-    EACH: ClassVar[Mapping[str, int]] = dict.fromkeys(PATH, 1) | dict.fromkeys(
-        ("left", "damping", "careful", "status"), 0
-    )
 
     denoiser: str = "amp"
     reason: str = ""
     finish: int = 0
-    left: Array | None = None
+    left: Array | None = _each(default=None)
     accuracy: str
     integrator: str
     variances: str
     precision: str
     final_time: float
     step: float | str
-    t: Array
-    overlap: Array
-    iterations: Array
-    converged: Array
-    instability: Array
-    damping: Array
-    careful: Array
-    status: list[str]
+    t: Array = _each(1, np.nan)
+    overlap: Array = _each(1, np.nan)
+    iterations: Array = _each(1, 0)
+    converged: Array = _each(1, True)
+    instability: Array = _each(1, np.nan)
+    damping: Array = _each()
+    careful: Array = _each()
+    status: list[str] = _each()
 
     def numbers(self) -> dict[str, float]:
-        """Return iterations per sample, the fraction of calls that missed their tolerance, and the largest λ."""
         ran = np.isfinite(self.instability)
         return {
             "iterations": float(np.sum(self.iterations) / len(self.damping)),
@@ -175,26 +160,8 @@ class LocalizationInfo(Info):
             "instability": float(np.mean(np.nanmax(self.instability, axis=0, initial=0.0))),
         }
 
-    @classmethod
-    def join(cls, records: Sequence[LocalizationInfo]) -> Info | None:
-        """Return one record for paths with equal settings, padded to the longest; None for others."""
-        if not _alike(records, RUN | set(cls.EACH)):
-            return None
-        steps = max(len(record.t) for record in records)
-        fills = {"t": np.nan, "overlap": np.nan, "iterations": 0, "converged": True, "instability": np.nan}
-        own: Values = {
-            name: np.concatenate([_padded(getattr(one, name), steps, fill) for one in records], axis=1)
-            for name, fill in fills.items()
-        }
-        own |= {name: np.concatenate([getattr(one, name) for one in records]) for name in ("damping", "careful")}
-        own["status"] = [word for one in records for word in one.status]
-        if any(one.left is not None for one in records):
-            left = [np.full(len(one.damping), np.nan) if one.left is None else one.left for one in records]
-            own["left"] = np.concatenate(left)
-        return replace(records[0], **own, **_common(records))
 
-
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, frozen=True, eq=False)
 class AnnealingInfo(Info):
     """Record of annealed chains: every sweep of each, and the chain and draw of each sample.
 
@@ -230,7 +197,6 @@ class AnnealingInfo(Info):
 
     kind: ClassVar[str] = "annealing"
     PATH: ClassVar[tuple[str, ...]] = ("acceptance", "energy")
-    CHAINS: ClassVar[tuple[str, ...]] = ("acceptance", "energy", "solved_at", "round_trips")  # by chain
 
     mode: str
     kernel: str
@@ -238,20 +204,26 @@ class AnnealingInfo(Info):
     n_chains: int
     n_draws: int
     n_anneal: int
-    chain: Array
-    draw: Array
-    acceptance: Array
-    energy: Array
-    solved_at: Array
+    chain: Array = _each()
+    draw: Array = _each()
+    acceptance: Array = _each()  # these and round_trips by chain
+    energy: Array = _each()
+    solved_at: Array = _each()
     draw_sweep: Array
     temperature: Array
     tau: Array | None = None
     ladder: Array | None = None
     swap_acceptance: Array | None = None
-    round_trips: Array | None = None
+    round_trips: Array | None = _each(default=None)
 
     def at_draws(self) -> dict[str, Array]:
-        """Return `energy` and `acceptance` (chains, draws) of the sweeps that ended in draws; in mode "solve" of the last."""
+        """Return energy and acceptance of the sweeps that ended in draws; in mode "solve" of the last ones.
+
+        Returns
+        -------
+        dict of str to ndarray
+            "energy" and "acceptance", (chains, draws).
+        """
         places = self._sweeps()
         return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
 
@@ -261,51 +233,11 @@ class AnnealingInfo(Info):
             return np.maximum(np.isfinite(self.energy).sum(axis=1) - 1, 0)[:, None]
         return np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
 
-    def take(self, rows: Array) -> Info:
-        """Return the record of whole chains, or of the same draws of several; a `DrawsInfo` for any other samples."""
-        chain, draw = np.asarray(self.chain)[rows], np.asarray(self.draw)[rows]
-        extra = _scalars(self.extra)
-        grid = _grid(chain, draw)
-        if grid is None:
-            places = {"sweep": self._sweeps(), **self.at_draws()}
-            picked: Values = {name: values[chain, draw] for name, values in places.items()}
-            picked |= {name: getattr(self, name) for name in RUN - {"extra"}}
-            return DrawsInfo(**picked, mode=self.mode, chain=chain, extra=extra)
-        chains, draws = grid
-        own = {name: _taken(getattr(self, name), chains, 0) for name in self.CHAINS}
-        own["chain"] = np.repeat(np.arange(len(chains)), len(draws))
-        own["draw"] = np.tile(np.arange(len(draws)), len(chains))
-        if self.mode == "sample":
-            own["draw_sweep"] = np.asarray(self.draw_sweep)[draws]
-        return replace(self, **own, n_chains=len(chains), n_draws=len(draws), extra=extra)
-
     def numbers(self) -> dict[str, float]:
-        """Return the mean acceptance."""
         return {"acceptance": float(np.nanmean(self.acceptance))}
 
-    @classmethod
-    def join(cls, records: Sequence[AnnealingInfo]) -> Info | None:
-        """Return one record for chains of equal length under one schedule; None for others."""
-        by_chance = {*RUN, *cls.CHAINS, "key", "n_chains", "chain", "draw", "swap_acceptance"}
-        lengths = {(record.energy.shape[1], record.swap_acceptance is None) for record in records}
-        if not _alike(records, by_chance) or len(lengths) > 1:
-            return None
-        first, chains = records[0], [record.n_chains for record in records]
-        own: Values = {
-            name: None
-            if getattr(first, name) is None
-            else np.concatenate([getattr(record, name) for record in records])
-            for name in (*cls.CHAINS, "draw")
-        }
-        offsets = np.cumsum([0, *chains[:-1]])
-        own["chain"] = np.concatenate([record.chain + offset for record, offset in zip(records, offsets)])
-        if first.swap_acceptance is not None:
-            own["swap_acceptance"] = np.average([one.swap_acceptance for one in records], axis=0, weights=chains)
-        own["key"] = first.key if _same([record.key for record in records]) else None
-        return replace(first, **own, **_common(records), n_chains=sum(chains))
 
-
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, frozen=True, eq=False)
 class DrawsInfo(Info):
     """Record of single draws, picked from annealed chains or joined from several runs.
 
@@ -322,21 +254,15 @@ class DrawsInfo(Info):
     """
 
     kind: ClassVar[str] = "draws"
-    EACH: ClassVar[Mapping[str, int]] = dict.fromkeys(("chain", "sweep", "energy", "acceptance"), 0)
 
     mode: str = "sample"
-    chain: Array
-    sweep: Array | None = None
-    energy: Array | None = None
-    acceptance: Array | None = None
-
-    @classmethod
-    def join(cls, records: Sequence[DrawsInfo]) -> Info | None:
-        """Return None: draws are joined with their numbers of samples, by `joined`."""
-        return None
+    chain: Array = _each()
+    sweep: Array | None = _each(default=None)
+    energy: Array | None = _each(default=None)
+    acceptance: Array | None = _each(default=None)
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, frozen=True, eq=False)
 class SolvingInfo(Info):
     """Record of a search for solutions.
 
@@ -363,7 +289,6 @@ class SolvingInfo(Info):
     """
 
     kind: ClassVar[str] = "solving"
-    EACH: ClassVar[Mapping[str, int]] = {"unmet": 0}
     mode: ClassVar[str] = "solve"
     LAWLESS: ClassVar[str] = "these solutions follow no known law; for fair ones use localize or anneal"
 
@@ -372,28 +297,56 @@ class SolvingInfo(Info):
     iterations: int
     restarts: int
     seconds: float
-    unmet: Array
+    unmet: Array = _each()
     ended: str = ""
     impossible: str = ""
     words: str = LAWLESS
 
     def numbers(self) -> dict[str, float]:
-        """Return iterations, restarts, and the smallest number of violated constraints."""
         numbers = {"iterations": self.iterations, "restarts": self.restarts, "unmet": np.min(self.unmet)}
         return {name: float(value) for name, value in numbers.items()}
 
-    @classmethod
-    def join(cls, records: Sequence[SolvingInfo]) -> Info | None:
-        """Return one record for all searches."""
-        own: Values = {
-            name: sum(getattr(one, name) for one in records) for name in ("iterations", "restarts", "seconds")
-        }
-        own |= {
-            name: next(filter(None, (getattr(one, name) for one in records)), "") for name in ("ended", "impossible")
-        }
-        own["tried"] = list(dict.fromkeys(word for one in records for word in one.tried))
-        own["unmet"] = np.concatenate([one.unmet for one in records])
-        return replace(records[-1], **_common(records), **own)
+
+def from_dict(values: Mapping[str, Any], kind: str | None = None) -> Info:
+    """Return the record with the entries of `Info.to_dict`; `kind` is that of its class, None in files of version 0.1."""
+    if kind is None:
+        kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
+        values = {"kernel" if name == "path" else name: value for name, value in values.items()}
+    kinds = (LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)
+    found = next((own for own in kinds if own.kind == kind), Info)
+    known = {f.name for f in fields(found) if f.name != "extra"}
+    own = {name: value for name, value in values.items() if name in known}
+    return found(**own, extra={name: value for name, value in values.items() if name not in known})
+
+
+def taken(info: Info, rows: Array) -> Info:
+    """Return the record of the samples with the numbers `rows` (j,).
+
+    Entries on the run (seed, wall time) are kept; of `extra` numbers and strings, as its arrays may have no entry for each sample.
+    """
+    if isinstance(info, AnnealingInfo):
+        return _draws_taken(info, rows)
+    own = {name: _entries(getattr(info, name), rows, axis) for name, (axis, _) in _each_of(info).items()}
+    return replace(info, **own, extra=_scalars(info.extra))
+
+
+def _draws_taken(info: AnnealingInfo, rows: Array) -> Info:
+    """Return the record of whole chains, or of the same draws of several; a `DrawsInfo` for any other samples."""
+    chain, draw = np.asarray(info.chain)[rows], np.asarray(info.draw)[rows]
+    extra = _scalars(info.extra)
+    grid = _grid(chain, draw)
+    if grid is None:
+        places = {"sweep": info._sweeps(), **info.at_draws()}
+        picked: Values = {name: values[chain, draw] for name, values in places.items()}
+        picked |= {name: getattr(info, name) for name in RUN - {"extra"}}
+        return DrawsInfo(**picked, mode=info.mode, chain=chain, extra=extra)
+    chains, draws = grid
+    own = {name: _entries(getattr(info, name), chains, 0) for name in _each_of(info)}
+    own["chain"] = np.repeat(np.arange(len(chains)), len(draws))
+    own["draw"] = np.tile(np.arange(len(draws)), len(chains))
+    if info.mode == "sample":
+        own["draw_sweep"] = np.asarray(info.draw_sweep)[draws]
+    return replace(info, **own, n_chains=len(chains), n_draws=len(draws), extra=extra)
 
 
 def joined(records: Sequence[Info], sizes: Sequence[int]) -> Info:
@@ -405,12 +358,36 @@ def joined(records: Sequence[Info], sizes: Sequence[int]) -> Info:
     >>> joined([Info(sampler="mine", wall_time=1.0), Info(sampler="mine", wall_time=2.0)], [3, 4]).wall_time
     3.0
     """
-    kinds = {type(record) for record in records}
-    whole = kinds.pop().join(records) if len(kinds) == 1 else None
-    return _draws(records, sizes) if whole is None else whole
+    kind, whole = type(records[0]), None
+    if kind is not DrawsInfo and all(type(record) is kind for record in records):
+        special: dict[type, Any] = {AnnealingInfo: _chains_joined, SolvingInfo: _searches_joined}
+        whole = special.get(kind, _alike_joined)(records)
+    return _draws_joined(records, sizes) if whole is None else whole
 
 
-def _draws(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
+def _chains_joined(records: Sequence[AnnealingInfo]) -> Info | None:
+    if len({record.energy.shape[1] for record in records}) > 1:
+        return None
+    chains = [record.n_chains for record in records]
+    whole = _alike_joined(records, ("key", "n_chains", "swap_acceptance"))
+    if whole is None:
+        return None
+    offsets = np.repeat(np.cumsum([0, *chains[:-1]]), [len(record.chain) for record in records])
+    own: Values = {"n_chains": sum(chains), "chain": whole.chain + offsets}
+    if whole.swap_acceptance is not None:
+        own["swap_acceptance"] = np.average([one.swap_acceptance for one in records], axis=0, weights=chains)
+    return replace(whole, **own, key=whole.key if _same([one.key for one in records]) else None)
+
+
+def _searches_joined(records: Sequence[SolvingInfo]) -> Info:
+    own: Values = {name: sum(one[name] for one in records) for name in ("iterations", "restarts", "seconds")}
+    own |= {name: next((one[name] for one in records if one[name]), "") for name in ("ended", "impossible")}
+    own["tried"] = list(dict.fromkeys(word for one in records for word in one.tried))
+    own["unmet"] = np.concatenate([one.unmet for one in records])
+    return replace(records[-1], **_common(records), **own)
+
+
+def _draws_joined(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
     labels, count = [], 0
     for record, size in zip(records, sizes):
         own = np.arange(size) if record.chains is None else np.unique(record.chains, return_inverse=True)[1]
@@ -429,21 +406,32 @@ def _draws(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
     return DrawsInfo(**_common(records), **each, mode=mode, chain=np.concatenate(labels))
 
 
+def _alike_joined(records: Sequence[Any], but: Iterable[str] = ()) -> Any:
+    """Return one record for runs whose settings are equal, apart from those in `but`; None for others."""
+    each = _each_of(records[0])
+    settings = {f.name for f in fields(records[0])} - RUN - set(each) - set(but)
+    if not all(_same([getattr(one, name) for one in records]) for name in settings):
+        return None
+    own = {name: _stacked([getattr(one, name) for one in records], *how) for name, how in each.items()}
+    return replace(records[0], **_common(records), **own)
+
+
 def _common(records: Sequence[Info]) -> Values:
     """Return the entries on the runs: those that are equal, the samplers' names joined, and the sum of the times."""
-    names = list(dict.fromkeys(record.sampler for record in records if record.sampler))
+    names = dict.fromkeys(record.sampler for record in records if record.sampler)
     times = [record.wall_time for record in records if record.wall_time is not None]
-    own = {name: getattr(records[0], name) for name in ("seed", "device")}
-    same = {name: value if _same([getattr(one, name) for one in records]) else None for name, value in own.items()}
+    same = {
+        name: records[0].get(name) if _same([one.get(name) for one in records]) else None for name in ("seed", "device")
+    }
     shared = set.intersection(*(set(record.extra) for record in records))
     extra = {name: records[0].extra[name] for name in sorted(shared) if _same([one.extra[name] for one in records])}
     wall_time = sum(times) if len(times) == len(records) else None
     return {"sampler": " + ".join(names), **same, "wall_time": wall_time, "extra": _scalars(extra)}
 
 
-def _alike(records: Sequence[Info], but: set[str]) -> bool:
-    names = [f.name for f in fields(records[0]) if f.name not in but]
-    return all(_same([getattr(record, name) for record in records]) for name in names)
+def _each_of(record: Info) -> dict[str, tuple[int, Any]]:
+    """Return the entries with a value for each sample: the axis of the samples, and what pads shorter paths."""
+    return {f.name: (f.metadata["axis"], f.metadata["fill"]) for f in fields(record) if f.metadata}
 
 
 def _same(values: Sequence[object]) -> bool:
@@ -454,15 +442,21 @@ def _scalars(extra: Values) -> Values:
     return {name: value for name, value in extra.items() if np.isscalar(value)}
 
 
-def _taken(values: Any, rows: Array, axis: int) -> Any:
+def _entries(values: Any, rows: Array, axis: int) -> Any:
     if values is None:
         return None
     return [values[row] for row in rows] if isinstance(values, list) else np.take(values, rows, axis)
 
 
-def _padded(values: Array, steps: int, fill: Any) -> Array:
-    values = np.asarray(values)
-    return np.concatenate([values, np.full((steps - len(values), values.shape[1]), fill, values.dtype)])
+def _stacked(parts: list[Any], axis: int, fill: Any) -> Any:
+    if any(part is None for part in parts):
+        return None
+    if isinstance(parts[0], list):
+        return sum(parts, [])
+    steps = max(map(len, parts))
+    if axis == 1:
+        parts = [np.pad(part, [(0, steps - len(part)), (0, 0)], constant_values=fill) for part in parts]
+    return np.concatenate(parts, axis)
 
 
 def _grid(chain: Array, draw: Array) -> tuple[Array, Array] | None:

@@ -6,6 +6,7 @@ multiplied in blocks of rows, so that large problems need no second copy.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import mmap
 import warnings
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
-from solspace.system.checks import instance, unknown
+from solspace.system.checks import instance, number, one_of, whole
 from solspace.system.plain import html_table
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ class Perceptron:
 
     Attributes
     ----------
+    patterns : ndarray
+        (m, n) patterns times labels, read-only.
+    n, m : int
+        Number of weights, and of constraints.
+    alpha : float
+        Load m/n.
+    has_binary_patterns : bool
+        Whether all entries are ±1; they are then stored as int8.
     ensemble : str or None
         "binary" or "gaussian" for patterns drawn by `random`.
 
@@ -69,23 +78,23 @@ class Perceptron:
 
     def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         matrix = original = _matrix(patterns)
-        signs = None if labels is None else _signs(labels, len(matrix))
         if _all_signs(matrix):
-            matrix = matrix.astype(np.int8, copy=signs is not None)
-            if signs is not None:
-                matrix *= signs[:, None]
-        else:
-            matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
-            if signs is not None:
-                matrix = matrix * signs[:, None].astype(matrix.dtype)
-        if np.may_share_memory(matrix, original) and not _frozen(original):
+            matrix = matrix.astype(np.int8, copy=False)
+        elif matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+        if labels is not None:
+            matrix = matrix * _signs(labels, len(matrix))[:, None].astype(matrix.dtype)
+        elif np.may_share_memory(matrix, original) and not _frozen(original):
             matrix = matrix.copy()
         self._keep(np.ascontiguousarray(matrix), Target() if target is None else target)
 
     def _keep(self, patterns: Array, target: Target) -> None:
-        self.target = instance(Target)("target", target)
-        self.patterns = patterns
-        self.patterns.flags.writeable = False
+        patterns.flags.writeable = False
+        self.patterns, self.target = patterns, instance(Target)("target", target)
+        self._measure(*patterns.shape, binary=patterns.dtype == np.int8)
+
+    def _measure(self, m: int, n: int, binary: bool) -> None:
+        self.m, self.n, self.alpha, self.has_binary_patterns = m, n, m / n, binary
 
     @classmethod
     def random(
@@ -116,15 +125,11 @@ class Perceptron:
         >>> Perceptron.random(n=11, alpha=0.5, rng=0)
         Perceptron(n=11, m=6, patterns int8, binary weights, log potential, T = 0.5, margin 0)
         """
-        if not (isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 1):
-            raise ValueError(f"n must be a positive integer; got {n!r}.")
-        if not (isinstance(alpha, (int, float, np.integer, np.floating)) and 0 < alpha < np.inf):
-            raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
-        if patterns not in ENSEMBLES:
-            raise unknown("patterns", patterns, ENSEMBLES)
-        if n > MOST or alpha > MOST or float(n) * max(1.0, float(alpha) * float(n)) > MOST:
+        n, alpha = whole(1)("n", n), number(positive=True)("alpha", alpha)
+        one_of(ENSEMBLES)("patterns", patterns)
+        if n > MOST or n * max(1.0, alpha * n) > MOST:
             raise ValueError(f"n and alpha give more than {MOST:.2g} entries of patterns; take smaller ones.")
-        n, m = int(n), constraints(alpha, n)
+        m = constraints(alpha, n)
         random = generator(rng)
         problem = cls.__new__(cls)
         if patterns == "binary":
@@ -190,30 +195,11 @@ class Perceptron:
         from solspace.data import instances
 
         pool = _matrix(X.reshape(len(X), -1) if isinstance(X, np.ndarray) and X.ndim > 2 else X)
-        patterns, labels = instances.instance(
-            pool, y, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng
+        labels = instances.signs(y, len(pool))
+        patterns, labels = instances.drawn(
+            pool, labels, alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng
         )
         return cls(patterns, labels, target=target)
-
-    @property
-    def n(self) -> int:
-        """Number of weights."""
-        return self.patterns.shape[1]
-
-    @property
-    def m(self) -> int:
-        """Number of constraints."""
-        return self.patterns.shape[0]
-
-    @property
-    def alpha(self) -> float:
-        """Load m/n."""
-        return self.m / self.n
-
-    @property
-    def has_binary_patterns(self) -> bool:
-        """True when every pattern entry is ±1 (kept as int8)."""
-        return self.patterns.dtype == np.int8
 
     @cached_property
     def digest(self) -> str:
@@ -241,9 +227,8 @@ class Perceptron:
         Perceptron
             A problem that shares the patterns.
         """
-        problem = type(self).__new__(type(self))
-        problem._keep(self.patterns, target)
-        problem.ensemble = self.ensemble
+        problem = copy.copy(self)
+        problem.target = instance(Target)("target", target)
         return problem
 
     def blocks(self, dtype: DTypeLike = np.float64) -> Iterator[tuple[slice, Array]]:
@@ -456,34 +441,23 @@ def _matrix(patterns: Any) -> Array:
         patterns = patterns.to_numpy()
     if np.ma.is_masked(patterns):
         raise ValueError("patterns must have no masked entries; fill them first, as in patterns.filled(0).")
-    matrix = _real(patterns)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
-    ends = [(part.min(), part.max()) for part in _parts(matrix)]
-    largest = float(np.abs(np.array(ends, dtype=float)).max())  # NaN if there is one
-    if not np.isfinite(largest):
-        raise ValueError("patterns must be finite; they contain NaN or inf.")
-    if largest > LARGEST:
-        raise ValueError(f"patterns must be at most {LARGEST:g} in size; the largest is {largest:.3g}. Rescale them.")
-    return matrix
-
-
-def _real(patterns: object) -> Array:
     try:
         matrix = np.asarray(patterns)
         if matrix.dtype.kind not in "biufc" or (matrix.dtype.kind != "c" and matrix.dtype.itemsize > 8):
-            with np.errstate(over="ignore"):  # what exceeds double precision becomes infinite, and is refused
+            with np.errstate(over="ignore"):  # numbers beyond double precision become infinite, and are refused
                 matrix = matrix.astype(float)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("patterns must be a rectangular array of numbers; got something else.") from None
     if matrix.dtype.kind == "c":
         raise ValueError(f"patterns must be real numbers; got {matrix.dtype}, whose imaginary part would be lost.")
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
+    largest = max(abs(float(matrix.min())), abs(float(matrix.max())))  # neither makes a copy; NaN if there is one
+    if not np.isfinite(largest):
+        raise ValueError("patterns must be finite; they contain NaN or inf.")
+    if largest > LARGEST:
+        raise ValueError(f"patterns must be at most {LARGEST:g} in size; the largest is {largest:.3g}. Rescale them.")
     return matrix
-
-
-def _parts(matrix: Array) -> Iterator[Array]:
-    rows = max(1, BLOCK // matrix.shape[1])
-    return (matrix[first : first + rows] for first in range(0, len(matrix), rows))
 
 
 def _frozen(array: object) -> bool:
@@ -496,7 +470,9 @@ def _frozen(array: object) -> bool:
 
 
 def _all_signs(matrix: Array) -> bool:
-    return matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in _parts(matrix))
+    rows = max(1, BLOCK // matrix.shape[1])
+    parts = (matrix[first : first + rows] for first in range(0, len(matrix), rows))
+    return matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in parts)
 
 
 def _signs(labels: ArrayLike, m: int) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from solspace.info import AnnealingInfo, Info, joined
+from solspace.info import AnnealingInfo, Info, from_dict, joined, taken
 from solspace.measure import Target
 from solspace.measure.potential import scaled_log_weight
 from solspace.numerics.arrays import Array
@@ -76,7 +76,7 @@ class Samples:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
         self.target = target
         self.digest = digest
-        self.info = info if isinstance(info, Info) else Info.from_dict(info or {}, "plain")
+        self.info = info if isinstance(info, Info) else from_dict(info or {}, "plain")
 
     @classmethod
     def of(
@@ -121,7 +121,7 @@ class Samples:
         Whole chains, or the same draws of several, keep the record of chains; draws picked one by one get a `DrawsInfo`.
         """
         rows = _rows(which, len(self))
-        info = self.info if np.array_equal(rows, np.arange(len(self))) else self.info.take(rows)
+        info = self.info if np.array_equal(rows, np.arange(len(self))) else taken(self.info, rows)
         return Samples(self.weights[rows], self.stabilities[rows], self.solved[rows], self.target, info, self.digest)
 
     def __iter__(self) -> Iterator[Samples]:
@@ -334,7 +334,7 @@ class Samples:
             raise ValueError("its weights are not finite")
         target = Target.from_dict(meta["target"])
         info = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
-        return cls(weights, stabilities, solved, target, Info.from_dict(info, meta.get("kind")), meta.get("patterns"))
+        return cls(weights, stabilities, solved, target, from_dict(info, meta.get("kind")), meta.get("patterns"))
 
     def by_chain(self) -> Array:
         """Return the weights by chain and draw; independent samples are chains of one draw.

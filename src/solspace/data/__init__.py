@@ -1,7 +1,7 @@
 """Image data sets and random features as perceptron problems.
 
-`load` finds a data set where the user already has it (torchvision's, Keras', CIFAR's, Debian's folders, or one named
-by `SOLSPACE_DATA`), else downloads it once; `Perceptron.from_data` draws a random instance from it.
+`load` finds a data set where the user already has it (a folder named by `SOLSPACE_DATA`, those of torchvision, Keras and Debian),
+else downloads it once; `Perceptron.from_data` draws a random instance from it.
 
 >>> import solspace as ss
 >>> X, y = ss.data.load("digits", classes=(3, 8))
@@ -21,7 +21,7 @@ from solspace.data.catalogue import CATALOGUE, DataSet, data_set
 from solspace.data.instances import PREPROCESSING, Preprocessing, random_features, subset
 from solspace.data.search import SPLITS, Source, advice, download_folder, fetch, find
 from solspace.numerics.arrays import Array
-from solspace.system.checks import unknown
+from solspace.system.checks import one_of
 
 __all__ = [
     "CATALOGUE",
@@ -98,29 +98,22 @@ def load(
     ((357, 64), 1.0, array([-1,  1], dtype=int8))
     """
     data = data_set(name)
-    if preprocess not in PREPROCESSING:
-        raise unknown("preprocess", preprocess, PREPROCESSING)
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
-    wanted = _wanted(data, classes)
+    one_of(PREPROCESSING)("preprocess", preprocess)
+    one_of(SPLITS)("split", split)
+    wanted = _wanted(data.classes if classes is None else classes)
     images, labels = _digits(split) if data.name == "digits" else _read(data, wanted, split, folder, download)
-    if wanted is None:
-        kept, y = images, labels.astype(np.int64)
-    else:
-        chosen = np.isin(labels, wanted)
-        kept, y = images[chosen], np.where(labels[chosen] == wanted[1], np.int8(1), np.int8(-1))
+    if len(wanted) == 10:
+        return Images(Preprocessing.learn(preprocess, images)(images), labels.astype(np.int64))
+    chosen = np.isin(labels, wanted)
+    kept, y = images[chosen], np.where(labels[chosen] == wanted[1], np.int8(1), np.int8(-1))
     return Images(Preprocessing.learn(preprocess, kept)(kept), y)
 
 
-def _wanted(data: DataSet, classes: tuple[int, int] | str | None) -> tuple[int, int] | None:
-    if classes is None:
-        return data.classes
-    if isinstance(classes, str):
-        if classes == "all":
-            return None
-        raise ValueError(f"classes must be two numbers, 'all' or None; got {classes!r}.")
+def _wanted(classes: tuple[int, int] | str) -> tuple[int, ...]:
+    if isinstance(classes, str) and classes == "all":
+        return tuple(range(10))
     try:
-        first, second = (int(each) for each in classes)
+        first, second = map(int, () if isinstance(classes, str) else classes)
     except (TypeError, ValueError):
         raise ValueError(f"classes must be two numbers, 'all' or None; got {classes!r}.") from None
     if first == second or not (0 <= first <= 9 and 0 <= second <= 9):
@@ -129,14 +122,13 @@ def _wanted(data: DataSet, classes: tuple[int, int] | str | None) -> tuple[int, 
 
 
 def _read(
-    data: DataSet, wanted: tuple[int, int] | None, split: str, folder: str | os.PathLike[str] | None, download: bool
+    data: DataSet, wanted: tuple[int, ...], split: str, folder: str | os.PathLike[str] | None, download: bool
 ) -> tuple[Array, Array]:
-    sources = find(data.name, folder, split)
     partial = []
-    for source in sources:
+    for source in find(data.name, folder, split):
         images, labels = source.read()
         there = set(np.unique(labels).tolist())
-        if set(range(10) if wanted is None else wanted) <= there:
+        if there.issuperset(wanted):
             return images, labels
         partial.append(f"{source} has only the classes {', '.join(map(str, sorted(there)))}")
     if folder is None and download:

@@ -1,7 +1,6 @@
-"""The image data sets that solspace knows by name: what they hold, who made them, where their files are published.
+"""The image data sets that solspace knows by name: who made them, where their files are published, and where they are found.
 
-Checksums are those of the original files: of what is downloaded, and of the uncompressed idx files, by which images
-of unknown origin are recognised.
+Checksums are those of the original files: of what is downloaded, and of uncompressed idx files.
 """
 
 from __future__ import annotations
@@ -30,13 +29,10 @@ class DataSet:
     pixels: int
     count: int
     licence: str
-    folder: str = ""
-    """Where its files go inside a data folder."""
-    downloads: dict[str, tuple[Download, ...]] = field(default_factory=dict)
-    """Files to download, by split."""
-    images_sha256: str = ""
-    labels_sha256: str = ""
-    """Checksums of the uncompressed idx files of the training split."""
+    folder: str = ""  # where its downloads go inside a data folder
+    downloads: dict[str, tuple[Download, ...]] = field(default_factory=dict)  # by split
+    layouts: tuple[tuple[str, str], ...] = ()  # format and glob pattern of its files inside a data folder
+    sha256: tuple[str, str] | None = None  # of images and labels to train on, as uncompressed idx files
 
     @property
     def limit(self) -> int:
@@ -68,8 +64,11 @@ MNIST = DataSet(
             "ec29112dd5afa0611ce80d1b7f02629c",
         ),
     ),
-    images_sha256="ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-    labels_sha256="65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    layouts=(("idx", "MNIST/raw"), ("idx", "mnist"), ("npz", "mnist.npz"), ("npz", "mnist_{split}*.npz")),
+    sha256=(
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    ),
 )
 
 FASHION = DataSet(
@@ -92,8 +91,11 @@ FASHION = DataSet(
             "bb300cfdad3c16e7a12a480ee83cd310",
         ),
     ),
-    images_sha256="c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-    labels_sha256="bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    layouts=(("idx", "FashionMNIST/raw"), ("idx", "fashion-mnist"), ("npz", "fashionmnist_{split}*.npz")),
+    sha256=(
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    ),
 )
 
 _CIFAR_FILES = (
@@ -114,8 +116,14 @@ CIFAR10 = DataSet(
     pixels=3072,
     count=60_000,
     licence="none stated; cite Krizhevsky 2009",
-    folder="",
     downloads={"train": _CIFAR_FILES, "test": _CIFAR_FILES},
+    layouts=(
+        ("cifar batches", "cifar-10-batches-py"),
+        ("cifar batches", "cifar-10-batches-py*/cifar-10-batches-py"),
+        ("cifar batches", "cifar-10-batches-bin"),
+        ("cifar archive", "cifar-10-*.tar.gz"),
+        ("npz", "cifar10_{split}*.npz"),
+    ),
 )
 
 DIGITS = DataSet(

@@ -1,7 +1,7 @@
 """The formats in which image sets are published: idx and the batches of CIFAR-10; .npz is read by `system.arrays`.
 
-A file is read whole, unpacked if gzip compressed it, up to a limit. What its header says of its size must agree with the bytes
-that are there. Nothing in it is run, and nothing is unpacked to the disk.
+A file is read whole, unpacked if gzip compressed it, up to a limit. The size in its header must agree with the bytes that follow.
+Nothing in it is executed, and nothing is unpacked to the disk.
 """
 
 from __future__ import annotations
@@ -21,19 +21,13 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.system.arrays import Damaged, contents, explained
 
-LIMIT = 1 << 29
-"""Bytes above which a file is refused by default."""
-RECORD = 3073
-"""Bytes of a picture in CIFAR's binary batches: the label, then 1024 values of red, green and blue each."""
+LIMIT = 1 << 29  # bytes above which a file is refused by default
+RECORD = 3073  # bytes of a picture in CIFAR's binary batches: the label, then 1024 values of red, green and blue each
 _BATCHES = {"train": re.compile(r"data_batch_(\d+)(\.bin)?"), "test": re.compile(r"test_(batch)(\.bin)?")}
 
 
 def idx_header(shape: tuple[int, ...]) -> bytes:
-    """Return the bytes before those of a uint8 array in an idx file: 0, 0, the type 8, the sizes, highest byte first.
-
-    >>> idx_header((2,)).hex()
-    '0000080100000002'
-    """
+    """Return the header of a uint8 array in an idx file: 0, 0, the type 8, the sizes, highest byte first."""
     return bytes((0, 0, 8, len(shape))) + np.array(shape, ">u4").tobytes()
 
 
@@ -50,17 +44,15 @@ def read_idx(path: Path, limit: int = LIMIT) -> Array:
         raise Damaged(path, f"it begins with {content[:4].hex() or 'nothing'}, which is no idx file of unsigned bytes")
     shape = tuple(int(size) for size in np.frombuffer(content[4:start], ">u4"))
     if math.prod(shape) != len(content) - start:
-        announced, there = f"{math.prod(shape):,}", f"{len(content) - start:,}"
-        raise Damaged(path, f"it is truncated or too long: its header announces {announced} bytes, {there} follow")
+        there = len(content) - start
+        raise Damaged(
+            path, f"it is truncated or too long: its header announces {math.prod(shape):,} bytes, {there:,} follow"
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def batch_number(name: str, split: str) -> int | None:
-    """Return the place of the batch of CIFAR-10 called `name` in its `split`; None for other files.
-
-    >>> batch_number("data_batch_3.bin", "train"), batch_number("test_batch", "test"), batch_number("notes", "test")
-    (3, 0, None)
-    """
+    """Return the place of the batch of CIFAR-10 called `name` in its `split`; None for other files."""
     match = _BATCHES[split].fullmatch(name)
     return None if match is None else int(match[1]) if split == "train" else 0
 
@@ -107,11 +99,7 @@ def _joined(batches: list[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 def read_batch(content: bytes) -> tuple[Array, Array]:
-    """Return the images (k, pixels) and labels (k,) of a pickled batch, without calling anything that it names.
-
-    >>> read_batch(pickle.dumps({"labels": [7], "data": np.arange(3, dtype=np.uint8).reshape(1, 3)}))
-    (array([[0, 1, 2]], dtype=uint8), array([7], dtype=uint8))
-    """
+    """Return the images (k, pixels) and labels (k,) of a pickled batch, without calling anything that it names."""
     batch = _Unpickler(io.BytesIO(content), encoding="latin1").load()
     data, labels = (batch.get(name, batch.get(name.encode())) for name in ("data", "labels"))
     if not isinstance(data, _Call) or not isinstance(labels, list):
@@ -139,7 +127,7 @@ class _Call:
 
 
 class _Unpickler(pickle.Unpickler):
-    """The only names that it finds are those in pickled arrays, and each is a stand-in."""
+    """Finds only the names in pickled arrays, and returns a stand-in for each."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "_frombuffer"):

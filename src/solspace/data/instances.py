@@ -1,12 +1,11 @@
 """From pixels to patterns, and from a pool of images to random problems.
 
 Preprocessing *centred* (the default): pixels/255, minus the mean of each pixel over the pool, [times random features F], and each
-row rescaled to norm √N, so that stabilities have standard deviation 1 under random weights. *raw*: pixels/255, features
-literally F x; probably the paper's. *binarised*: ±1, the sign of the centred pixel, +1 where it is zero. The mean is learned
-once, from a pool or a training set.
+row rescaled to norm √n. *raw*: pixels/255, features literally F x; probably the paper's. *binarised*: ±1, the sign of the
+centred pixel, +1 where it is zero.
 
-Every instance draws M = αN images and, if wanted, its own random features from two streams of one seed: the images are the same
-with and without features, and `subset` with the same seed returns which they were (the others are held out).
+Every instance draws m = αn images and, if requested, its own random features from two streams of one seed: the images are the
+same with and without features, and `subset` with the same seed returns which they were (the others are held out).
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator, seed_sequence
-from solspace.system.checks import unknown
+from solspace.system.checks import number, one_of, optional, whole
 
 PREPROCESSING = ("centred", "raw", "binarised")
 SCALES = ("none", "centre", "norm")
-OFF = 3.0
-"""Factor by which stabilities may differ from order one without a warning."""
+OFF = 3.0  # factor by which stabilities may differ from order one without a warning
 MOST_FEATURES = 10**9
-"""Most random features of a problem."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,7 @@ class Preprocessing:
         Preprocessing
             The fitted preprocessing.
         """
-        if name not in PREPROCESSING:
-            raise unknown("preprocess", name, PREPROCESSING)
+        one_of(PREPROCESSING)("preprocess", name)
         return cls(name, None if name == "raw" else _means(images))
 
     def __call__(self, images: Array, features: Array | None = None) -> Array:
@@ -90,8 +86,7 @@ def scale(rows: Array, how: str) -> Array:
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
-    if how not in SCALES:
-        raise unknown("scale", how, SCALES)
+    one_of(SCALES)("scale", how)
     numbers = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     if how == "centre":
         return numbers - _means(numbers).astype(numbers.dtype)
@@ -153,20 +148,6 @@ def _project(rows: Array, features: Array) -> Array:
     return rows @ features.T.astype(rows.dtype, copy=False)
 
 
-def instance(
-    X: Array,
-    y: ArrayLike,
-    alpha: float | None = None,
-    *,
-    features: int | None = None,
-    preprocess: str | None = None,
-    balanced: bool = False,
-    rng: RNG = None,
-) -> tuple[Array, Array]:
-    """Return patterns (m, n) and labels ±1 (m,) of a random instance; see `Perceptron.from_data`."""
-    return drawn(X, signs(y, len(X)), alpha, features=features, preprocess=preprocess, balanced=balanced, rng=rng)
-
-
 def drawn(
     X: Array,
     labels: Array,
@@ -177,13 +158,11 @@ def drawn(
     balanced: bool = False,
     rng: RNG = None,
 ) -> tuple[Array, Array]:
-    """Return what `instance` does, from a pool whose `labels` are ±1 already, as int8."""
-    whole = isinstance(features, (int, np.integer)) and not isinstance(features, bool)
-    if features is not None and (not whole or features < 1):
-        raise ValueError(f"features must be a positive integer or None; got {features!r}.")
+    """Return patterns (m, n) and labels (m,) of a random instance from a pool with `labels` ±1; see `Perceptron.from_data`."""
+    features = optional(whole(1))("features", features)
     if features is not None and features > MOST_FEATURES:
         raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
-    n = X.shape[1] if features is None else int(features)
+    n = X.shape[1] if features is None else features
     seeds = seed_sequence(rng)
     chosen = subset(labels, _count(alpha, n, len(X)), balanced=balanced, rng=seeds)
     matrix = None if features is None else random_features(n, X.shape[1], generator(seeds, 1))
@@ -196,10 +175,7 @@ def drawn(
 def _count(alpha: float | None, n: int, available: int) -> int:
     if alpha is None:
         return available
-    fine = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
-    if not (fine and 0 < alpha < 1e200):
-        raise ValueError(f"alpha must be a positive number or None; got {alpha!r}.")
-    m = max(1, round(alpha * n))
+    m = max(1, round(number(positive=True, most=1e200)("alpha", alpha) * n))
     if m > available:
         raise ValueError(
             f"alpha = {alpha:g} with n = {n} needs {m:.10g} rows of data, but there are {available}: "

@@ -1,54 +1,31 @@
 """Find images where users already have them, or download them once.
 
-Folders are tried in this order: the one given, `SOLSPACE_DATA` (several, separated as in `PATH`), our download folder, the usual
-places of torchvision, Keras and Debian. In each of them the layouts of torchvision, Keras, Debian, CIFAR's own site and ours
-are recognised. MNIST and FashionMNIST use the same file names: where the folder's name says neither, the checksum of the
-labels decides.
+Folders are searched in this order: the one given, or `SOLSPACE_DATA` (several, separated as in `PATH`), our download folder,
+`data` in the current folder (torchvision's examples), and those of Keras and Debian. Inside, files are in the layouts listed in
+the catalogue.
 
-Downloads are pooch's, with checksums verified and mirrors tried in turn. What has arrived of a file is kept beside its place
-as `.part`, and the next try asks the server for the rest.
+Downloads are pooch's, with checksums verified and mirrors tried in turn. A download that breaks off is kept as `.part` and
+resumed by the next one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from solspace.data.catalogue import CATALOGUE, FASHION, DataSet, Download, data_set
+from solspace.data.catalogue import CATALOGUE, DataSet, Download, data_set
 from solspace.data.formats import batch_number, idx_sha256, read_cifar, read_cifar_archive, read_idx
 from solspace.numerics.arrays import Array
 from solspace.system.arrays import Damaged, read_npz
-from solspace.system.checks import install, unknown
+from solspace.system.checks import install, one_of
 from solspace.system.progress import progress
 
 VARIABLE = "SOLSPACE_DATA"
 SPLITS = ("train", "test")
-_IDX = {
-    "mnist": ("MNIST/raw", "mnist/raw", "mnist", "MNIST", "", "raw"),
-    "fashion": (
-        "FashionMNIST/raw",
-        "fashion-mnist",
-        "fashion_mnist",
-        "fashionmnist",
-        "fashion",
-        "FashionMNIST",
-        "",
-        "raw",
-    ),
-}
-"""Folders with idx files; "" and "raw" where the user named the folder."""
-_NPZ = {
-    "mnist": ("mnist.npz", "mnist_{split}*.npz"),
-    "fashion": ("fashion-mnist.npz", "fashion_mnist.npz", "fashionmnist_{split}*.npz", "fashion_{split}*.npz"),
-    "cifar10": ("cifar10_{split}*.npz",),
-}
-_CIFAR_FOLDERS = ("cifar-10-batches-py*", "cifar-10-batches-py*/cifar-10-batches-py", "cifar-10-batches-bin")
-_CIFAR_ARCHIVES = ("cifar-10-python.tar.gz", "cifar-10-batches-py*", "cifar-10-binary.tar.gz")
 _TIMEOUT = (10, 60)
 _CHUNK = 1 << 16
 
@@ -111,11 +88,10 @@ class Source:
         bool or None
             None where no checksum is known.
         """
-        data = CATALOGUE[self.name]
-        if not data.images_sha256 or self.split != "train" or len(images) != 60_000 or images.shape[1] != 784:
+        published = CATALOGUE[self.name].sha256
+        if published is None or self.split != "train" or images.shape != (60_000, 784):
             return None
-        pictures = images.reshape(-1, 28, 28)
-        return idx_sha256(pictures) == data.images_sha256 and idx_sha256(labels) == data.labels_sha256
+        return (idx_sha256(images.reshape(-1, 28, 28)), idx_sha256(labels)) == published
 
     def __str__(self) -> str:
         if len(self.files) == 1:
@@ -146,26 +122,39 @@ def find(name: str, folder: str | os.PathLike[str] | None = None, split: str = "
     []
     """
     data = data_set(name)
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
-    found: dict[tuple[Path, ...], Source] = {}
-    for root, named in folders(folder):
-        try:
-            for kind, files in _sources(data, root, named, split):
-                found.setdefault(tuple(path.absolute() for path in files), Source(data.name, split, kind, files))
-        except PermissionError:
-            continue
-    return list(found.values())
+    one_of(SPLITS)("split", split)
+    return [
+        Source(data.name, split, kind, files)
+        for root in _folders(folder)
+        for kind, pattern in data.layouts
+        for place in sorted(root.glob(pattern.format(split=split)))
+        if (files := _files(kind, place, split))
+    ]
 
 
-def folders(folder: str | os.PathLike[str] | None = None) -> list[tuple[Path, bool]]:
-    """Return the folders that are searched, each with whether the user named it."""
+def _folders(folder: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the folders to search, which may not exist."""
     if folder is not None:
-        return [(Path(folder).expanduser(), True)]
-    home = Path.home()
-    keras = Path(os.environ.get("KERAS_HOME") or home / ".keras").expanduser()
-    usual = [download_folder(), Path("data"), Path(), home / "data", home / "datasets", keras / "datasets"]
-    return [(root, True) for root in _named()] + [(root, False) for root in (*usual, Path("/usr/share/datasets"))]
+        return [Path(folder).expanduser()]
+    usual = [download_folder(), Path("data"), Path.home() / ".keras/datasets", Path("/usr/share/datasets")]
+    return list(dict.fromkeys(path.absolute() for path in [*_named(), *usual]))
+
+
+def _named() -> list[Path]:
+    return [Path(text).expanduser() for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
+
+
+def _files(kind: str, place: Path, split: str) -> tuple[Path, ...]:
+    """Return the files of a split at `place`, a folder or a file; none if some are missing."""
+    if kind == "idx":
+        stem = "train" if split == "train" else "t10k"
+        names = [[f"{stem}-{part}ubyte", f"{stem}-{part}ubyte.gz"] for part in ("images?idx3-", "labels?idx1-")]
+        found = [[path for name in each for path in sorted(place.glob(name))][:1] for each in names]
+        return (*found[0], *found[1]) if all(found) else ()
+    if kind == "cifar batches":
+        numbered = [(batch_number(path.name, split), path) for path in place.glob("*_batch*")]
+        return tuple(path for _, path in sorted(pair for pair in numbered if pair[0] is not None))
+    return (place,) if os.path.isfile(place) else ()
 
 
 def download_folder() -> Path:
@@ -210,8 +199,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, split: str = 
     []
     """
     data = data_set(name)
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    one_of(SPLITS)("split", split)
     place = (download_folder() if folder is None else Path(folder).expanduser()) / data.folder
     return [_retrieve(data, split, each, place) for each in data.downloads.get(split, ())]
 
@@ -221,59 +209,8 @@ def advice(data: DataSet, split: str, place: Path) -> str:
     files = data.downloads[split]
     names = " and ".join(each.file for each in files)
     origin = files[0].urls[0].rpartition("/")[0]
-    return f"put {names} (from {origin}/) into {place}, or set {VARIABLE} to a folder that has them"
-
-
-def _named() -> list[Path]:
-    return [Path(text).expanduser() for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
-
-
-def _sources(data: DataSet, root: Path, named: bool, split: str) -> Iterator[tuple[str, tuple[Path, ...]]]:
-    """Yield format and files of a data set below `root`."""
-    for inside in _IDX.get(data.name, ()):
-        files = _idx_files(root / inside, split) if named or inside not in ("", "raw") else ()
-        if files and (inside not in ("", "raw") or _belongs(data, root / inside, files[1])):
-            yield "idx", files
-    if data.name == "cifar10":
-        roots = (root, root / "cifar10", root / "CIFAR10")
-        for folder in (*_matches(roots, _CIFAR_FOLDERS), *((root,) if named else ())):
-            yield from (("cifar batches", files) for files in _batches(folder, split) if files)
-        yield from (("cifar archive", (path,)) for path in _matches(roots, _CIFAR_ARCHIVES) if path.is_file())
-    patterns = [pattern.format(split=split) for pattern in _NPZ.get(data.name, ())]
-    yield from (("npz", (path,)) for path in _matches((root,), patterns) if path.is_file())
-
-
-def _matches(roots: tuple[Path, ...], patterns: Any) -> list[Path]:
-    return [path for root in roots for pattern in patterns for path in sorted(root.glob(pattern))]
-
-
-def _idx_files(folder: Path, split: str) -> tuple[Path, ...]:
-    stem, files = "train" if split == "train" else "t10k", []
-    for kind in ("images-idx3", "labels-idx1"):
-        names = [f"{stem}-{word}-ubyte{end}" for word in (kind, kind.replace("-idx", ".idx")) for end in ("", ".gz")]
-        files += [folder / name for name in names if (folder / name).is_file()][:1]
-    return tuple(files) if len(files) == 2 else ()
-
-
-def _belongs(data: DataSet, folder: Path, labels: Path) -> bool:
-    """Return whether idx files in a folder of any name hold `data`."""
-    words = {part.lower().replace("-", "").replace("_", "") for part in folder.absolute().parts[-3:]}
-    if words & {"fashion", "fashionmnist"}:
-        return data is FASHION
-    try:
-        checksum = idx_sha256(read_idx(labels, data.limit))
-    except ValueError:
-        checksum = ""
-    return (checksum == FASHION.labels_sha256) == (data is FASHION)
-
-
-def _batches(folder: Path, split: str) -> Iterator[tuple[Path, ...]]:
-    """Yield the batches of CIFAR-10 in a folder in their order: the pickles, and those in binary."""
-    numbered = [(batch_number(path.name, split), path) for path in folder.glob("*_batch*") if path.is_file()]
-    for end in ("", ".bin"):
-        yield tuple(
-            path for _, path in sorted(pair for pair in numbered if pair[0] is not None and pair[1].suffix == end)
-        )
+    places = " or ".join(dict.fromkeys(pattern.format(split=split) for _, pattern in data.layouts))
+    return f"put {names} (from {origin}/) into {place}, or set {VARIABLE} to a folder with {places}"
 
 
 def _from_npz(path: Path, split: str, limit: int) -> tuple[Array, Array]:
@@ -288,8 +225,6 @@ def _from_npz(path: Path, split: str, limit: int) -> tuple[Array, Array]:
 def _checked(images: Array, labels: Array, files: tuple[Path, ...]) -> tuple[Array, Array]:
     if images.dtype != np.uint8 or images.ndim < 2 or images.size == 0:
         raise Damaged(files[0], f"its images are {images.dtype} of shape {images.shape} instead of unsigned bytes")
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
     if labels.shape != (len(images),):
         raise Damaged(files[0], f"it has {len(images)} images but labels of shape {labels.shape} come with them")
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() > 255:
@@ -325,7 +260,7 @@ def _retrieve(data: DataSet, split: str, item: Download, place: Path) -> Path:
 
 
 def _resuming(part: Path) -> Any:
-    """Return a downloader for pooch that keeps what arrives in the file `part` and asks only for what is missing."""
+    """Return a downloader for pooch that keeps what arrives in the file `part` and requests only what is missing."""
 
     def download(url: str, output: Any, pooch: Any) -> None:
         import requests

@@ -27,14 +27,15 @@ class PackedPerceptron(Perceptron):
     ensemble = "binary"
 
     def __init__(self, n: int, m: int, target: Target, rng: RNG = None) -> None:
-        self.shape, self.target = (m, n), target
+        self.target = target
+        self._measure(m, n, binary=True)
         self.bits = _bytes(rng, (m * n + 7) // 8)
 
     @cached_property
     def patterns(self) -> Array:  # type: ignore[override]
         """(m, n) int8, unpacked at the first look."""
         bits = np.unpackbits(self.bits, count=self.m * self.n)
-        patterns = (2 * bits.view(np.int8) - 1).reshape(self.shape)
+        patterns = (2 * bits.view(np.int8) - 1).reshape(self.m, self.n)
         patterns.flags.writeable = False
         return patterns
 
@@ -43,27 +44,6 @@ class PackedPerceptron(Perceptron):
         at = np.arange(0, self.m, rows)[:, None] * self.n + np.arange(0, self.n, columns)
         bits = self.bits[at >> 3] >> (7 - (at & 7)).astype(np.uint8) & 1
         return 2 * bits.view(np.int8) - 1
-
-    @property
-    def n(self) -> int:
-        """Number of weights."""
-        return self.shape[1]
-
-    @property
-    def m(self) -> int:
-        """Number of constraints."""
-        return self.shape[0]
-
-    @property
-    def has_binary_patterns(self) -> bool:
-        """True."""
-        return True
-
-    def with_target(self, target: Target) -> PackedPerceptron:
-        """Return the same patterns under another target."""
-        same = object.__new__(PackedPerceptron)
-        same.__dict__.update(self.__dict__, target=target)
-        return same
 
 
 def _bytes(rng: RNG, size: int) -> Array:
