@@ -322,7 +322,7 @@ def from_dict(values: Mapping[str, Any], kind: str | None = None) -> Info:
 def taken(info: Info, rows: Array) -> Info:
     """Return the record of the samples with the numbers `rows` (j,).
 
-    Entries on the run (seed, wall time) are kept; of `extra` numbers and strings, as its arrays may have no entry for each sample.
+    Entries on the run (seed, wall time) are kept; of `extra` only numbers and strings.
     """
     if isinstance(info, AnnealingInfo):
         return _draws_taken(info, rows)
@@ -452,7 +452,7 @@ def _stacked(parts: list[Any], axis: int, fill: Any) -> Any:
     if any(part is None for part in parts):
         return None
     if isinstance(parts[0], list):
-        return sum(parts, [])
+        return [value for part in parts for value in part]
     steps = max(map(len, parts))
     if axis == 1:
         parts = [np.pad(part, [(0, steps - len(part)), (0, 0)], constant_values=fill) for part in parts]

@@ -91,7 +91,8 @@ class Perceptron:
     def _keep(self, patterns: Array, target: Target) -> None:
         patterns.flags.writeable = False
         self.patterns, self.target = patterns, instance(Target)("target", target)
-        self._measure(*patterns.shape, binary=patterns.dtype == np.int8)
+        m, n = patterns.shape
+        self._measure(m, n, binary=patterns.dtype == np.int8)
 
     def _measure(self, m: int, n: int, binary: bool) -> None:
         self.m, self.n, self.alpha, self.has_binary_patterns = m, n, m / n, binary

@@ -14,7 +14,7 @@ from numpydoc.validate import validate
 import solspace as ss
 
 CODES = {"GL08", "PR01", "PR02", "RT01", "RT03", "SS03"}
-NAMES = ("enumeration", "learn", "plots.style")
+NAMES = ("enumeration", "info", "learn", "plots.style")
 MODULES = [ss.priors, ss.potentials, ss.plots, ss.data, *(import_module(f"solspace.{name}") for name in NAMES)]
 
 
