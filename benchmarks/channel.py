@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import erfcx
 
 from benchmarks.timing import Table, Times
-from solspace.measure.channels import power_channel, power_derivatives
+from solspace.measure.channels import power_channel
+from solspace.numerics.power import gaussian_power_derivatives
 
 LIMIT = 3.0
 BETAS = (0.0, 1.0, 2.0, 1.25, 4.0)
@@ -34,7 +35,7 @@ def table(size: int = 1000, rounds: int = 15, betas: tuple[float, ...] = BETAS, 
         out = (np.empty_like(x), np.empty_like(x))
         calls = {
             "log Z, g, g'": lambda beta, x=x: power_channel(x, 1.0, beta),
-            "g, g'": lambda beta, x=x, out=out: power_derivatives(x, 1.0, beta, out=out),
+            "g, g'": lambda beta, x=x, out=out: gaussian_power_derivatives(x, 1.0, beta, out=out),
         }
         for name, call in calls.items():
             for beta in betas:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solspace.data.instances import PREPROCESSING, Preprocessing
 from solspace.measure import Target
-from solspace.measure.potential import Potential
+from solspace.measure.potentials import Potential
 from solspace.numerics.arrays import Array
 from solspace.problem import BLOCK, Perceptron
 from solspace.samplers.registry import SAMPLERS

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from solspace.info import AnnealingInfo, Info, from_dict, joined, taken
 from solspace.measure import Target
-from solspace.measure.potential import scaled_log_weight
+from solspace.measure.potentials import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.problem import Perceptron

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solspace as ss
-from solspace.theory.landscape import Landscape
-from solspace.theory.localization import Localization
+from solspace.theory.localization import Landscape, Localization
 from solspace.theory.reference import equilibrium, solve
 from solspace.theory.weights import weights_of
 
@@ -145,7 +144,7 @@ def test_load_is_conjugate_to_the_energy(p):
 
 
 def test_stabilities_are_a_law(p):
-    law = p._stability
+    law = p._equilibrium.law
     assert abs(law.norm - 1) < 1e-11
     s = p.mean_stability + np.array([-0.3, -0.05, 0.2, 0.7])
     s = s[np.abs(s[:, None] - p.target.margin - np.array(p.target.potential.breakpoints or [9.0])).min(axis=1) > 0.02]

@@ -11,8 +11,7 @@ from terminal import invoke
 import solspace as ss
 from solspace.measure import quadrature
 from solspace.theory.design import family_space
-from solspace.theory.landscape import Landscape
-from solspace.theory.localization import Localization
+from solspace.theory.localization import Landscape, Localization
 from solspace.theory.reference import solve
 
 

@@ -9,7 +9,8 @@ import numba.core.caching as caching
 import numpy as np
 import pytest
 
-from solspace.measure.channels import power_channel, power_derivatives
+from solspace.measure.channels import power_channel
+from solspace.numerics.power import gaussian_power_derivatives
 from solspace.numerics.power_table import negative_moments, positive_moments
 from solspace.system.compiled import njit
 from solspace.system.threads import PIECE, share
@@ -82,7 +83,7 @@ def test_compiled_loops_equal_the_integrals(beta):
     plain = log_i + 0.5 * beta * np.log(variance), rho / sigma, curvature / variance
     for one, other in zip(power_channel(omega, variance, beta), plain):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
-    for one, other in zip(power_derivatives(single, variance, beta), plain[1:]):
+    for one, other in zip(gaussian_power_derivatives(single, variance, beta), plain[1:]):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-36)
 
 
@@ -112,7 +113,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, dtype, beta
     results = []
     for threads in (1, 2, 3):
         monkeypatch.setattr("solspace.system.threads._allowed", lambda threads=threads: threads)
-        results.append(power_derivatives(omega, np.linspace(0.1, 2, 67), beta))
+        results.append(gaussian_power_derivatives(omega, np.linspace(0.1, 2, 67), beta))
     for g, dg in results[1:]:
         np.testing.assert_array_equal(g, results[0][0])
         np.testing.assert_array_equal(dg, results[0][1])

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from solspace.numerics.roots import bracketed_newton
+from solspace.numerics.roots import Status, bracketed_newton
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, graded, hermite, legendre, nodes
-from solspace.numerics.status import Status
 from solspace.theory.cavity import mixtures, one_by_one
 
 
@@ -57,18 +56,18 @@ def test_compiled_mixture_equals_the_plain_one(rng, steep, variance):
 
 def test_roots_of_many():
     target = np.array([0.1, 2.0, 700.0])
-    found = bracketed_newton(lambda x, k: (np.exp(x) - target[k], np.exp(x)), [-9.0] * 3, [9.0] * 3)
+    found = bracketed_newton(lambda x, k: (np.exp(x) - target[k], np.exp(x)), [-9.0] * 3, [9.0] * 3, [0.0] * 3)
     assert found.status is Status.CONVERGED
     np.testing.assert_allclose(found.x, np.log(target), rtol=1e-14)
 
 
 def test_a_bad_derivative_only_costs_time():
-    found = bracketed_newton(lambda x, k: (x - 0.7, np.full_like(x, -3.0)), [0.0], [1.0])
+    found = bracketed_newton(lambda x, k: (x - 0.7, np.full_like(x, -3.0)), [0.0], [1.0], [0.5])
     assert abs(found.x[0] - 0.7) < 1e-13
 
 
 def test_steps_are_counted():
-    found = bracketed_newton(lambda x, k: (x - np.pi, np.zeros_like(x)), [0.0], [4.0], max_steps=5)
+    found = bracketed_newton(lambda x, k: (x - np.pi, np.zeros_like(x)), [0.0], [4.0], [2.0], max_steps=5)
     assert found.status is Status.MAX_STEPS
     assert not found.status.ok
     assert "did not settle" in str(found.status)

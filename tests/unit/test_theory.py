@@ -268,14 +268,14 @@ def test_poor_integrals_are_noticed():
     assert "breakpoints" in p.summary()
 
 
-@pytest.mark.parametrize("where", ["reference", "landscape"])
+@pytest.mark.parametrize("where", ["reference", "localization"])
 def test_an_unsolved_equation_is_told(monkeypatch, where):
     """A search for a root that ran out of steps reaches the summary, the plain values and the diagram's notes."""
     module = importlib.import_module(f"solspace.theory.{where}")
     search = module.bracketed_newton
     monkeypatch.setattr(module, "bracketed_newton", lambda *a, **k: search(*a, **{**k, "max_steps": 1}))
     p = ss.predict(ss.Target(), 0.66)
-    if where == "landscape":
+    if where == "localization":
         assert p.status.ok
         assert p.windows  # asks for roots
     assert not p.status.ok

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import channels
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Annealable, Potential, positive_log
+from solspace.measure.potentials import Annealable, Log, Potential, positive_log
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import number
 
@@ -34,13 +34,11 @@ class _Even(Potential):
         if not (self.width > 0 and np.isfinite(self.width)):
             raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
 
+    centre = 0.0
+
     @property
     def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
         return (-self.width, self.width)
-
-    @property
-    def centre(self) -> float:
-        return 0.0
 
     def violated(self, s: ArrayLike) -> Bools:
         return np.abs(s) > self.width
@@ -139,18 +137,16 @@ class _Between(Annealable):
         return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
 
     def violated(self, s: ArrayLike) -> Bools:
-        s = np.asarray(s)
-        below = np.zeros(s.shape, bool) if self.lower is None else s < self.lower
-        return below if self.upper is None else below | (s > self.upper)
+        low, high = self._ends
+        return (np.asarray(s) < low) | (np.asarray(s) > high)
 
     def _log_distances(self, s: Reals) -> Reals:
         below = np.zeros(s.shape) if self.lower is None else positive_log(s - self.lower)
         return below if self.upper is None else below + positive_log(self.upper - s)
 
-    def _outside(self, s: Reals) -> Reals:
-        # how far beyond the nearer wall, zero inside
-        below = np.zeros(s.shape) if self.lower is None else np.maximum(self.lower - s, 0.0)
-        return below if self.upper is None else below + np.maximum(s - self.upper, 0.0)
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return -math.inf if self.lower is None else self.lower, math.inf if self.upper is None else self.upper
 
 
 @dataclass(frozen=True)
@@ -178,13 +174,13 @@ class Wall(_Between):
         if self.lower is not None and self.upper is not None:
             half = (self.upper - self.lower) / 2
             return channels.log_band_channel(_shifted(omega, self.lower + half), variance, beta, half)
-        log_z, g, dg = channels.power_channel(self._inwards(omega), variance, beta)
+        log_z, g, dg = Log().channel(self._inwards(omega), variance, beta)
         return log_z, g if self.upper is None else -g, dg
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         if self.centre is not None:
             return super().derivatives(omega, variance, beta)
-        g, dg = channels.power_derivatives(self._inwards(omega), variance, beta)
+        g, dg = Log().derivatives(self._inwards(omega), variance, beta)
         return g if self.upper is None else -g, dg
 
     def _inwards(self, omega: ArrayLike) -> Reals:
@@ -195,8 +191,7 @@ class Wall(_Between):
         return TauWall(self.lower, self.upper, tau)
 
     def __str__(self) -> str:
-        ends = {"lower": self.lower, "upper": self.upper}
-        return f"wall({', '.join(f'{name}={end:g}' for name, end in ends.items() if end is not None)})"
+        return f"wall({_named(lower=self.lower, upper=self.upper)})"
 
 
 @dataclass(frozen=True)
@@ -236,12 +231,11 @@ class TauWall(_Between):
         s = np.asarray(s)
         level = self._log_distances(s)
         if self.tau > 0:
-            slope = 1.0 if self.lower is None or self.upper is None else self.upper - self.lower
-            level = np.where(
-                np.isneginf(level),
-                -(1.0 + slope * self._outside(s)) / self.tau,
-                np.expm1(self.tau * level) / self.tau,
-            )
+            low, high = self._ends
+            outside = np.maximum(np.maximum(low - s, s - high), 0.0)
+            slope = 1.0 if math.isinf(high - low) else high - low
+            beyond = -(1.0 + slope * outside) / self.tau
+            level = np.where(np.isneginf(level), beyond, np.expm1(self.tau * level) / self.tau)
         return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
@@ -254,8 +248,8 @@ class TauWall(_Between):
         return TauWall(self.lower, self.upper, tau, self.quadratic)
 
     def __str__(self) -> str:
-        ends = {"lower": self.lower, "upper": self.upper, "tau": self.tau, "quadratic": self.quadratic or None}
-        return f"tau_wall({', '.join(f'{name}={end:g}' for name, end in ends.items() if end is not None)})"
+        quadratic = self.quadratic or None
+        return f"tau_wall({_named(lower=self.lower, upper=self.upper, tau=self.tau, quadratic=quadratic)})"
 
 
 def wall(lower: float | None = None, upper: float | None = None) -> Wall:
@@ -277,6 +271,10 @@ def wall(lower: float | None = None, upper: float | None = None) -> Wall:
     wall(lower=0.5) wall(lower=-1, upper=2)
     """
     return Wall(lower, upper)
+
+
+def _named(**values: float | None) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
 
 
 def _shifted(omega: ArrayLike, by: float | None) -> Reals:

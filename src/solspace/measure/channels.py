@@ -19,15 +19,11 @@ from solspace.measure.quadrature import quadrature_channel
 from solspace.numerics import power_table
 from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.band_moments import band_moments, tilted_moments
-from solspace.numerics.power import common_precision, gaussian_power, gaussian_power_derivatives, log_power_moment
 from solspace.numerics.rules import legendre
 
 Channel = tuple[Reals, Reals, Reals]  # log Z, g and dg
 LOG_SQRT_TWO_PI = np.float64(power_table.LOG_SQRT_TWO_PI)  # a double, which promotes single precision to double
-power_channel, power_derivatives = (
-    gaussian_power,
-    gaussian_power_derivatives,
-)  # of s^beta on s > 0; beta = 0 is the step
+STEEPEST = 60.0  # largest exponent at the walls, beside the middle of the band, that a quadratic term may reach there
 
 __all__ = [
     "band_channel",
@@ -37,9 +33,15 @@ __all__ = [
     "log_band_channel",
     "log_quadratic_channel",
     "power_channel",
-    "power_derivatives",
     "quadrature_channel",
 ]
+
+
+def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bool = False) -> Channel:
+    """Return (log Z, g, dg) of the weight s^beta on s > 0, the step at beta = 0; see `numerics.power.gaussian_power`."""
+    from solspace.numerics.power import gaussian_power  # imports Numba
+
+    return gaussian_power(omega, variance, beta, scaled)
 
 
 @vanishing
@@ -66,7 +68,7 @@ def log_quadratic_channel(
         )
     sigma = np.sqrt(variance)
     x = (omega + a * variance) / (sigma * np.sqrt(widening))
-    log_i, rho, curvature = gaussian_power(x, 1.0, beta, scaled=True)
+    log_i, rho, curvature = power_channel(x, 1.0, beta, scaled=True)
     exponent = np.where(
         x < 0, -0.5 * omega**2 / variance, (omega * (a - b * omega) + 0.5 * a * a * variance) / widening
     )
@@ -92,8 +94,8 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
         return power_channel(omega, variance, 0.0)
     omega, variance, finish = _prepare(omega, variance)
     x = omega / np.sqrt(variance)
-    log_right, rho, curvature = log_power_moment(x, 0.0)
-    log_wrong = log_power_moment(-x, 0.0)[0]
+    log_right, rho, curvature = power_channel(x, 1.0, 0.0)
+    log_wrong = power_channel(-x, 1.0, 0.0)[0]
     step = -np.expm1(-beta)
     with np.errstate(all="ignore"):
         lost = step * np.exp(log_wrong)
@@ -124,8 +126,8 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     tilt = beta * np.sqrt(variance)
     x = omega / np.sqrt(variance)
     y = x + tilt
-    right = log_power_moment(x, 0.0)
-    wrong = log_power_moment(-y, 0.0)
+    right = power_channel(x, 1.0, 0.0)
+    wrong = power_channel(-y, 1.0, 0.0)
     total = right[1] + wrong[1]
     p, q = right[1] / total, wrong[1] / total
     with np.errstate(divide="ignore"):
@@ -208,10 +210,6 @@ def log_band_channel(
     return finish(log_z, np.where(omega < 0, -gamma, gamma), curvature)
 
 
-STEEPEST = 60.0
-"""Largest exponent at the walls, beside the middle of the band, that a quadratic term may reach there."""
-
-
 def _tilted_gaussian(omega: Reals, variance: Reals, beta: float, width: float, b: float) -> Channel:
     """The weight's exp(-b s^2) taken into the Gaussian; `omega` >= 0."""
     widening = 1.0 + 2.0 * b * variance
@@ -232,8 +230,8 @@ def _tilted_band(omega: Reals, variance: Reals, beta: float, width: float, b: fl
 
 
 def _band_inside(c: Reals, d: Reals) -> Channel:
-    log_upper, _, _ = log_power_moment(c - d, 0.0)
-    log_lower, _, _ = log_power_moment(-c - d, 0.0)
+    log_upper, _, _ = power_channel(c - d, 1.0, 0.0)
+    log_lower, _, _ = power_channel(-c - d, 1.0, 0.0)
     outside = np.exp(log_upper) + np.exp(log_lower)
     z = 1.0 - outside
     near, far = _density(d - c) / z, _density(d + c) / z
@@ -243,8 +241,8 @@ def _band_inside(c: Reals, d: Reals) -> Channel:
 
 def _band_tail(c: Reals, d: Reals) -> Channel:
     """One-sided tail at h = c - d, corrected by the far edge; e = exp(-2 c d) <= exp(-6)."""
-    log_tail, near, near_curvature = log_power_moment(d - c, 0.0)
-    _, far, _ = log_power_moment(-c - d, 0.0)
+    log_tail, near, near_curvature = power_channel(d - c, 1.0, 0.0)
+    _, far, _ = power_channel(-c - d, 1.0, 0.0)
     excess = -near_curvature / near  # near - h, accurately
     e = np.exp(-2.0 * c * d)
     r = e * near / far
@@ -277,6 +275,8 @@ def _density(x: Reals) -> Reals:
 
 def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals, Callable[[Reals, Reals, Reals], Channel]]:
     """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
+    from solspace.numerics.power import common_precision
+
     dtype = common_precision(omega, variance)
     omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
 

@@ -1,7 +1,8 @@
-"""The potentials of the package, by name: uniform, log, hinge, errors, tau, band, log_band, wall, tau_wall, log_quadratic.
+"""Potentials U(s), which give every constraint the weight ``exp(-U(s - margin) / T)``, and their names.
 
-All take stabilities measured from the margin. ``register`` adds a class of your own to the names, so that targets built
-on it can be read back from JSON.
+A potential is *hard* when its weight vanishes somewhere (``log_weight = -inf`` there) and *soft* when it is finite everywhere.
+Here are the contract `Potential`, the potentials on a half line, and the adapter for an object of your own; walls and bands
+are in `measure.bands`. ``register`` adds a class of your own to the names, so that targets built on it can be read from JSON.
 """
 
 from __future__ import annotations
@@ -9,17 +10,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Annealable, Own, Potential, positive_log, probed
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import unknown
 
 __all__ = [
@@ -40,6 +39,151 @@ __all__ = [
     "wall",
 ]
 
+# stabilities at which a user's potential is tried when a target is built
+_PROBE = np.concatenate([-np.logspace(-3, 3, 60), [0.0], np.logspace(-3, 3, 60)])
+
+
+class Potential:
+    """Base class of potentials U(s).
+
+    A subclass defines `log_weight`, vectorised, and the `breakpoints` where that is not smooth. The output channel then
+    follows by quadrature split at the breakpoints; `channel` can be overridden by a closed form.
+
+    Attributes
+    ----------
+    name : str
+        Name under which the potential is registered.
+    breakpoints : tuple of float
+        Stabilities, measured from the margin, at which the weight is not smooth.
+    hard : bool
+        Whether the weight vanishes on the wrong side of the margin.
+    """
+
+    name: ClassVar[str] = ""
+    breakpoints: tuple[float, ...] = (0.0,)
+    hard: bool = True
+
+    @property
+    def centre(self) -> float | None:
+        """Stability about which the weight of a band is even, else None."""
+        return None
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        """Return the log weight -U(s).
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities, measured from the margin.
+
+        Returns
+        -------
+        ndarray
+            -U(s), -inf where s is forbidden.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a method log_weight(s).")
+
+    def violated(self, s: ArrayLike) -> Bools:
+        """Return where a constraint is not met.
+
+        Parameters
+        ----------
+        s : array_like
+            Stabilities, measured from the margin.
+
+        Returns
+        -------
+        ndarray of bool
+            True where the constraint is violated.
+        """
+        return np.asarray(s) < 0
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        """Return log Z, g and dg of a Gaussian field under the weight exp(-beta U), see `Target.channel`.
+
+        Parameters
+        ----------
+        omega : array_like
+            Means of the field, measured from the margin.
+        variance : array_like
+            Variances, > 0.
+        beta : float
+            Inverse temperature, >= 0.
+
+        Returns
+        -------
+        tuple of ndarray
+            (log_z, g, dg).
+        """
+        if beta == 0 and not self.hard:
+            return channels.linear_channel(omega, variance, 0.0)
+        return channels.quadrature_channel(
+            lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
+        )
+
+    def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
+        """Return g and dg of `channel`.
+
+        Parameters
+        ----------
+        omega : ndarray
+            Means of the field, measured from the margin.
+        variance : array_like
+            Variances, > 0.
+        beta : float
+            Inverse temperature, >= 0.
+
+        Returns
+        -------
+        tuple of ndarray
+            (g, dg).
+        """
+        return self.channel(omega, variance, beta)[1:]
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Parameters of the potential by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{value:g}" for value in self.parameters.values())
+        name = self.name or type(self).__name__
+        return f"{name}({values})" if values else name
+
+
+class Annealable(Potential):
+    """A potential that τ-annealing reaches through a family U_τ, finite everywhere for τ > 0, as τ → 0."""
+
+    def softened(self, tau: float) -> Potential:
+        """Return the member of the family U_τ that τ-annealing follows to this potential.
+
+        Parameters
+        ----------
+        tau : float
+            τ in [0, 1].
+
+        Returns
+        -------
+        Potential
+            U_τ.
+        """
+        raise NotImplementedError
+
+
+def scaled_log_weight(potential: Potential, s: ArrayLike, beta: float) -> Reals:
+    """Return -beta U(s), the log weight at inverse temperature `beta`; at beta = 0 only what is forbidden counts."""
+    s = np.asarray(s)
+    if beta == 0:
+        forbidden = potential.violated(s) if potential.hard else np.zeros(s.shape, bool)
+        return np.where(forbidden, -np.inf, 0.0)
+    return beta * potential.log_weight(s)
+
+
+def positive_log(s: Reals) -> Reals:
+    """Return log s, -inf where s <= 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(s > 0, s, 0.0))
+
 
 @dataclass(frozen=True)
 class Uniform(Potential):
@@ -55,10 +199,10 @@ class Uniform(Potential):
         return np.where(self.violated(s), -np.inf, 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        return channels.power_channel(omega, variance, 0.0)
+        return Log().channel(omega, variance, 0.0)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        return channels.power_derivatives(omega, variance, 0.0)
+        return Log().derivatives(omega, variance, 0.0)
 
 
 @dataclass(frozen=True)
@@ -76,10 +220,14 @@ class Log(Annealable):
         return positive_log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        return channels.power_channel(omega, variance, beta)
+        from solspace.numerics.power import gaussian_power  # imports Numba
+
+        return gaussian_power(omega, variance, beta)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        return channels.power_derivatives(omega, variance, beta)
+        from solspace.numerics.power import gaussian_power_derivatives
+
+        return gaussian_power_derivatives(omega, variance, beta)
 
     def softened(self, tau: float) -> Potential:
         return Tau(tau)
@@ -155,7 +303,7 @@ class Tau(Annealable):
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         if self.tau == 0:
-            return channels.power_channel(omega, variance, beta)
+            return Log().channel(omega, variance, beta)
         if self.tau == 1:
             return channels.linear_channel(omega, variance, beta, -beta)
         return super().channel(omega, variance, beta)
@@ -200,9 +348,79 @@ class LogQuadratic(Potential):
         return channels.log_quadratic_channel(omega, variance, beta, self.linear, self.quadratic)
 
 
-REGISTRY: dict[str, Callable[..., Potential]] = {
-    cls.name: cls for cls in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic)
-}
+@dataclass(frozen=True)
+class Own(Potential):
+    """A user's object with `log_weight(s)` and `breakpoints`, made into a `Potential`."""
+
+    model: Any
+
+    def __post_init__(self) -> None:
+        kind = type(self.model).__name__
+        weight = probed(self, kind)
+        if np.isneginf(weight).all():
+            raise ValueError(f"the weight of {kind} is nowhere positive.")
+        # far out, a soft weight may overflow to -inf
+        object.__setattr__(self, "hard", bool(np.isneginf(weight[np.abs(_PROBE) < 20]).any()))
+        object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
+        object.__setattr__(self, "name", getattr(self.model, "name", kind))
+        for optional in ("softened", "tau"):
+            if hasattr(self.model, optional):
+                object.__setattr__(self, optional, getattr(self.model, optional))
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        s = np.asarray(s, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            weight = np.asarray(self.model.log_weight(s), dtype=float)
+        return _checked(type(self.model).__name__, s, weight)
+
+    def violated(self, s: ArrayLike) -> Bools:
+        # the user's method, else where the weight vanishes (hard) or s < 0 (soft)
+        if hasattr(self.model, "violated"):
+            missed = np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
+            return _of_shape(f"{type(self.model).__name__}.violated", np.shape(s), missed)
+        if not self.hard:
+            return np.asarray(s) < 0
+        return np.isneginf(self.log_weight(s)) & ~np.isin(s, self.breakpoints)
+
+    def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
+        own = getattr(self.model, "channel", super().channel)
+        return own(omega, variance, beta)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {f.name: getattr(self.model, f.name) for f in fields(self.model)} if is_dataclass(self.model) else {}
+
+
+def probed(potential: Potential, name: str) -> Reals:
+    """Return the log weights of a user's potential at some stabilities; raise ValueError if they cannot be right."""
+    with np.errstate(all="ignore"):
+        for s in (_PROBE[:, None], _PROBE):
+            weight = _checked(name, s, np.asarray(potential.log_weight(s), dtype=float))
+    if np.isposinf(weight).any():
+        raise ValueError(f"{name}.log_weight returned +inf; use -inf where s is forbidden.")
+    return weight
+
+
+def _checked(name: str, s: Reals, weight: Reals) -> Reals:
+    _of_shape(f"{name}.log_weight", s.shape, weight)
+    wrong = np.isnan(weight) & ~np.isnan(s)
+    if wrong.any():
+        raise ValueError(f"{name}.log_weight returned NaN at s = {s[wrong][0]:.6g}; use -inf where s is forbidden.")
+    return weight
+
+
+def _of_shape(name: str, shape: tuple[int, ...], found: Reals | Bools) -> Any:
+    if found.shape != shape:
+        raise ValueError(
+            f"{name} must be vectorised: for stabilities of shape {shape} it returned shape {found.shape}."
+        )
+    return found
+
+
+# their module needs the classes above
+from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall  # noqa: E402
+
+REGISTRY: dict[str, Callable[..., Potential]] = {}
 
 
 def register(potential: type) -> type:
@@ -220,6 +438,10 @@ def register(potential: type) -> type:
     """
     REGISTRY[getattr(potential, "name", "") or potential.__name__] = potential
     return potential
+
+
+for _class in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic):
+    register(_class)
 
 
 def as_potential(potential: object) -> Potential:

@@ -32,7 +32,6 @@ from numpy.typing import ArrayLike
 
 from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
 from solspace.numerics.arrays import Bools, Doubles, Index
-from solspace.numerics.power import common_precision
 
 BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
@@ -66,6 +65,8 @@ def quadrature_channel(
     >>> round(float(g), 12) == round((2 / np.pi) ** 0.5, 12)
     True
     """
+    from solspace.numerics.power import common_precision
+
     dtype = common_precision(omega, variance)
     mean, var = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
     flat_mean, flat_sigma = mean.ravel(), np.sqrt(var).ravel()

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import potentials, priors
 from solspace.measure.channels import Channel
-from solspace.measure.potential import Potential, scaled_log_weight
+from solspace.measure.potentials import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import shown, unknown

@@ -1,10 +1,8 @@
-"""Names of array types in annotations, arrays aligned to cache lines, and silence about numbers that underflow."""
+"""Names of array types in annotations, and arrays aligned to cache lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,9 +14,7 @@ Precision: TypeAlias = str | type[np.floating] | np.dtype[np.floating]  # float3
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.integer]
 LINE = 64  # bytes of a cache line, and of the widest vector register
-
-P = ParamSpec("P")
-R = TypeVar("R")
+vanishing = np.errstate(under="ignore")  # a decorator: in the tail of a density zero is the right value
 
 
 def aligned(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
@@ -31,19 +27,3 @@ def aligned(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     raw = np.zeros(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE
     return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def vanishing(function: Callable[P, R]) -> Callable[P, R]:
-    """Let numbers underflow inside `function` without a warning: in the tail of a density zero is the right value.
-
-    >>> with np.errstate(all="raise"):
-    ...     float(vanishing(np.exp)(-1e3))
-    0.0
-    """
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(under="ignore"):
-            return function(*args, **kwargs)
-
-    return call

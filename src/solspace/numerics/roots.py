@@ -1,17 +1,76 @@
-"""Roots inside brackets, many at a time, and smooth curves on panels with roots that a grid would miss."""
+"""How a computation ended, and roots inside brackets: one to machine precision, or many at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial.legendre import legvander
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 
 from solspace.numerics.arrays import Index, Reals
-from solspace.numerics.status import Status
+
+ACCURATE = 1e-8  # largest relative error of an integral that needs no warning
+
+
+class Status(Enum):
+    """The end of an iteration or an integral; its value is the sentence shown to the user.
+
+    >>> Status.CONVERGED.ok
+    True
+    >>> print(Status.MAX_STEPS)
+    the iteration did not settle within its number of steps; the value is the last one reached.
+    """
+
+    CONVERGED = "converged."
+    MAX_STEPS = "the iteration did not settle within its number of steps; the value is the last one reached."
+    INACCURATE = (
+        "the integrals did not reach their accuracy even on the finest grid: give the potential's kinks and jumps as "
+        "breakpoints, and take `accuracy` as the size of the error."
+    )
+
+    @classmethod
+    def of_error(cls, error: float) -> Status:
+        """Return the status of an integral with this relative error, which may be NaN."""
+        return cls.CONVERGED if error < ACCURATE else cls.INACCURATE
+
+    def then(self, other: Status) -> Status:
+        """Return this status, or `other` if this one is `CONVERGED`."""
+        return other if self.ok else self
+
+    @property
+    def ok(self) -> bool:
+        """True if the computation converged."""
+        return self is Status.CONVERGED
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def root_between(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the root of `function`, of opposite signs at `low` and `high`, to 1e-11.
+
+    >>> round(root_between(lambda x: x**2 - 2, 0.0, 2.0), 10)
+    1.4142135624
+    """
+    return float(brentq(function, low, high, xtol=1e-11, rtol=1e-12, maxiter=100))
+
+
+def first_root(function: Callable[[float], float], points: Iterable[float]) -> float | None:
+    """Return the root below the first of ascending `points`, but the first itself, at which `function` is positive.
+
+    None where there is none. At the first point it is taken to be negative.
+
+    >>> first_root(lambda x: -1.0, [0.0, 1.0, 2.0]) is None
+    True
+    """
+    for low, high in pairwise(points):
+        if function(high) > 0:
+            return root_between(function, low, high)
+    return None
 
 
 class Roots(NamedTuple):
@@ -25,22 +84,22 @@ def bracketed_newton(
     function: Callable[[Reals, Index], tuple[Reals, Reals]],
     low: ArrayLike,
     high: ArrayLike,
-    start: ArrayLike | None = None,
+    start: ArrayLike,
     tolerance: float = 1e-14,
     max_steps: int = 80,
 ) -> Roots:
     """Return roots of `function` between `low` and `high` (k,), where it is negative and positive, one for each entry.
 
     Newton's step where it stays inside the bracket and shrinks, halving otherwise. `function(x, index)` returns values and
-    derivatives at the active entries. `start` defaults to the midpoints. `tolerance` is the size of the last step, or of
-    the bracket, relative to the root (or to a thousandth of its first bracket, where the root is closer to zero).
+    derivatives at the active entries. `tolerance` is the size of the last step, or of the bracket, relative to the root (or
+    to a thousandth of its first bracket, where the root is closer to zero).
 
-    >>> roots = bracketed_newton(lambda x, index: (x**2 - 2, 2 * x), [0.0], [2.0])
+    >>> roots = bracketed_newton(lambda x, index: (x**2 - 2, 2 * x), [0.0], [2.0], [1.0])
     >>> float(roots.x[0]), roots.status.ok
     (1.4142135623730951, True)
     """
-    low, high = np.array(low, dtype=float, ndmin=1), np.array(high, dtype=float, ndmin=1)
-    x = (low + high) / 2 if start is None else np.clip(np.array(start, dtype=float, ndmin=1), low, high)
+    low, high, start = (np.array(values, dtype=float, ndmin=1) for values in (low, high, start))
+    x = np.clip(start, low, high)
     last = high - low
     least = 1e-3 * last
     active = np.arange(len(x))
@@ -65,37 +124,3 @@ def bracketed_newton(
         if len(active) == 0:
             return Roots(x, Status.CONVERGED)
     return Roots(x, Status.MAX_STEPS)
-
-
-def chebyshev_points(count: int) -> Reals:
-    """Return the Chebyshev points of [0, 1], ascending.
-
-    >>> chebyshev_points(2).round(6)
-    array([0.146447, 0.853553])
-    """
-    return (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
-
-
-@lru_cache(maxsize=8)
-def interpolation(count: int, dense: int) -> Reals:
-    """Return the matrix (dense, count) from values at Chebyshev points to `dense` equidistant ones from 0 on."""
-    x, fine = chebyshev_points(count), np.arange(dense) / dense
-    return legvander(2 * fine - 1, count - 1) @ np.linalg.inv(legvander(2 * x - 1, count - 1))
-
-
-def hidden_roots(x: Reals, y: Reals) -> list[float]:
-    """Return the two roots around a local maximum that is negative at three equidistant points and positive between.
-
-    None where the parabola through the points has its maximum, or a root, outside them.
-
-    >>> x = np.array([-1.0, 0.0, 1.0])
-    >>> hidden_roots(x, 0.1 - (x - 0.5) ** 2)[0] > 0, hidden_roots(x, 0.1 - (x - 2.5) ** 2)
-    (True, [])
-    """
-    h = x[2] - x[1]
-    bend, tilt = (y[0] - 2 * y[1] + y[2]) / 2, (y[2] - y[0]) / 2
-    discriminant = tilt**2 - 4 * bend * y[1]
-    if bend >= 0 or discriminant <= 0:
-        return []
-    roots = [float(x[1] + h * (-tilt + sign * np.sqrt(discriminant)) / (2 * bend)) for sign in (1, -1)]
-    return roots if x[0] <= min(roots) and max(roots) <= x[2] else []

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potential import Potential
-from solspace.measure.potentials import Band, Uniform
+from solspace.measure.potentials import Band, Potential, Uniform
 from solspace.numerics.arrays import Array, Bools, Reals
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron

@@ -16,10 +16,8 @@ from solspace.measure import Target
 from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.arrays import Reals
 from solspace.theory.cavity import reference_averages
-from solspace.theory.landscape import Landscape
-from solspace.theory.localization import Localization
+from solspace.theory.localization import Landscape, Localization
 from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level
-from solspace.theory.stability import StabilityLaw
 from solspace.theory.weights import weights_of
 
 PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}  # how sharply loads are bracketed, in the coordinate
@@ -82,8 +80,7 @@ class Branch:
         state = self.equilibrium(u)
         if self._flat:
             return state.free_entropy
-        law = StabilityLaw(self.target, state.overlap, state.variance)
-        return state.free_entropy - state.alpha * law.log_weight
+        return state.free_entropy - state.alpha * state.law.log_weight
 
     @cached_property
     def zero_entropy(self) -> float | None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potential import Own
+from solspace.measure.potentials import Own
 from solspace.numerics.arrays import Index, Reals, vanishing
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
 

@@ -26,8 +26,7 @@ from solspace.numerics.arrays import Reals
 from solspace.system.checks import unknown
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
-from solspace.theory.landscape import Landscape
-from solspace.theory.localization import Localization
+from solspace.theory.localization import Landscape, Localization
 from solspace.theory.prediction import Prediction
 from solspace.theory.reference import solve
 from solspace.theory.thresholds import asl_threshold

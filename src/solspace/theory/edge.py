@@ -28,8 +28,7 @@ from solspace.numerics.arrays import Reals
 from solspace.numerics.power import log_power_moment
 from solspace.system.plain import Values
 from solspace.theory.cavity import kinks
-from solspace.theory.reference import Equilibrium
-from solspace.theory.stability import StabilityLaw
+from solspace.theory.reference import Equilibrium, StabilityLaw
 from solspace.theory.weights import weights_of
 
 HARD_JUMP = 0.903197285568626  # J = ∫ φ(x)²/Φ(x) dx
@@ -213,11 +212,9 @@ def edge(equilibrium: Equilibrium) -> Edge:
     if logarithmic:
         constant = _logarithmic_rate(equilibrium) / 4
     elif gamma == 0.5:
-        law = StabilityLaw(target, equilibrium.overlap, equilibrium.variance)
         jumps = [wall for wall in walls(target) if wall.kind == "jump"]
-        constant = sum(
-            0.5 * _density_at(law, wall, 1e-12 * (1 + abs(wall.at))) * _jump(wall.contrast) for wall in jumps
-        )
+        heights = [_density_at(equilibrium.law, wall, 1e-12 * (1 + abs(wall.at))) for wall in jumps]
+        constant = sum(0.5 * height * _jump(wall.contrast) for height, wall in zip(heights, jumps))
     elif gamma > 0:
         constant = _power_constant(equilibrium, gamma)
     else:
@@ -247,10 +244,9 @@ def _jump(contrast: float) -> float:
 
 def _logarithmic_rate(equilibrium: Equilibrium) -> float:
     # p in E_q[g²] = p log(1/ε)/2: from P(s) = p (s - b) at a wall, or log W = c + d (s - b)^½ at a cusp, p = P(b) d²/4
-    law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
     total, h = 0.0, 1e-6
     for wall in walls(equilibrium.target):
-        density = _density_at(law, wall, h)
+        density = _density_at(equilibrium.law, wall, h)
         if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6:
             total += density / h
         elif wall.kind == "cusp" and wall.exponent == 0.5:
@@ -264,7 +260,6 @@ def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
     # P(s) = p (s - b)^ν gives E_q[g²] = p ε^((ν-1)/2) ∫ I_ν ρ_ν² dx
     from scipy.integrate import quad
 
-    law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
     total = 0.0
     for wall in walls(equilibrium.target):
         if wall.kind == "cusp" and 0.5 - wall.exponent == gamma:
@@ -281,13 +276,13 @@ def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
         far = 1e3
         integral = quad(integrand, -12, 20, limit=200)[0] + quad(integrand, 20, far, limit=200)[0]
         integral += nu**2 * far ** (nu - 1) / (1 - nu)
-        total += 0.5 * _density_at(law, wall, h) / h**nu * integral
+        total += 0.5 * _density_at(equilibrium.law, wall, h) / h**nu * integral
     return total
 
 
 def _limit(equilibrium: Equilibrium) -> float:
     # dG_E/dq → E[(d log W/ds)²]/2
-    law = StabilityLaw(equilibrium.target, equilibrium.overlap, equilibrium.variance)
+    law = equilibrium.law
     s = law.nodes
     points = np.array(kinks(equilibrium.target).at)
     distance = np.abs(s[..., None] - points).min(axis=-1)

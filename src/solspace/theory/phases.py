@@ -19,7 +19,7 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
-from solspace.theory.landscape import Window
+from solspace.theory.localization import Window
 from solspace.theory.prediction import Prediction, doubt, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 

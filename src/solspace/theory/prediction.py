@@ -15,15 +15,13 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
-from solspace.numerics.status import Status
+from solspace.numerics.roots import Status
 from solspace.system.plain import Values, html_table
 from solspace.theory import capacity as _capacity
 from solspace.theory import edge as _edge
 from solspace.theory.edge import Edge
-from solspace.theory.landscape import Landscape, Window
-from solspace.theory.localization import Localization, Points
+from solspace.theory.localization import Landscape, Localization, Points, Window
 from solspace.theory.reference import Equilibrium, solve
-from solspace.theory.stability import StabilityLaw
 from solspace.theory.weights import weights_of
 
 REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
@@ -93,7 +91,7 @@ class Prediction:
     @cached_property
     def entropy(self) -> float:
         """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
-        return self.free_entropy - self.alpha * self._stability.log_weight
+        return self.free_entropy - self.alpha * self._equilibrium.law.log_weight
 
     @property
     def populated(self) -> bool:
@@ -115,10 +113,6 @@ class Prediction:
         """The load at which the constraints stop having solutions, None where they never do."""
         return _capacity.capacity(self.target)
 
-    @cached_property
-    def _stability(self) -> StabilityLaw:
-        return StabilityLaw(self.target, self.overlap, self._equilibrium.variance)
-
     def stability_density(self, s: ArrayLike) -> Any:
         """Return P(s), the density of the stabilities s = ⟨x, w⟩/√n of a typical sample.
 
@@ -132,7 +126,7 @@ class Prediction:
         float or ndarray
             P(s), in the shape of `s`.
         """
-        return self._stability.density(_finite("s", s))[()]
+        return self._equilibrium.law.density(_finite("s", s))[()]
 
     def stability_cdf(self, s: ArrayLike) -> Any:
         """Return the fraction of stabilities below s.
@@ -147,17 +141,17 @@ class Prediction:
         float or ndarray
             Cumulative distribution, in the shape of `s`.
         """
-        return self._stability.cdf(_finite("s", s))[()]
+        return self._equilibrium.law.cdf(_finite("s", s))[()]
 
     @property
     def stability_range(self) -> tuple[float, float]:
         """Interval that contains nearly all of P(s), as (low, high)."""
-        return self._stability.extent
+        return self._equilibrium.law.extent
 
     @property
     def mean_stability(self) -> float:
         """The mean of P(s)."""
-        return self._stability.mean
+        return self._equilibrium.law.mean
 
     @cached_property
     def _curve(self) -> Localization:
@@ -338,7 +332,7 @@ class Prediction:
         for rise in rises if start == "low" else rises[::-1]:
             here = open_ & (times <= rise.high) & (times >= rise.low)
             if here.any():
-                result[here] = self._landscape.roots(rise, times[here])
+                result[here] = self._landscape.roots([rise] * int(here.sum()), times[here])
                 open_ &= ~here
         if start == "low":
             result[times == 0] = 0.0

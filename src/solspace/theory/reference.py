@@ -1,4 +1,4 @@
-"""The reference system: replica-symmetric equilibrium of a target at load α (theory notes 2).
+"""The reference system: replica-symmetric equilibrium of a target at load α (theory notes 2), and its stabilities (4).
 
 One equation for one unknown, the conjugate r̂: r̂ = α E[g(√r γ, 1-r)²] with r = r(r̂) given by the prior. As a function of
 log r̂ the mismatch log r̂ - log α E g² rises through zero at a solution; the smallest one is taken, the one that message
@@ -11,15 +11,19 @@ thresholds use it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+from numpy.polynomial.legendre import legint, legval, legvander
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.measure.potentials import Band, Uniform
-from solspace.numerics.arrays import Reals
-from solspace.numerics.roots import Index, bracketed_newton
-from solspace.numerics.status import Status
-from solspace.theory.cavity import reference_averages
+from solspace.numerics.arrays import Index, Reals, vanishing
+from solspace.numerics.roots import Status, bracketed_newton
+from solspace.numerics.rules import ORDER, Layout, around, legendre
+from solspace.theory.cavity import TAIL, Kinks, kinks, reference_averages, reference_nodes
 from solspace.theory.weights import weights_of
 
 LARGEST = 1e17  # conjugate at which the search for a solution ends: 1 - r is about 3e-9 there
@@ -27,11 +31,15 @@ STRIDE = 2.5  # factor between the conjugates tried on the way up; four of them 
 ACCURACY = 1e-11
 LEVELS = 3
 COLDEST = 1e-4  # lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits
+FINEST = 1e-14  # width of the panels at a breakpoint, where P(s) may behave like any power of the distance
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """A solution of the reference equation: order parameters and what follows from them at once."""
+    """A solution of the reference equation: order parameters and what follows from them at once.
+
+    `accuracy` is the error of the integrals, `status` how the search for the conjugate ended, `level` that of the panels.
+    """
 
     target: Target
     alpha: float
@@ -44,6 +52,11 @@ class Equilibrium:
     accuracy: float
     status: Status
     level: int
+
+    @cached_property
+    def law(self) -> StabilityLaw:
+        """The law of the stabilities."""
+        return StabilityLaw(self.target, self.overlap, self.variance)
 
 
 def solve(target: Target, alpha: float) -> Equilibrium:
@@ -83,10 +96,7 @@ def equilibrium(
     accuracy: float = 0.0,
     root: Status = Status.CONVERGED,
 ) -> Equilibrium:
-    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given.
-
-    `accuracy` and `root` say how well the conjugate is known: the error of the integrals, and how its search ended.
-    """
+    """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
     weights = weights_of(target.prior).reference([conjugate])
     log_z, g2, dg2, _ = (float(a[0]) for a in reference_averages(target, weights.overlap, weights.variance, level))
     load = conjugate / g2 if alpha is None else float(alpha)
@@ -154,10 +164,150 @@ def sufficient_level(target: Target, conjugate: float) -> int:
 
 
 def _error(target: Target, conjugate: float, level: int) -> float:
-    # how much the integrals move when every panel is halved
+    # relative change of the integrals when every panel is halved
     weights = weights_of(target.prior).reference([conjugate])
     coarse, fine = (reference_averages(target, weights.overlap, weights.variance, n) for n in (level, level + 1))
     (log_z, g2, dg2), found = fine[:3, 0].tolist(), coarse[:3, 0].tolist()
     # where log W is linear g' is rounding only, and its digits say nothing
     scales = (abs(log_z), g2, max(dg2, 1e-12 * g2**2))
     return max(abs(c - f) / scale if scale else 0.0 for c, f, scale in zip(found, (log_z, g2, dg2), scales))
+
+
+@dataclass(frozen=True)
+class StabilityLaw:
+    """The stabilities of a typical sample, at reference overlap r and `variance` 1 - r (theory notes 4).
+
+    P(s) = W(s) ∫ Dγ N(s; √r γ, 1-r) / Z(√r γ, 1-r), with W the weight of the target: the cavity field at q = 1. Formed in
+    the log domain, since 1/Z alone overflows for r > 1/2.
+
+    >>> law = StabilityLaw(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
+    >>> law.density([0.5, -0.1]).round(9), round(law.mean, 9)
+    (array([0.7510754, 0.       ]), 0.699012718)
+    """
+
+    target: Target
+    overlap: float
+    variance: float
+
+    @cached_property
+    def _kinks(self) -> Kinks:
+        return kinks(self.target)
+
+    @cached_property
+    @vanishing
+    def _source(self) -> tuple[Reals, Reals]:
+        # fields ω₀, and log of Gaussian weight over Z
+        if self.overlap < 1e-12:
+            omega, weight = np.zeros(1), np.ones(1)
+        else:
+            omega, weight = (rows[0] for rows in reference_nodes(self._kinks, self.overlap, self.variance, 1))
+        keep = weight > 0
+        return omega[keep], np.log(weight[keep]) - self.target.channel(omega[keep], self.variance)[0]
+
+    @vanishing
+    def density(self, s: ArrayLike) -> Reals:
+        """Return P(s), of the shape of `s`."""
+        s = np.asarray(s, dtype=float)
+        omega, bias = self._source
+        flat = s.ravel()
+        log_weight = self.target.log_weight(flat)
+        result = np.zeros(flat.shape)
+        allowed = np.flatnonzero(log_weight > -np.inf)
+        for few in np.array_split(allowed, max(1, len(allowed) * len(omega) >> 18)):
+            exponent = -((flat[few, None] - omega) ** 2) / (2 * self.variance) + bias + log_weight[few, None]
+            result[few] = np.exp(exponent).sum(axis=1)
+        return (result / np.sqrt(2 * np.pi * self.variance)).reshape(s.shape)
+
+    @cached_property
+    @vanishing
+    def _table(self) -> tuple[Reals, Reals, Reals, Reals]:
+        # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
+        omega, _ = self._source
+        points = self._kinks
+        _, g, _ = self.target.channel(omega, self.variance)
+        mean = omega + self.variance * g
+        reach = (TAIL + 1) * np.sqrt(self.variance)
+        low, high = min(mean.min() - reach, points.at[0] - 1), max(mean.max() + reach, points.at[-1] + 1)
+        cap = min(2.0 * np.sqrt(self.variance), 1.0)
+        layout = Layout(np.array([low]), np.array([high]), points.at, np.array([FINEST]), np.array([cap]), 0.6)
+        s, w = (rows[0] for rows in around(layout))
+        order = np.argsort(s, kind="stable")  # panels do not overlap: their nodes stay together, and so do the panels
+        s, w = s[order].reshape(-1, ORDER), w[order].reshape(-1, ORDER)
+        width = w.sum(axis=1)
+        edges = np.append(s[:, 0] - legendre()[0][0] * width, s[-1, -1] + legendre()[0][0] * width[-1])
+        return edges, s, w, self.density(s)
+
+    @cached_property
+    def extent(self) -> tuple[float, float]:
+        """Stabilities between which P(s) is seen: ends of its support, or where it falls below a thousandth of its top.
+
+        >>> StabilityLaw(Target("binary", "band(1.0)"), 0.0, 1.0).extent
+        (-1.0, 1.0)
+        """
+        _, s, _, density = self._table
+        points = self._kinks
+        seen = s[density > 1e-3 * density.max()]
+        low = points.at[0] if points.forbidden[0][0] else float(seen.min())
+        return low, points.at[-1] if points.forbidden[-1][1] else float(seen.max())
+
+    @cached_property
+    @vanishing
+    def norm(self) -> float:
+        """∫ P(s) ds: one, up to the error of the quadrature."""
+        _, _, w, density = self._table
+        return float((w * density).sum())
+
+    @vanishing
+    def average(self, function: Reals) -> float:
+        """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
+        _, _, w, density = self._table
+        weight = w * density
+        return float(np.sum(weight * np.where(weight > 0, function, 0.0)))
+
+    @property
+    def nodes(self) -> Reals:
+        """The stabilities (p, 16) at which averages are formed."""
+        return self._table[1]
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean stability."""
+        return self.average(self.nodes)
+
+    @cached_property
+    def log_weight(self) -> float:
+        """The mean of log W(s) = -U(s - κ)/T."""
+        return self.average(self.target.log_weight(self.nodes))
+
+    @vanishing
+    def cdf(self, s: ArrayLike) -> Reals:
+        """Return the probability of a stability below `s`, of the shape of `s`.
+
+        >>> law = StabilityLaw(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
+        >>> law.cdf([0.0, 8.0]).round(12)
+        array([0., 1.])
+        """
+        s = np.asarray(s, dtype=float)
+        edges, start, inside = self._integrals
+        flat = np.clip(s.ravel(), edges[0], edges[-1])
+        order = np.argsort(flat)
+        flat = flat[order]
+        bounds = np.searchsorted(flat, edges[1:-1])
+        result = np.empty(len(flat))
+        for k, (first, last) in enumerate(pairwise([0, *bounds.tolist(), len(flat)])):
+            if last > first:
+                width = edges[k + 1] - edges[k]
+                position = 2 * (flat[first:last] - edges[k]) / width - 1 if width > 0 else np.zeros(last - first)
+                result[order[first:last]] = start[k] + legval(position, inside[:, k])
+        return np.clip(result / self.norm, 0.0, 1.0).reshape(s.shape)
+
+    @cached_property
+    @vanishing
+    def _integrals(self) -> tuple[Reals, Reals, Reals]:
+        # edges, the integral up to each panel, and the integral inside as Legendre coefficients (17, p)
+        edges, _, w, density = self._table
+        x = 2 * legendre()[0] - 1
+        degree = np.arange(ORDER)
+        projection = (2 * degree[:, None] + 1) * legvander(x, ORDER - 1).T * legendre()[1]
+        inside = legint(projection @ density.T, lbnd=-1) * np.diff(edges) / 2
+        return edges, np.append(0.0, np.cumsum((w * density).sum(axis=1))[:-1]), inside

@@ -20,8 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from solspace.measure import Target
-from solspace.measure.potential import Potential
-from solspace.measure.potentials import Errors, Hinge, Log, Tau, TauWall, Uniform, Wall
+from solspace.measure.potentials import Errors, Hinge, Log, Potential, Tau, TauWall, Uniform, Wall
 from solspace.numerics.arrays import Array, Bools, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.integer_levels import WALL

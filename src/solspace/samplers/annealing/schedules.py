@@ -20,8 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from solspace.measure import Target
-from solspace.measure.potential import Potential, scaled_log_weight
-from solspace.measure.potentials import Errors, Hinge, as_potential
+from solspace.measure.potentials import Errors, Hinge, Potential, as_potential, scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.system.checks import unknown
 

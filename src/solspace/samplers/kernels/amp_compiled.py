@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from solspace.measure import Target, channels, priors
-from solspace.measure.potential import Own, Potential
-from solspace.measure.potentials import Log, LogBand, Tau, Uniform, Wall
+from solspace.measure import Target, priors
+from solspace.measure.potentials import Log, LogBand, Own, Potential, Tau, Uniform, Wall
 from solspace.numerics.arrays import Array
+from solspace.numerics.power import gaussian_power_derivatives
 from solspace.system.threads import split
 
 LANES = 16
@@ -64,7 +64,7 @@ def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array
     potential = target.potential
     if isinstance(potential, (Uniform, Log)):
         exponent = 0.0 if isinstance(potential, Uniform) else target.beta
-        channels.power_derivatives(omega, variance, exponent, out)
+        gaussian_power_derivatives(omega, variance, exponent, out)
         return
     table = table_for(potential, target.beta, omega, variance)
     if table is not None:

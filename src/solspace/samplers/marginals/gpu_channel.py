@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from solspace.measure import Target
-from solspace.measure.channels import power_derivatives
-from solspace.measure.potential import Potential
-from solspace.measure.potentials import Band, Errors, Hinge, Log, LogBand, LogQuadratic, Uniform, Wall
+from solspace.measure.potentials import Band, Errors, Hinge, Log, LogBand, LogQuadratic, Potential, Uniform, Wall
 from solspace.measure.priors import Binary, Spherical
 from solspace.numerics.arrays import Array
+from solspace.numerics.power import gaussian_power_derivatives
 from solspace.problem import Perceptron
 
 MIDDLE, SIDE, LEFT, RIGHT = 1024, 64, -4.0, 12.0  # cells of the table's middle and sides; where the middle begins, ends
@@ -118,7 +117,7 @@ def _table(beta: float) -> Array:
     left, right = (np.maximum(np.abs(cells), 1e-3) / edge for edge in (-LEFT, RIGHT))
     rows = []
     for x, side in ((middle, ""), (-1 / left, "left"), (1 / right, "right")):
-        rho, slope = (part[:, 0] for part in power_derivatives(np.ascontiguousarray(x[:, None]), 1.0, beta))
+        rho, slope = (part[:, 0] for part in gaussian_power_derivatives(np.ascontiguousarray(x[:, None]), 1.0, beta))
         if side == "left":
             rho = -x * (rho + x)
         elif side == "right":

@@ -21,8 +21,7 @@ import numpy as np
 
 from solspace.info import SolvingInfo
 from solspace.measure import Target
-from solspace.measure.potential import Potential
-from solspace.measure.potentials import Band, Log, LogBand, Uniform
+from solspace.measure.potentials import Band, Log, LogBand, Potential, Uniform
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child, generator
 from solspace.problem import Perceptron
