@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solspace.samplers.annealing.integer_levels import Lattice, landscapes, met_range
+from solspace.samplers.annealing.cpu import Lattice, landscapes
 from solspace.samplers.annealing.real_forms import FixedPoint, forms, is_power, reach_of
 
 LOW = np.uint64(0xFFFFFFFF)
@@ -59,7 +59,7 @@ def run(problem, plan, key, n_chains):
     weights = np.stack([first_weights(key, chain, n) for chain in range(n_chains)])
     accepted, energies = np.zeros((n_chains, sweeps), int), np.full((n_chains, sweeps), np.nan)
     solved_at = np.full(n_chains, -1)
-    bath = plan.bath(slice(0, sweeps))
+    bath = plan.heat_bath(slice(0, sweeps))
     for chain, w in enumerate(weights):
         for t in range(sweeps):
             products = model.columns @ w
@@ -86,7 +86,7 @@ class Levels:
         self.m, self.columns = problem.m, problem.patterns.astype(np.int64)
         self.lattice = Lattice(problem.n, problem.m)
         self.table = landscapes(plan.stages, self.lattice)
-        self.allowed = met_range(plan.target, self.lattice.stabilities)
+        self.allowed = self.lattice.met_range(plan.target)
 
     def kt(self, t):
         return self.table.kt[t]

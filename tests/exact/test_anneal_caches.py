@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import solspace as ss
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.cpu import flips_for
+from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.kernels import machine_vectors as vector
 from solspace.samplers.kernels.philox import first_weights, philox_words, site_orders, thresholds_of
@@ -23,7 +23,7 @@ from solspace.samplers.kernels.philox import first_weights, philox_words, site_o
 def walk(problem, schedule, n_sweeps, n_chains, key=7):
     """Return flips and their chains after the whole schedule."""
     plan = Plan.of(stages_of(schedule, problem.target, n_sweeps)[1], 0, 1, solve=False)
-    flips = flips_for(problem)(problem, plan, key, n_chains)
+    flips = cpu_flips(problem, plan, key, n_chains)
     weights = np.empty((n_chains, problem.n), np.int8)
     first_weights(np.uint64(key), 0, weights)
     chains = Chains.start(weights, plan)

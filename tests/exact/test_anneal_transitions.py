@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 import solspace as ss
 from solspace.enumeration import decode
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.cpu import flips_for
+from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.kernels.philox import thresholds, thresholds_of
 
@@ -59,7 +59,7 @@ class Kernel:
 
     def __init__(self, problem: ss.Perceptron, stage: Stage) -> None:
         self.plan = Plan.of([stage], 0, 1, solve=False)
-        self.flips = flips_for(problem)(problem, self.plan, KEY, 1 << problem.n)
+        self.flips = cpu_flips(problem, self.plan, KEY, 1 << problem.n)
         self.problem, self.n = problem, problem.n
 
     def walk(self, sites: list[int], kt: float | None = None, bath: bool = False) -> Chains:

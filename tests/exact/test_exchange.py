@@ -15,7 +15,7 @@ from solspace.enumeration import decode
 from solspace.samplers.annealing import chains as running
 from solspace.samplers.annealing import exchange as exchanging
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.cpu import flips_for
+from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import Exchange, Ladders
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import missing
@@ -35,7 +35,7 @@ def exchange(request: pytest.FixtureRequest) -> Exchange:
     problem = ss.Perceptron.random(N, 0.75, target, request.param, rng=6)
     plan = Plan.of(stages_of("tau", target, 6)[1], 4, 1, solve=False)
     ladders = ladders_of_all_states(plan)
-    found = Exchange(lambda own, k: flips_for(problem)(problem, own, KEY, k, 1), ladders, plan, KEY)
+    found = Exchange(lambda own, k: cpu_flips(problem, own, KEY, k, 1), ladders, plan, KEY)
     found.problem = problem  # type: ignore[attr-defined]
     return found
 
@@ -96,7 +96,7 @@ def test_a_sweep_moves_each_replica_at_its_own_rung(exchange: Exchange) -> None:
     exchange.flips.collect(replicas)
     for rung, t in enumerate(exchange.ladders.rungs):
         alone = replace(plan, stages=[plan.stages[t]] * len(plan), draw_at=np.full(len(plan), -1))
-        flips = flips_for(exchange.problem)(exchange.problem, alone, KEY, len(start), 1)
+        flips = cpu_flips(exchange.problem, alone, KEY, len(start), 1)
         chains = Chains.start(start.copy(), alone)
         flips.place(chains)
         flips.launch(chains, sweeps, flips.prepare(sweeps))

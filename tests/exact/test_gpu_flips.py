@@ -91,7 +91,7 @@ def walk(problem, plan, layout, field=None):
     kind = GpuIntegerFlips if problem.has_binary_patterns else GpuRealFlips
     flips = kind([problem], plan, [key_of(SEED)], CHAINS, layout=layout)
     chains = Chains.start(flips.first_weights(), plan, field)
-    running.carry(flips, chains, plan)
+    running.run_to_end(running.Run(flips, chains, plan))
     return chains, flips
 
 

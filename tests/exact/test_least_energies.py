@@ -61,7 +61,7 @@ def test_the_exponential_is_one_from_below(x):
 def chains_of(problem, first, field, sweeps=6):
     draws = np.full(sweeps, -1)
     draws[-1] = 0
-    plan = Plan([Stage.of(problem.target)] * sweeps, 0, draws, solve=False)
+    plan = Plan([Stage.of(problem.target)] * sweeps, 0, draws, solve=False, target=problem.target)
     chains = Chains.start(first.copy(), plan, field)
     flips = cpu.RealFlips(problem, plan, 7, len(first), 1)
     flips.place(chains)

@@ -9,7 +9,7 @@ import solspace as ss
 from solspace.measure import Target
 from solspace.measure.potentials import Tau
 from solspace.samplers.annealing.anneal import first_solutions
-from solspace.samplers.annealing.integer_levels import Lattice, landscapes
+from solspace.samplers.annealing.cpu import Lattice, landscapes
 from solspace.samplers.annealing.schedules import Stage, TauAnnealing
 
 pytestmark = pytest.mark.slow

@@ -203,7 +203,7 @@ def test_batches_are_launched_while_there_is_room():
     """What waits in line on a device keeps all behind it waiting: a batch that is too large now lets smaller ones by."""
 
     def run(share, nbytes=1):
-        return SimpleNamespace(job=SimpleNamespace(share=share / 80, nbytes=nbytes))
+        return SimpleNamespace(job=SimpleNamespace(share=share / 80, nbytes=nbytes, pairs=True))
 
     def coming(*made):
         futures = [Future() for _ in made]

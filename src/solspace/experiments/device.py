@@ -25,7 +25,7 @@ from solspace.experiments.tasks import Sampled, Task, finished, function, plain,
 from solspace.measure import Target
 from solspace.problem import Perceptron, constraints
 from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
-from solspace.samplers.device import answering, check_answer, resolve
+from solspace.samplers.device import check_answer, device_errors, resolve
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
 from solspace.store import Result
@@ -105,7 +105,7 @@ def _of_one_method(waiting: Sequence[_Waiting], drawing: Drawing, room: float) -
     batches = [_batch(tasks) for tasks in _groups(waiting, method, room)]
     if method.mixed:
         batches = _mixed(batches)
-    with answering():
+    with device_errors():
         method.compile(batches, total)
     with closing(run_batches(drawing.ahead(batches), method.start, total)) as made:
         for batch, results in made:

@@ -235,7 +235,7 @@ def _answers() -> bool:
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def device_errors() -> Iterator[None]:
     """Turn what a device raises that no longer answers into a `LostDevice`; other errors pass."""
     try:
         yield

@@ -16,6 +16,7 @@ from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
+from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samplers.localization import localize
 from solspace.samplers.options import Config
@@ -147,13 +148,16 @@ def _schedule(sampler: str) -> str:
     return "tau" if sampler == FIRST else sampler
 
 
+_make_plan = lru_cache(maxsize=64)(anneal.make_plan)  # batches with equal options share a plan
+
+
 def _chains(batch: Batch, problems: list[Perceptron], total: int) -> Job:
     plan = _plan(problems[0].target, batch.sampler, batch.options)
     return ChainJob(batch, problems, plan, total, named=False)  # the samples become numbers
 
 
-def _plan(target: Target, sampler: str, options: Options) -> tuple[str, Any]:
-    return anneal.planned(target, _schedule(sampler), tuple(sorted(options.items())), sampler == FIRST)
+def _plan(target: Target, sampler: str, options: Options) -> Plan:
+    return _make_plan(target, _schedule(sampler), anneal.AnnealConfig(**options), sampler == FIRST)
 
 
 def _chains_module(batch: Batch, total: int) -> tuple[str, Sizes]:
@@ -167,12 +171,12 @@ def _fixed_point(problem: Perceptron, sampler: str, options: Options) -> Any:
     """Return the patterns in fixed point where they are not ±1."""
     if problem.has_binary_patterns:
         return None
-    return real_forms.fixed_point(problem, _reach(problem.target, _schedule(sampler), tuple(sorted(options.items()))))
+    return real_forms.fixed_point(problem, _reach(problem.target, _schedule(sampler), anneal.AnnealConfig(**options)))
 
 
 @lru_cache(maxsize=64)
-def _reach(target: Target, schedule: str, options: tuple[tuple[str, Any], ...]) -> float:
-    return real_forms.reach_of(anneal.planned(target, schedule, options)[1].stages)
+def _reach(target: Target, schedule: str, config: anneal.AnnealConfig) -> float:
+    return real_forms.reach_of(_make_plan(target, schedule, config).stages)
 
 
 def _exchange(batch: Batch, problems: list[Perceptron], total: int) -> Job:

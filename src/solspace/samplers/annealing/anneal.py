@@ -1,13 +1,10 @@
 """Annealed Metropolis: single flips of ±1 weights while the potential, or the temperature, is lowered sweep by sweep.
 
-A chain starts at random weights and follows a schedule of measures, one a sweep, ending in the one to be sampled
-(`schedules`). A sweep proposes every flip once, in a random order that all chains of the call share; it is
-accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)). Given the order, each
-chain leaves each measure invariant, and chains are independent. (Orders with every site drawn anew solve fewer
-instances: at N = 1001, alpha = 0.55, 100 sweeps 120 of 300 instead of 165.) Energies are integers
-(`integer_levels`, `real_forms`), so that a chain depends on its seed alone: not on the number of cores,
-of chains beside it, or on the width of the machine's vectors. Where chains do not mix in the further sweeps, replicas at
-earlier stages of the schedule may help them (`exchange`).
+A chain starts at random weights and follows a schedule of measures, one a sweep (`schedules`). A sweep proposes every flip
+once, in a random order that all chains of the call share; it is accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond
+the schedule 1/(1 + exp(ΔU/T)). Given the order, each chain leaves each measure invariant, and chains are independent.
+Energies are integers (`cpu`, `real_forms`), so that a chain depends on its seed alone: not on cores, chains beside it, or the
+width of vectors. Where chains do not mix in further sweeps, replicas at earlier stages may help them (`exchange`).
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -26,14 +22,14 @@ import numpy as np
 from solspace.measure import Target
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron
-from solspace.samplers.annealing import cpu
-from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, key_of, run_batches
-from solspace.samplers.annealing.chains import Chains, Flips, Plan, carry
+from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, run_batches
+from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of, run_to_end
+from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import ExchangeRun
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
-from solspace.samplers.device import answering, resolve
+from solspace.samplers.device import device_errors, resolve
 from solspace.samplers.options import Config, count, device_option, option, problem_list
 from solspace.samples import Samples
 from solspace.system import progress as bars
@@ -141,30 +137,30 @@ def anneal(  # type: ignore[misc]
     >>> anneal(problem, n_chains=4, n_sweeps=100, rng=1)
     Samples(k=4, n=101, m=30, solved 4/4, tau)
     """
-    whole(1)("n_chains", n_chains)
-    optional(whole(1))("n_threads", n_threads)
     config = AnnealConfig(
         n_sweeps=n_sweeps, n_extra=n_extra, thin=thin, exchange=exchange, n_rungs=n_rungs, device=device
     )
-    where = resolve(config.device)
+    whole(1)("n_chains", n_chains)
+    optional(whole(1))("n_threads", n_threads)
     if isinstance(problem, Perceptron):
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        run = _Run.of(problem, n_chains, schedule, rng, config, where, n_threads)
-        return run.samples(progress, callback, checkpoint)
+        call = _call(problem, n_chains, schedule, rng, config, n_threads=n_threads)
+        return call.samples(progress, callback, checkpoint)
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     problems = problem_list(problem)
     seeds = seeds_for(rng, len(problems))
-    if where == "gpu" and not exchange:
-        with answering():
-            return _many(problems, seeds, n_chains, schedule, config, progress)
+    if not exchange and resolve(device) == "gpu":
+        with device_errors():
+            return _in_batches(problems, seeds, n_chains, schedule, config, progress)
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
         for own, seed in zip(problems, seeds):
-            results.append(_Run.of(own, n_chains, schedule, seed, config, where, n_threads).samples(progress=False))
+            call = _call(own, n_chains, schedule, seed, config, n_threads=n_threads)
+            results.append(call.samples(progress=False))
             bar.advance(1)
     return results
 
@@ -183,8 +179,8 @@ def first_solutions(
 ) -> Samples:
     """Return the weights at which chains first solve `problem`, or end; they are no samples of a measure."""
     config = AnnealConfig(n_sweeps=n_sweeps, device=device)
-    run = _Run.of(problem, n_chains, schedule, rng, config, resolve(device), n_threads, stop=True)
-    return run.samples(progress, callback)
+    call = _call(problem, n_chains, schedule, rng, config, solve=True, n_threads=n_threads)
+    return call.samples(progress, callback)
 
 
 def exchanged(
@@ -197,20 +193,12 @@ def exchanged(
     options: Mapping[str, Any],
 ) -> Samples:
     """Return the samples of ladders on a device that carries `company` chains in all, from options of `anneal`."""
-    run = _Run.of(problem, n_chains, schedule, rng, AnnealConfig(**options), "gpu", company=company)
-    return run.samples(progress=False, callback=callback)
+    config = AnnealConfig(**{**options, "device": "gpu"})
+    return _call(problem, n_chains, schedule, rng, config, company=company).samples(progress=False, callback=callback)
 
 
-@lru_cache(maxsize=64)
-def planned(
-    target: Target, schedule: str, options: tuple[tuple[str, Any], ...], stop: bool = False
-) -> tuple[str, Plan]:
-    """Return the schedule's name and the plan for a target; calls with equal arguments share one object."""
-    return make_plan(target, schedule, AnnealConfig(**dict(options)), stop)
-
-
-def make_plan(target: Target, schedule: object, config: AnnealConfig, stop: bool = False) -> tuple[str, Plan]:
-    """Return the schedule's name and the sweeps of a run; with `stop` chains end at their first solution.
+def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: bool = False) -> Plan:
+    """Return the sweeps of a run; with `solve` chains end at their first solution.
 
     Raises
     ------
@@ -227,43 +215,40 @@ def make_plan(target: Target, schedule: object, config: AnnealConfig, stop: bool
     if 0 < n_extra < thin:
         raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
     name, stages = stages_of(schedule, target, config.n_sweeps)
-    return name, Plan.of(stages, n_extra, thin, solve=stop)
+    return Plan.of(stages, n_extra, thin, solve, target, name)
+
+
+def _call(
+    problem: Perceptron,
+    n_chains: int,
+    schedule: object,
+    rng: RNG,
+    config: AnnealConfig,
+    solve: bool = False,
+    **more: Any,
+) -> _Call:
+    on_gpu = config.device != "cpu" and resolve(config.device) == "gpu"
+    plan = make_plan(problem.target, schedule, config, solve)
+    return _Call(problem, plan, key_of(rng), n_chains, config, on_gpu, **more)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Call:
     """A call for one problem: its plan, the key of its random numbers, and where it runs."""
 
     problem: Perceptron
-    name: str
     plan: Plan
     key: int
     n_chains: int
     config: AnnealConfig
-    where: str
-    n_threads: int | None
-    company: int
-
-    @classmethod
-    def of(
-        cls,
-        problem: Perceptron,
-        n_chains: int,
-        schedule: object,
-        rng: RNG,
-        config: AnnealConfig,
-        where: str,
-        n_threads: int | None = None,
-        company: int = 0,
-        stop: bool = False,
-    ) -> _Run:
-        name, plan = make_plan(problem.target, schedule, config, stop)
-        return cls(problem, name, plan, key_of(rng), n_chains, config, where, n_threads, company)
+    on_gpu: bool
+    n_threads: int | None = None
+    company: int = 0
 
     def flips(self, plan: Plan, n_chains: int) -> Flips:
-        if self.where == "gpu":
+        if self.on_gpu:
             return gpu_flips([self.problem], plan, [self.key], n_chains, self.company)
-        return cpu.flips_for(self.problem)(self.problem, plan, self.key, n_chains, self.n_threads)
+        return cpu_flips(self.problem, plan, self.key, n_chains, self.n_threads)
 
     def samples(
         self,
@@ -272,42 +257,40 @@ class _Run:
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Samples:
         """Make the run, from where `checkpoint` left it."""
-        if self.plan.stages[-1].potential.hard and not self.plan.solve:
-            check_measure(self.problem.with_target(self.plan.target))
-        store = Checkpoint(checkpoint, self._identity() if checkpoint else {})
+        problem, plan = self.problem, self.plan
+        if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
+            check_measure(plan.problem(problem))
+        store = Checkpoint(checkpoint, self._identity()) if checkpoint is not None else None
+        stored = store.load() if store else None
         begun = time.perf_counter()
+        label = f"annealing ({plan.schedule})"
         with (
-            answering() if self.where == "gpu" else nullcontext(),
-            bars.progress(len(self.plan), f"annealing ({self.name})", progress) as bar,
+            device_errors() if self.on_gpu else nullcontext(),
+            bars.progress(len(plan), label, progress) as bar,
         ):
 
-            def report(chains: Chains, sweeps: int) -> None:
-                bar.advance(sweeps)
+            def report(chains: Chains) -> None:
+                bar.advance(chains.sweep - bar.done)
                 if callback is not None:
                     callback(chains)
 
-            stored = store.load()
-            record: Values = {"sampler": self.name, "device": self.where, "key": self.key}
+            record: Values = {"device": "gpu" if self.on_gpu else "cpu", "key": self.key}
             if self.config.exchange:
-                ladders = ExchangeRun(self.flips, self.plan, self.key, self.n_chains, self.config.n_rungs)
+                ladders = ExchangeRun(self.flips, plan, self.key, self.n_chains, self.config.n_rungs)
                 if stored is not None:
                     ladders.restore(stored)
-                bar.advance(ladders.sweep)
+                    bar.advance(ladders.sweep)
                 ladders.run(store, report)
-                found = ladders.samples(self.problem, **record, wall_time=time.perf_counter() - begun)
-                store.finish(ladders.state)
-                return found
-            flips = self.flips(self.plan, self.n_chains)
-            chains = Chains.start(flips.first_weights(), self.plan)
+                return ladders.samples(problem, **record, wall_time=time.perf_counter() - begun)
+            flips = self.flips(plan, self.n_chains)
+            chains = Chains.start(flips.first_weights(), plan)
             if stored is not None:
                 chains.restore(stored)
-            bar.advance(chains.sweep)
-            carry(flips, chains, self.plan, lambda sweeps: report(chains, sweeps), store)
-            stabilities = flips.stabilities(chains.drawn(self.plan))
+                bar.advance(chains.sweep)
+            run_to_end(Run(flips, chains, plan), report, store)
+            stabilities = flips.stabilities(chains.drawn(plan))
         record |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
-        found = chains.samples(self.problem, self.plan, stabilities, **record)
-        store.finish(chains.state)
-        return found
+        return chains.samples(problem, plan, stabilities, **record)
 
     def _identity(self) -> Values:
         """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
@@ -325,7 +308,7 @@ class _Run:
         }
 
 
-def _many(
+def _in_batches(
     problems: Sequence[Perceptron],
     seeds: Sequence[np.random.SeedSequence],
     n_chains: int,
@@ -337,16 +320,22 @@ def _many(
     groups: dict[Shape, list[int]] = {}
     for i, p in enumerate(problems):
         groups.setdefault(Shape(p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
+    batches = [
+        Batch(
+            "",
+            shape,
+            n_chains,
+            {},
+            [seeds[i] for i in rows],
+            lambda rows=rows: [(problems[i], None) for i in rows],  # type: ignore[misc]
+            tag=rows,
+        )
+        for shape, rows in groups.items()
+    ]
 
     def start(batch: Batch, own: list[Perceptron], total: int) -> ChainJob:
         return ChainJob(batch, own, make_plan(batch.shape.target, schedule, config), total)
 
-    def batch_of(shape: Shape, rows: list[int]) -> Batch:
-        return Batch(
-            "", shape, n_chains, {}, [seeds[i] for i in rows], lambda: [(problems[i], None) for i in rows], tag=rows
-        )
-
-    batches = [batch_of(*group) for group in groups.items()]
     results: dict[int, Samples] = {}
     with bars.progress(len(batches), "annealing", progress) as bar:
         for batch, samples in run_batches(batches, start, n_chains * len(problems)):

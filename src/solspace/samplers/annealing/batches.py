@@ -16,37 +16,27 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from solspace.measure import Target
-from solspace.numerics.streams import RNG, seed_sequence
+from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
-from solspace.samplers.annealing.chains import BEAT, Chains, Plan, Run, pool
+from solspace.samplers.annealing.chains import BEAT, Chains, Plan, Run, key_of, pool
+from solspace.samplers.annealing.cpu import Lattice
 from solspace.samplers.annealing.gpu import ROOM, GpuFlips, processors
 from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
-from solspace.samplers.annealing.integer_levels import Lattice
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
-from solspace.samplers.device import answering, cupy, fetched, own_stream
+from solspace.samplers.device import cupy, device_errors, fetched, own_stream
 from solspace.samplers.kernels.cuda import Sizes
 from solspace.samples import Samples
 from solspace.system import threads
 
-CHAINS = 4608
-"""Chains that keep a device busy."""
-FILLED = 0.8
-"""Share of the multiprocessors that chains side by side may take. With more, launches wait in line, which slows all down."""
-_LAUNCHES = 48
-"""Launches side by side whose orders of sites must fit into a quarter of the device's memory."""
-_PREPARED = 3
-"""Batches that are prepared while others run."""
-_FINISHING = 4
-"""Batches whose samples become results side by side."""
-_DONE = 4
-"""Batches whose results may wait for the consumer."""
-_CALLS = 16
-"""Calls of samplers side by side."""
-_NAP = 5e-4
-"""Seconds between two looks at launches under way."""
+CHAINS = 4608  # chains that keep a device busy
+FILLED = 0.8  # share of the multiprocessors that chains side by side may take; with more, launches wait in line
+_LAUNCHES = 48  # launches side by side whose orders of sites must fit into a quarter of the device's memory
+_PREPARED = 3  # batches that are prepared while others run
+_FINISHING = 4  # batches whose samples become results side by side
+_DONE = 4  # batches whose results may wait for the consumer
+_CALLS = 16  # calls of samplers side by side
+_NAP = 5e-4  # seconds between two looks at launches under way
 
 
 class Shape(NamedTuple):
@@ -68,8 +58,7 @@ class Batch:
 
     sampler: str
     shape: Shape
-    n_samples: int
-    """Of each problem."""
+    n_samples: int  # of each problem
     options: Mapping[str, Any]
     seeds: Sequence[RNG]
     draw: Callable[[], list[tuple[Perceptron, Any]]] = list
@@ -80,9 +69,9 @@ class Batch:
 class Job(Protocol):
     """A batch on the device."""
 
-    share: float
-    """Part of the device that it takes."""
+    share: float  # part of the device that it takes
     nbytes: int
+    pairs: bool  # whether it runs beside one other whatever their shares: one waits while the host looks at the other
 
     @property
     def idle(self) -> bool:
@@ -97,8 +86,8 @@ class Job(Protocol):
     def launch(self) -> None:
         """Start the next part of the work."""
 
-    def collect(self, beat: float = 0.0) -> object:
-        """Take over what was launched; the next part should take `beat` seconds."""
+    def collect(self, beat: float = 0.0) -> None:
+        """Copy the results of what was launched; the next part should take `beat` seconds."""
 
     def samples(self) -> list[Samples]:
         """Return the samples of each problem."""
@@ -108,8 +97,9 @@ class Job(Protocol):
         """End what is under way."""
 
 
-Start = Callable[[Batch, list[Perceptron], int], Job]
-"""(batch, its problems, number of samples in all batches) -> the job."""
+Start = Callable[
+    [Batch, list[Perceptron], int], Job
+]  # (batch, its problems, number of samples in all batches) -> the job
 
 
 class Running(NamedTuple):
@@ -123,15 +113,10 @@ class Running(NamedTuple):
         return self.batch.finish(self.problems, self.job.samples())
 
 
-def key_of(rng: RNG) -> int:
-    """Return the 64 bits from which all random numbers of a call are made."""
-    return int(seed_sequence(rng).generate_state(1, np.uint64)[0])
-
-
 def gpu_flips(
     problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, company: int = 0, share: int = 1
 ) -> GpuFlips:
-    """Return what moves chains on these patterns; all problems must have the same shape and kind of patterns."""
+    """Return what moves chains on the patterns of problems of one shape."""
     kind = GpuIntegerFlips if problems[0].has_binary_patterns else GpuRealFlips
     return kind(problems, plan, keys, n_chains, company, share)
 
@@ -154,44 +139,43 @@ class ChainJob(Run):
     """The chains of a batch, launched for some sweeps at a time, beside `total` chains in all."""
 
     flips: GpuFlips
+    pairs = True
 
     def __init__(
-        self, batch: Batch, problems: Sequence[Perceptron], plan: tuple[str, Plan], total: int, named: bool = True
+        self, batch: Batch, problems: Sequence[Perceptron], plan: Plan, total: int, named: bool = True
     ) -> None:
         self.problems, self.n_chains, self.named = problems, batch.n_samples, named
         self.keys = [key_of(seed) for seed in batch.seeds]
-        self.name, sweeps = plan
         with own_stream():
-            flips = gpu_flips(problems, sweeps, self.keys, batch.n_samples, total, _launches())
+            flips = gpu_flips(problems, plan, self.keys, batch.n_samples, total, _launches())
             flips.compile()
-            super().__init__(flips, Chains.start(flips.first_weights(), sweeps), sweeps)
+            super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
         self.share, self.nbytes = flips.places / (FILLED * processors()), flips.nbytes
-        self.settling = list[Future[None]]()
+        self.copying = list[Future[None]]()
         self.started = time.perf_counter()
 
     @property
     def idle(self) -> bool:
         return self.flips.idle and self.prepared.done()
 
-    def _take(self) -> None:
-        """Wait for the launch under way; another thread takes over what it recorded, while the next one runs."""
+    def copy_results(self) -> None:
+        """Wait for the launch under way; another thread copies what it recorded, while the next one runs."""
         walked = self.flips.synchronize(self.chains, weights=False)
-        self.settling.append(pool().submit(self.flips.copy_records, self.chains, walked))
+        self.copying.append(pool().submit(self.flips.copy_records, self.chains, walked))
 
     def samples(self) -> list[Samples]:
-        for one in self.settling:
+        for one in self.copying:
             one.result()
         if self.plan.solve:
             with own_stream():
                 self.chains.weights[...] = fetched(self.flips.weights)
-        wall, k = time.perf_counter() - self.started, self.n_chains
-        checked = self.flips.stabilities(self.chains.drawn(self.plan))
-        results = []
+        record = {"kernel": self.flips.kernel, "device": "gpu", "wall_time": time.perf_counter() - self.started}
+        stabilities = self.flips.stabilities(self.chains.drawn(self.plan))
+        results, k = [], self.n_chains
         for i, (problem, key) in enumerate(zip(self.problems, self.keys)):
-            own = self.chains.of(slice(i * k, (i + 1) * k))
-            stabilities = None if checked is None else checked.reshape(len(self.keys), -1, problem.m)[i]
-            record = {"sampler": self.name, "kernel": self.flips.kernel, "device": "gpu", "key": key, "wall_time": wall}
-            results.append(own.samples(problem, self.plan, stabilities, self.named, **record))
+            chains = self.chains.of(slice(i * k, (i + 1) * k))
+            own = None if stabilities is None else stabilities.reshape(len(self.keys), -1, problem.m)[i]
+            results.append(chains.samples(problem, self.plan, own, self.named, key=key, **record))
         return results
 
     def stop(self) -> None:
@@ -202,6 +186,7 @@ class CallJob:
     """A call of a sampler in a thread with a stream of its own; it must call the function that it is passed now and then."""
 
     nbytes = 0
+    pairs = False
     done = True
 
     def __init__(self, call: Callable[[Callable[[object], None]], list[Samples]], share: float) -> None:
@@ -281,7 +266,7 @@ def run_batches(
     try:
         for result in iter(done.get, None):
             if isinstance(result, BaseException):
-                with answering():
+                with device_errors():
                     raise result
             yield result
     except KeyboardInterrupt:
@@ -300,12 +285,9 @@ def run_batches(
 def _driven(
     waiting: Iterator[Batch], start: Start, total: int, stopped: threading.Event
 ) -> Iterator[tuple[Batch, Any]]:
-    """Yield what `run_batches` does, until it is `stopped`.
-
-    Other threads prepare and finish batches: the device waits for what this one does, launching and collecting.
-    """
-    running = list[Running]()
-    prepared, leaving = list[tuple[Batch, Future[Running]]](), deque[tuple[Batch, Future[Any]]]()
+    """Yield what `run_batches` does, until it is `stopped`; this thread launches and collects, others prepare and finish."""
+    running, prepared = list[Running](), list[tuple[Batch, Future[Running]]]()
+    leaving = deque[tuple[Batch, Future[Any]]]()
     memory = _memory() // 4
 
     def prepare(batch: Batch) -> Running:
@@ -366,9 +348,7 @@ def _next(running: list[Running], prepared: list[tuple[Batch, Future[Running]]],
         if not running or future.exception():
             return place
         job = future.result().job
-        # of two lots of chains, one runs while the host looks at the other
-        pair = len(running) == 1 and not isinstance(job, CallJob)
-        fits = pair or taken + job.share <= 1.0 + 1e-9
+        fits = (job.pairs and len(running) == 1) or taken + job.share <= 1.0 + 1e-9
         if fits and held + job.nbytes <= memory:
             return place
     return None

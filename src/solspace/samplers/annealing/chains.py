@@ -1,4 +1,4 @@
-"""The state of annealed chains, the plan of their sweeps, and the loop that carries them through it on any device.
+"""The state of annealed chains, the plan of their sweeps, and the loop that takes them through it on any device.
 
 `Chains` is the least that the next sweep needs, and the record of the sweeps done. Random numbers are functions of
 (key, chain, sweep), and cached stabilities follow from the weights: weights and a sweep number are all there is to store.
@@ -19,6 +19,7 @@ import numpy as np
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
+from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.checkpoint import Checkpoint
@@ -26,8 +27,12 @@ from solspace.samples import Samples
 from solspace.system import threads
 from solspace.system.plain import Values
 
-BEAT = 0.25
-"""Seconds of a launch."""
+BEAT = 0.25  # seconds of a launch
+
+
+def key_of(rng: RNG) -> int:
+    """Return the 64 bits from which all random numbers of a call are made."""
+    return int(seed_sequence(rng).generate_state(1, np.uint64)[0])
 
 
 @dataclass(frozen=True)
@@ -41,18 +46,33 @@ class Plan:
 
     stages: Sequence[Stage]
     n_anneal: int
-    draw_at: Array
-    solve: bool
+    draw_at: Array  # (sweeps,) number of the draw that each ends in, or -1
+    solve: bool  # whether chains stop at their first solution
+    target: Target  # what the last stage samples
     ladder: Sequence[Stage] = ()
+    schedule: str = ""
 
     @classmethod
-    def of(cls, stages: Sequence[Stage], n_extra: int, thin: int, solve: bool) -> Plan:
-        """Return the plan of a schedule's `stages`, then `n_extra` sweeps with a draw after every `thin` of them."""
-        sweeps = np.arange(1, len(stages) + n_extra + 1)
+    def of(
+        cls,
+        stages: Sequence[Stage],
+        n_extra: int,
+        thin: int,
+        solve: bool,
+        target: Target | None = None,
+        schedule: str = "",
+    ) -> Plan:
+        """Return the plan of a schedule's `stages` towards `target`, then `n_extra` sweeps with a draw after every `thin`."""
+        sweeps, last = np.arange(1, len(stages) + n_extra + 1), stages[-1]
         after = sweeps - len(stages)
         drawn = (sweeps == len(sweeps)) if n_extra == 0 else (after > 0) & (after % thin == 0)
         draw_at = np.where(drawn & (not solve), np.cumsum(drawn) - 1, -1)
-        return cls([*stages, *[stages[-1]] * n_extra], len(stages), draw_at, solve)
+        # by identity: a user's own potentials may not be comparable
+        if target is None or last.potential is not target.potential:
+            target = last.target
+        elif (last.temperature, last.margin) != (target.temperature, target.margin):
+            target = last.target
+        return cls([*stages, *[last] * n_extra], len(stages), draw_at, solve, target, schedule=schedule)
 
     def __len__(self) -> int:
         return len(self.stages)
@@ -66,29 +86,31 @@ class Plan:
         """Stages of `sampled` from one sweep to the next."""
         return 0 if self.ladder else 1
 
-    @cached_property
-    def target(self) -> Target:
-        """The law that the last stage samples."""
-        return self.stages[-1].target
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain."""
+        return int(self.draw_at.max(initial=-1)) + 1
 
     @cached_property
-    def about(self) -> Values:
-        """Temperatures, τ where all stages have one, and the sweeps that end in a draw."""
-        about = {
+    def record(self) -> Values:
+        """Entries of an `AnnealingInfo` that the plan decides; τ where all stages have one."""
+        record = {
+            "sampler": self.schedule,
+            "mode": "solve" if self.solve else "sample",
+            "n_anneal": self.n_anneal,
             "draw_sweep": np.flatnonzero(self.draw_at >= 0),
             "temperature": np.array([stage.temperature for stage in self.stages]),
         }
         taus = [getattr(stage.potential, "tau", None) for stage in self.stages]
-        return about if None in taus else {**about, "tau": np.array(taus)}
+        return record if None in taus else {**record, "tau": np.array(taus)}
 
-    @property
-    def n_draws(self) -> int:
-        """Draws that each chain makes."""
-        return int(self.draw_at.max(initial=-1)) + 1
-
-    def bath(self, sweeps: slice) -> Array:
+    def heat_bath(self, sweeps: slice) -> Array:
         """Return whether the heat bath decides in each of `sweeps`."""
         return np.arange(len(self))[sweeps] >= self.n_anneal
+
+    def problem(self, problem: Perceptron) -> Perceptron:
+        """Return the problem that the last stage samples."""
+        return problem if problem.target is self.target else problem.with_target(self.target)
 
 
 _ARRAYS = ("weights", "draws", "accepted", "energy", "solved_at", "stopped")
@@ -104,15 +126,11 @@ class Chains:
     energy: Array
     solved_at: Array
     stopped: Array
+    stage: Array  # (k,) rung of the plan's ladder that each chain is at; 0 without a ladder
+    field: Array | None = None  # (k, n) h of the measure p(w) exp(⟨h, w⟩)
+    number: Array | None = None  # (k,) from which, and the call's key, random numbers are made; None: 0 … k - 1
     sweep: int = 0
-    field: Array | None = None
-    """(k, n) h of the measure p(w) exp(⟨h, w⟩); None: no field."""
-    number: Array | None = None
-    """(k,) from which, and the call's key, a chain's random numbers are made; None: 0 … k - 1."""
-    stage: Array | None = None
-    """(k,) rung of the plan's ladder that each chain is at; None: all are at the stage of the sweep."""
-    begun: int = 0
-    """Sweep that the first record is of."""
+    begun: int = 0  # sweep that the first record is of
 
     @classmethod
     def start(
@@ -133,6 +151,7 @@ class Chains:
             energy=np.full((k, records), np.nan),
             solved_at=np.full(k, -1, np.int64),
             stopped=np.zeros(k, np.bool_),
+            stage=np.zeros(k, np.int64),
             field=None if field is None else np.ascontiguousarray(field, dtype=np.float64),
             number=number,
         )
@@ -141,10 +160,6 @@ class Chains:
         """Return where `sweeps` are recorded."""
         return slice(sweeps.start - self.begun, sweeps.stop - self.begun)
 
-    def first_stage(self) -> Array:
-        """Return (k,) the stage of each chain at the first of some sweeps, counted among those sampled in them."""
-        return np.zeros(len(self.weights), np.int64) if self.stage is None else self.stage
-
     def state(self) -> dict[str, Array]:
         """Return what `restore` needs: copies of what the next sweep overwrites, and records, which sweeps only add to."""
         overwritten = {name: getattr(self, name).copy() for name in ("weights", "solved_at", "stopped")}
@@ -152,7 +167,7 @@ class Chains:
         return {**records, **overwritten, "sweep": np.array(self.sweep)}
 
     def restore(self, stored: Mapping[str, Array]) -> None:
-        """Take over what `state` returned."""
+        """Set the chains to what `state` returned."""
         for name in _ARRAYS:
             getattr(self, name)[...] = stored[name]
         self.sweep = int(stored["sweep"])
@@ -162,7 +177,7 @@ class Chains:
 
     def of(self, rows: slice) -> Chains:
         """Return the chains `rows`."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in _ARRAYS})
+        return replace(self, **{name: getattr(self, name)[rows] for name in (*_ARRAYS, "stage")})
 
     def drawn(self, plan: Plan) -> Array:
         """Return the weights that the chains drew, those of a chain side by side."""
@@ -175,30 +190,25 @@ class Chains:
         k, n = self.weights.shape
         draws = 1 if plan.solve else plan.n_draws
         info = AnnealingInfo(
-            mode="solve" if plan.solve else "sample",
             n_chains=k,
             n_draws=draws,
-            n_anneal=plan.n_anneal,
             chain=np.repeat(np.arange(k), draws),
             draw=np.tile(np.arange(draws), k),
             acceptance=np.where(np.isfinite(self.energy), self.accepted / n, np.nan),
             energy=self.energy,
             solved_at=self.solved_at,
-            **plan.about,
+            **plan.record,
             **record,
         )
-        return Samples.of(problem.with_target(plan.target), self.drawn(plan), info, stabilities, named)
+        return Samples.of(plan.problem(problem), self.drawn(plan), info, stabilities, named)
 
 
 class Flips(Protocol):
     """What moves chains by single flips: on the processor or on a device, for ±1 patterns or any others."""
 
-    kernel: str
-    """Its arithmetic: "integer" or "fixed point"."""
-    most: int
-    """Sweeps that fit into memory at a time."""
-    pace: float
-    """Sweeps a second, as a first guess."""
+    kernel: str  # its arithmetic: "integer" or "fixed point"
+    most: int  # sweeps that fit into memory at a time
+    pace: float  # sweeps a second, as a first guess
 
     def first_weights(self) -> Array:
         """Return independent fair signs for every chain, (k, n) int8."""
@@ -229,7 +239,7 @@ class Flips(Protocol):
         """End what is under way, at once and in mid-sweep."""
 
     def stabilities(self, weights: Array) -> Array | None:
-        """Return the stabilities of the chains' `weights` (draws of a chain side by side), or None: ask the problem."""
+        """Return the stabilities of the chains' `weights` (draws of a chain side by side); None: the problem computes them."""
         ...
 
 
@@ -246,14 +256,14 @@ class Run:
         flips.place(chains)
         self.count = _power_below(np.clip(BEAT * flips.pace, 1, flips.most))
         self.sweeps = slice(chains.sweep, chains.sweep)
-        self._next()
+        self._prepare_next()
 
     @property
     def done(self) -> bool:
         """Whether all chains have come to the end of the plan or stopped."""
         return self.chains.sweep >= len(self.plan) or bool(self.chains.stopped.all())
 
-    def _next(self) -> None:
+    def _prepare_next(self) -> None:
         first = min(self.sweeps.stop, len(self.plan) - 1)
         self.ahead = slice(first, min(first + self.count, len(self.plan)))
         self.prepared: Future[Any] = pool().submit(self.flips.prepare, self.ahead)
@@ -264,54 +274,83 @@ class Run:
         prepared = self.prepared.result()
         self.begun = time.perf_counter()
         self.flips.launch(self.chains, self.sweeps, prepared)
-        self._next()
+        self._prepare_next()
 
-    def collect(self, beat: float = 0.0) -> int:
-        """Wait for the launch under way; return how many sweeps it made. The next ones will take some `beat` seconds."""
-        self._take()
+    def collect(self, beat: float = 0.0) -> None:
+        """Wait for the launch under way and copy its results; the next ones will take some `beat` seconds."""
+        self.copy_results()
         self.chains.sweep = self.sweeps.stop
-        done = self.sweeps.stop - self.sweeps.start
         pace = max(beat, BEAT) / max(time.perf_counter() - self.begun, 1e-9)
+        done = self.sweeps.stop - self.sweeps.start
         # powers of two, so that the memory of one launch serves for the next
         self.count = _power_below(np.clip(done * pace, 1, min(self.flips.most, 8 * self.count)))
-        return done
 
-    def _take(self) -> None:
-        """Wait for the launch under way and take over its results."""
+    def copy_results(self) -> None:
+        """Wait for the launch under way and copy its results."""
         self.flips.collect(self.chains)
+
+    def step(self) -> None:
+        """Make the next sweeps."""
+        self.launch()
+        self.collect()
+
+    def state(self) -> dict[str, Array]:
+        """Return what is to be stored."""
+        return self.chains.state()
+
+    def stop(self) -> None:
+        """End what is under way."""
+        self.flips.stop()
 
 
 def _power_below(count: float) -> int:
-    """Return the power of two at or below `count`."""
     return 1 << (int(count).bit_length() - 1)
 
 
-def carry(
-    flips: Flips,
-    chains: Chains,
-    plan: Plan,
-    report: Callable[[int], None] = lambda sweeps: None,
+class Steps(Protocol):
+    """Chains that are taken through their sweeps, a quarter of a second of them at a time: a `Run`, or an exchange."""
+
+    @property
+    def chains(self) -> Chains: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    def step(self) -> None:
+        """Make the next sweeps."""
+
+    def state(self) -> dict[str, Array]:
+        """Return what is to be stored."""
+        ...
+
+    def stop(self) -> None:
+        """End what is under way."""
+
+
+def run_to_end(
+    run: Steps,
+    report: Callable[[Chains], None] = lambda chains: None,
     store: Checkpoint | None = None,
     complete: Callable[[dict[str, Array]], Mapping[str, Array]] = dict,
 ) -> None:
-    """Carry the chains to the end of the plan; `report` is called with a number of sweeps a few times a second.
+    """Make all sweeps; `report` is called a few times a second.
 
-    `store` keeps `complete(state)`. However the run ends, the state after the last launch that was collected is stored.
+    `store` keeps `complete(state)`. However the run ends, the state after the last step is stored.
     """
-    run = Run(flips, chains, plan)
-    safe = chains.state() if store else {}
+    safe = run.state() if store else {}
     try:
         while not run.done:
-            run.launch()
-            done = run.collect()
+            run.step()
             if store:
-                safe = chains.state()
+                safe = run.state()
                 store.maybe_save(lambda state=safe: complete(state))
-            report(done)
+            report(run.chains)
     except BaseException:
         try:
-            flips.stop()
+            run.stop()
         finally:  # a lost device cannot be stopped either
             if store:
                 store.save(complete(safe))
         raise
+    if store:
+        store.save(complete(safe))

@@ -1,9 +1,18 @@
-"""Flips on the processor: chains in groups, one to a thread, for ±1 patterns and for any others."""
+"""Flips on the processor: chains in groups, one to a thread, for ±1 patterns and for any others.
+
+The kernels compare integer energies with integer thresholds. What is rounded is the potential itself, on ±1 patterns level
+by level, never its differences: the walk then obeys detailed balance exactly for the rounded potential, which differs from
+the given one by at most half a unit, of which there are hundreds to one kT. On a device the same integers are used.
+
+Where the weight vanishes there is no energy to round: beyond a wall it rises by WALL kT a level away from the nearest level
+that is allowed, so that a chain on the wrong side finds its way, and one on the right side never leaves (no threshold exceeds
+36 kT, see `kernels.philox`). Finite steps are cut to the same height, or 16 bits would be too coarse for the rest.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,26 +21,147 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from solspace.measure import Target
+from solspace.measure.potentials import Tau
 from solspace.numerics.arrays import Array, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
-from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.annealing.real_forms import WALL
+from solspace.samplers.annealing.schedules import Stage, heats
 from solspace.samplers.kernels.flips import Rows, Sweeps
 
 if TYPE_CHECKING:
     from solspace.samplers.kernels import flips_real
 
-_ROOM = 1 << 22
-"""Most numbers laid out at a time for the sweeps to come."""
-_CACHE = 1 << 19
-"""Bytes of stabilities that chains taking a column together may fill: half of a usual second-level cache."""
-NOT_DONE = np.iinfo(np.int64).min
-"""Energy of a sweep that a chain did not come to."""
+LEVELS = 1 << 16  # most levels that 16 bits tell apart
+NOT_DONE = np.iinfo(np.int64).min  # energy of a sweep that a chain did not come to
+_FINEST = float(1 << 20)  # most units to a kT; thresholds of 36 kT then fit 32 bits
+_ROOM = 1 << 22  # most numbers laid out at a time for the sweeps to come
+_CACHE = 1 << 19  # bytes of stabilities of chains that take a column together: half of a usual second-level cache
 
-P = TypeVar("P", Landscapes, real_forms.Forms)
-"""How potentials are laid out."""
+
+@dataclass(frozen=True)
+class Lattice:
+    """The levels k = -n, -n + 2, ..., n of ⟨x, w⟩ for ±1 patterns, with one more at each end for the differences.
+
+    Level number `j` has k = 2 (j + base) - n - 2; `base` is 0 unless n is so large that only middle levels are kept.
+
+    >>> (Lattice(n=4, m=5).stabilities * 2).tolist()
+    [-6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0]
+    """
+
+    n: int
+    m: int
+
+    @property
+    def size(self) -> int:
+        return min(self.n + 3, LEVELS)
+
+    @property
+    def base(self) -> int:
+        return (self.n + 3 - self.size) // 2
+
+    @property
+    def stabilities(self) -> Array:
+        """(size,) stability at each level."""
+        return (2 * (np.arange(self.size) + self.base) - self.n - 2) / np.sqrt(self.n)
+
+    def met_range(self, target: Target) -> tuple[int, int]:
+        """Return the number of the first level at which a constraint is met, and how many there are."""
+        met = np.flatnonzero(~target.violated(self.stabilities))
+        if len(met) == 0:
+            raise ValueError(f"no stability of ±1 weights and patterns meets {target}.")
+        if met[-1] - met[0] + 1 != len(met):
+            raise ValueError(f"the stabilities that meet {target} do not form an interval; annealing needs one.")
+        return int(met[0]), len(met)
+
+
+@dataclass(frozen=True)
+class Landscapes:
+    """Integer energies (k, size) int32 of the levels at each of k stages, zero at a stage's lowest level.
+
+    At stage t, `kt[t]` units make one kT (zero at T = 0), and a level's potential is `floor[t]` + energy · `unit[t]`.
+    """
+
+    energies: Array
+    kt: Array
+    unit: Array
+    floor: Array
+
+    def potential(self, energy: Array, stage: Array, m: int) -> Array:
+        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
+        return energy * self.unit[stage] + m * self.floor[stage]
+
+
+def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
+    """Return the potentials of `stages` rounded on the lattice.
+
+    >>> from solspace.measure import Target
+    >>> lattice = Lattice(n=9, m=5)
+    >>> rounded = landscapes([Stage.of(Target(potential="hinge", temperature=1.0))], lattice)
+    >>> error = rounded.floor + rounded.energies[0] * rounded.unit - np.maximum(0, -lattice.stabilities)
+    >>> bool(abs(error).max() <= rounded.unit / 2)
+    True
+    """
+    values = _values(stages, lattice.stabilities)
+    slope = np.zeros((len(stages), lattice.size - 1))
+    allowed = np.isfinite(values)
+    walled = ~allowed.all(axis=1)
+    for t in np.flatnonzero(walled):
+        nearest = _nearest(allowed[t], stages[int(t)])
+        values[t] = values[t, nearest]
+        slope[t] = np.diff(np.abs(np.arange(lattice.size) - nearest))
+    thermal, heat = heats(stages)
+    floor = values.min(axis=1)
+    values -= floor[:, None]
+    largest = np.abs(np.diff(values)).max(axis=1)
+    largest = np.where(thermal, np.where(walled, WALL, np.minimum(largest, WALL)), largest)
+    # the largest field must fit 16 bits, and the sum over all constraints 32
+    field = min((1 << 15) - 1, ((1 << 31) - 1) // (128 * -(-lattice.m // 128)))
+    scale = np.minimum(_FINEST, (field - 2) / 2 / np.maximum(largest, 1e-300))
+    # beyond a wall the values are constant and the slope takes over; a step too high is cut, the levels behind it sink
+    wall = np.floor(largest * scale)[:, None]
+    climb = np.clip(np.diff(np.rint(values * scale[:, None])) + slope * wall, -wall - 1, wall + 1)
+    energies = np.zeros(values.shape, np.int64)
+    np.cumsum(climb, axis=1, out=energies[:, 1:], dtype=np.int64)
+    energies -= energies[np.arange(len(stages)), values.argmin(axis=1)][:, None]
+    return Landscapes(energies.astype(np.int32), np.where(thermal, scale, 0.0), heat / scale, heat * floor)
+
+
+def _values(stages: Sequence[Stage], stabilities: Array) -> Array:
+    """Return U/T (or U at T = 0) of each stage at `stabilities`, (k, size); the stages of τ-annealing share log s.
+
+    A stage's values do not depend on which others are computed with it.
+    """
+    values = np.empty((len(stages), len(stabilities)))
+    powers: dict[float, list[int]] = {}
+    for t, stage in enumerate(stages):
+        if isinstance(stage.potential, Tau) and stage.potential.tau > 0:
+            powers.setdefault(stage.margin, []).append(t)
+        else:
+            values[t] = stage.energies(stabilities)
+    for margin, numbers in powers.items():
+        s = stabilities - margin
+        tau = np.array([stages[t].potential.parameters["tau"] for t in numbers])[:, None]
+        heat = np.array([stages[t].temperature or 1.0 for t in numbers])[:, None]
+        right = int(np.searchsorted(s, 0.0, side="right"))
+        values[numbers, :right] = (1 - s[:right]) / (tau * heat)
+        values[numbers, right:] = np.expm1(tau * np.log(s[right:])) / (-tau * heat)
+    return values
+
+
+def _nearest(allowed: Array, stage: Stage) -> Array:
+    """Return for each level the number of the nearest allowed one (the lower of two)."""
+    if not allowed.any():
+        raise ValueError(f"{stage} allows no stability that ±1 weights and patterns can have.")
+    levels = np.arange(len(allowed))
+    below = np.maximum.accumulate(np.where(allowed, levels, -1))
+    above = np.minimum.accumulate(np.where(allowed, levels, 1 << 40)[::-1])[::-1]
+    return np.where((below < 0) | (above - levels < levels - below), above, below)
+
+
+P = TypeVar("P", Landscapes, real_forms.Forms)  # how potentials are laid out
 
 
 @dataclass(frozen=True)
@@ -44,7 +174,7 @@ class Work(Generic[P]):
 
 
 class CpuFlips(Generic[P]):
-    """What both kernels have in common: groups of chains, and the threads that take them through sweeps."""
+    """`chains.Flips` on the processor: groups of chains, and the threads that take them through sweeps."""
 
     kernel: str
 
@@ -60,7 +190,6 @@ class CpuFlips(Generic[P]):
         self._halt = np.zeros(1, np.bool_)
 
     def place(self, chains: Chains) -> None:
-        """Compute from the weights what the kernel caches."""
         raise NotImplementedError
 
     def potentials(self, stages: Sequence[Stage]) -> P:
@@ -76,7 +205,6 @@ class CpuFlips(Generic[P]):
         raise NotImplementedError
 
     def first_weights(self) -> Array:
-        """Return independent fair signs for every chain, (k, n) int8."""
         from solspace.samplers.kernels.philox import first_weights
 
         weights = np.empty((self.n_chains, self.problem.n), np.int8)
@@ -84,12 +212,10 @@ class CpuFlips(Generic[P]):
         return weights
 
     def energies_at(self, stage: Array, prepared: Work[P]) -> tuple[Array, Array]:
-        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         potentials, energy = prepared.potentials, self.integer_energies(stage, prepared.potentials)
         return energy / potentials.kt[stage], potentials.potential(energy, stage, self.problem.m)
 
     def prepare(self, sweeps: slice) -> Work[P]:
-        """Lay out the potentials of these sweeps and order their sites."""
         from solspace.samplers.kernels.philox import site_orders
 
         orders = np.empty((sweeps.stop - sweeps.start, self.problem.n), np.int32)
@@ -102,36 +228,31 @@ class CpuFlips(Generic[P]):
         return self.potentials(self.plan.ladder)
 
     def launch(self, chains: Chains, sweeps: slice, prepared: Work[P]) -> None:
-        """Let every thread take its group through the sweeps."""
         self._tasks = [self._threads.submit(self.walk, prepared, chains, rows) for rows in self.groups]
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
-        """Wait for all groups."""
         for task in self._tasks:
             task.result()
 
     def weights_of(self, chains: Chains, rows: Array) -> Array:
-        """Return the weights of the chains `rows`."""
         return chains.weights[rows]
 
     def stop(self) -> None:
-        """Have all groups give up."""
         self._halt[0] = True
         wait(self._tasks)
 
     def stabilities(self, weights: Array) -> None:
-        """The problem computes them."""
         return None
 
     def _arguments(self, work: Work[P], chains: Chains, rows: slice) -> tuple[Sweeps, Rows]:
         """Return the sweeps and the chains `rows` as the kernels take them, with room for the chains' energies."""
         plan, now = self.plan, work.sweeps
-        baths, draws = plan.bath(now), plan.draw_at[now]
+        baths, draws = plan.heat_bath(now), plan.draw_at[now]
         sweeps = Sweeps(self.key, now.start, work.potentials.kt, plan.stride, work.orders, baths, draws, plan.solve)
         number = np.arange(rows.start, rows.stop) if chains.number is None else chains.number[rows]
         own = Rows(
             number=np.asarray(number, np.int64),
-            stage=chains.first_stage()[rows],
+            stage=chains.stage[rows],
             field=np.empty((0, 0)) if chains.field is None else chains.field[rows],
             weights=chains.weights[rows],
             draws=chains.draws[rows],
@@ -144,7 +265,7 @@ class CpuFlips(Generic[P]):
 
     def _record(self, work: Work[P], chains: Chains, rows: slice, energies: Array) -> None:
         """Keep the integer energies of the chains `rows` as ΣU."""
-        stage = chains.first_stage()[rows, None] + self.plan.stride * np.arange(len(work.orders))
+        stage = chains.stage[rows, None] + self.plan.stride * np.arange(len(work.orders))
         found = work.potentials.potential(energies, stage, self.problem.m)
         chains.energy[rows, chains.recorded(work.sweeps)] = np.where(energies == NOT_DONE, np.nan, found)
 
@@ -163,25 +284,21 @@ class IntegerFlips(CpuFlips[Landscapes]):
         packed = aligned((problem.n, self.blocks), np.uint32)
         pack_columns(problem.patterns, packed)
         valid = np.packbits(np.arange(32 * self.blocks) < problem.m, bitorder="little").view(np.uint32)
-        self.patterns = Patterns(packed.reshape(-1), valid, problem.m, met_range(plan.target, self.lattice.stabilities))
+        self.patterns = Patterns(packed.reshape(-1), valid, problem.m, self.lattice.met_range(plan.target))
 
     def place(self, chains: Chains) -> None:
-        """Compute every chain's levels."""
         from solspace.samplers.kernels.flips_integer import find_levels
 
         self.levels = aligned((len(chains.weights), 32 * self.blocks), np.uint16)
         find_levels(self.patterns.bits, chains.weights, self.lattice.base, self.levels)
 
     def potentials(self, stages: Sequence[Stage]) -> Landscapes:
-        """Round the potentials of these stages."""
         return landscapes(stages, self.lattice)
 
     def integer_energies(self, stage: Array, potentials: Landscapes) -> Array:
-        """Return the kernel's energies (k,) of the chains, each at its `stage`."""
         return potentials.energies[stage[:, None], self.levels[:, : self.problem.m]].sum(axis=1, dtype=np.int64)
 
     def walk(self, work: Work[Landscapes], chains: Chains, rows: slice) -> None:
-        """Run the kernel on the chains `rows`."""
         from solspace.samplers.kernels.flips_integer import Scratch, run_chains
 
         scratch = Scratch(
@@ -211,16 +328,13 @@ class RealFlips(CpuFlips[real_forms.Forms]):
         self.patterns = Patterns(self.fixed.columns.reshape(-1), problem.m, self.fixed.met_range(plan.target))
 
     def place(self, chains: Chains) -> None:
-        """Compute every chain's stabilities."""
         first, last = self.patterns.allowed
         self.states = self.fixed.states(chains.weights, first + min(int(self.fixed.step) + 1, (last - first) // 2))
 
     def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
-        """Put the potentials of these stages into the kernel's form."""
         return real_forms.forms(stages, [self.fixed], self.power).of(0)
 
     def integer_energies(self, stage: Array, potentials: real_forms.Forms) -> Array:
-        """Return the kernel's energies (k,) of the chains, each at its `stage`."""
         from solspace.samplers.kernels.flips_real import weigh
 
         energy = np.empty(len(stage), np.int64)
@@ -228,7 +342,6 @@ class RealFlips(CpuFlips[real_forms.Forms]):
         return energy
 
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
-        """Run the kernel on the chains `rows`, as many together as the cache takes."""
         from solspace.samplers.kernels.flips_real import run_chains
 
         potentials = _kernel_potentials(work.potentials)
@@ -246,9 +359,12 @@ def _kernel_potentials(forms: real_forms.Forms) -> flips_real.Potentials:
     return Potentials(forms.forms, forms.marks, forms.margins, forms.logarithm)
 
 
-def flips_for(problem: Perceptron) -> Callable[..., IntegerFlips | RealFlips]:
+def cpu_flips(
+    problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None
+) -> IntegerFlips | RealFlips:
     """Return what moves chains on these patterns."""
-    return IntegerFlips if problem.has_binary_patterns else RealFlips
+    kind = IntegerFlips if problem.has_binary_patterns else RealFlips
+    return kind(problem, plan, key, n_chains, n_threads)
 
 
 def _groups(n_chains: int, n_threads: int | None) -> list[slice]:

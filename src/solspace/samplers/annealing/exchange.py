@@ -1,18 +1,10 @@
 """Replica exchange: chains that are stuck at the last stage borrow the freedom of earlier ones.
 
-Each chain becomes a *ladder* of replicas, one at every rung: stages of the schedule, from one at which chains still move
-freely down to the last. All replicas make a heat-bath sweep; then neighbours a, b at stages i, j may exchange their
-stages, which is accepted with probability
-
-    min(1, exp(-Δ)),    Δ = [E_j(w_a) - E_i(w_a)] + [E_i(w_b) - E_j(w_b)],
-
-where E are the integer energies of the kernels over kT: the product of the rungs' measures stays exactly where it is.
-Pairs (0, 1), (2, 3), ... and (1, 2), (3, 4), ... take turns, so that replicas travel rather than diffuse (Okabe et al.
-2001; Syed et al. 2022). Draws come from the last rung alone.
-
-Rungs are chosen by *pilots*, chains that follow the schedule and leave their weights at some of its last sweeps, the *marks*.
-With these as samples of two neighbouring stages, the mean chance of an exchange is erfc(d/2), as Δ is nearly Gaussian with mean
-d² and variance 2 d²; d adds up along the schedule (the Fisher-Rao length), and rungs at equal lengths have equal chances.
+Each chain becomes a *ladder* of replicas, one at every rung: stages of the schedule, from one at which chains still move freely
+down to the last. All replicas make a heat-bath sweep; then neighbours a, b at stages i, j may exchange their stages, which is
+accepted with probability min(1, exp(-Δ)), Δ = [E_j(w_a) - E_i(w_a)] + [E_i(w_b) - E_j(w_b)], E being the integer energies of
+the kernels over kT: the product of the rungs' measures stays exactly where it is. Pairs (0, 1), (2, 3), ... and (1, 2), (3, 4),
+... take turns, so that replicas travel rather than diffuse (Okabe et al. 2001; Syed et al. 2022). The last rung makes draws.
 """
 
 from __future__ import annotations
@@ -27,45 +19,34 @@ from scipy.special import erfcinv
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, carry
+from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, Run, run_to_end
+from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samples import Samples
 
-UP, DOWN = 1, 2
-"""Ways of a replica that has been at the last rung, and since then at the first."""
-START = 0.75
-"""Where in the schedule the first rung is: at τ = 0.25 chains on images forget where they were within some fifty sweeps."""
-ACCEPTED = 0.35
-"""Share of the exchanges that should be accepted."""
-MOST = 48
-"""Rungs at most, by default."""
-PILOTS = 16
-"""Least number of chains from which a ladder is found."""
-_MARKS = 96
-"""Most marks."""
-MakeFlips = Callable[[Plan, int], Flips]
-"""(plan, number of chains) -> what moves them."""
+UP, DOWN = 1, 2  # ways of a replica that has been at the last rung, and since then at the first
+START = (
+    0.75  # where in the schedule the first rung is: at τ = 0.25 chains on images forget where they were in fifty sweeps
+)
+ACCEPTED = 0.35  # share of the exchanges that should be accepted
+MOST = 48  # rungs at most, by default
+PILOTS = 16  # least number of chains from which a ladder is found
+_MARKS = 96  # most marks, the sweeps at which pilots leave their weights
+MakeFlips = Callable[[Plan, int], Flips]  # (plan, number of chains) -> what moves them
 
 
 @dataclass
 class Ladders:
     """C ladders of R replicas: row c R + r of `replicas` is replica r of ladder c, at whichever rung it now is."""
 
-    rungs: Array
-    """(R,) sweeps of the schedule whose stages they are."""
+    rungs: Array  # (R,) sweeps of the schedule whose stages they are
     replicas: Chains
-    energy: Array
-    """(C, sweeps) ΣU at the last rung, and"""
-    accepted: Array
-    """(C, sweeps) flips made there, in the sweeps after the schedule."""
-    draws: Array
-    """(C, draws, n)."""
-    swaps: Array
-    """(2, R - 1) exchanges tried and made between neighbouring rungs."""
-    way: Array
-    """(C R,) UP, DOWN, or 0 where a replica has not yet been at the last rung."""
-    trips: Array
-    """(C,) times that a replica went from the last rung to the first and back."""
+    energy: Array  # (C, sweeps) ΣU at the last rung, in the sweeps after the schedule
+    accepted: Array  # (C, sweeps) flips made there
+    draws: Array  # (C, draws, n)
+    swaps: Array  # (2, R - 1) exchanges tried and made between neighbouring rungs
+    way: Array  # (C R,) UP, DOWN, or 0 where a replica has not yet been at the last rung
+    trips: Array  # (C,) times that a replica went from the last rung to the first and back
 
     @classmethod
     def start(cls, weights: Array, rungs: Array, plan: Plan) -> Ladders:
@@ -88,15 +69,20 @@ class Ladders:
     def places(self) -> Array:
         """Return (C, R) the row that is at each rung."""
         c, r = len(self.trips), len(self.rungs)
-        return np.argsort(self.replicas.first_stage().reshape(c, r), axis=1) + r * np.arange(c)[:, None]
+        return np.argsort(self.replicas.stage.reshape(c, r), axis=1) + r * np.arange(c)[:, None]
 
     def state(self, weights: Array) -> dict[str, Array]:
         """Return what `restored` needs, from the replicas' current `weights`."""
-        records = {"rungs": self.rungs, "energy": self.energy, "accepted": self.accepted, "draws": self.draws}
-        overwritten = {name: getattr(self, name).copy() for name in ("swaps", "way", "trips")}
-        stage, solved_at = self.replicas.first_stage().copy(), self.replicas.solved_at.copy()
-        replicas = {"weights": weights, "stage": stage, "solved_at": solved_at, "sweep": np.array(self.replicas.sweep)}
-        return {**records, **overwritten, **replicas}
+        replicas = self.replicas
+        return {
+            **{
+                name: getattr(self, name) for name in ("rungs", "energy", "accepted", "draws")
+            },  # sweeps only add to these
+            **{name: getattr(self, name).copy() for name in ("swaps", "way", "trips")},
+            **{name: getattr(replicas, name).copy() for name in ("stage", "solved_at")},
+            "weights": weights,
+            "sweep": np.array(replicas.sweep),
+        }
 
     @classmethod
     def restored(cls, state: Mapping[str, Array], plan: Plan) -> Ladders:
@@ -122,11 +108,22 @@ class Exchange:
         self.flips.place(ladders.replicas)
 
     @property
+    def chains(self) -> Chains:
+        return self.ladders.replicas
+
+    @property
     def done(self) -> bool:
-        """Whether all sweeps were made."""
-        return self.ladders.replicas.sweep >= len(self.plan)
+        return self.chains.sweep >= len(self.plan)
 
     def step(self) -> None:
+        """Make sweeps for a while."""
+        begun = time.perf_counter()
+        while not self.done:
+            self.sweep()
+            if time.perf_counter() - begun >= BEAT:
+                break
+
+    def sweep(self) -> None:
         """Make a sweep of all replicas, exchange, and draw where the plan says so."""
         ladders, replicas = self.ladders, self.ladders.replicas
         now = replicas.begun = replicas.sweep
@@ -145,7 +142,7 @@ class Exchange:
         """Exchange neighbours after `sweep`; return ΣU (C,) of the replicas that are then at the last rung."""
         from solspace.samplers.kernels.philox import exponentials
 
-        ladders, stage = self.ladders, self.ladders.replicas.first_stage()
+        ladders, stage = self.ladders, self.ladders.replicas.stage
         first, upper, lower, change, energy = self.proposed(sweep, prepared)
         luck = np.empty((len(ladders.trips), len(ladders.rungs) - 1))
         exponentials(self.key, sweep, luck)
@@ -164,7 +161,7 @@ class Exchange:
 
         And ΣU (C R,) at the last rung of those that are there or may come to be there.
         """
-        ladders, stage = self.ladders, self.ladders.replicas.first_stage()
+        ladders, stage = self.ladders, self.ladders.replicas.stage
         rungs, rows = len(ladders.rungs), ladders.places()
         first = np.arange(sweep % 2, rungs - 1, 2)
         own, here = self.flips.energies_at(stage, prepared)
@@ -181,9 +178,11 @@ class Exchange:
         return partner
 
     def state(self) -> dict[str, Array]:
-        """Return all that is to be stored."""
         replicas = self.ladders.replicas
         return self.ladders.state(self.flips.weights_of(replicas, np.arange(len(replicas.weights))))
+
+    def stop(self) -> None:
+        self.flips.stop()
 
 
 class ExchangeRun:
@@ -191,7 +190,7 @@ class ExchangeRun:
 
     def __init__(self, make: MakeFlips, plan: Plan, key: int, n_chains: int, n_rungs: int | None) -> None:
         self.make, self.plan, self.key, self.n_chains, self.n_rungs = make, plan, key, n_chains, n_rungs
-        self.pilot_plan = pilot_plan(plan)
+        self.pilot_plan = _pilot_plan(plan)
         self.pilot_flips = make(self.pilot_plan, max(n_chains, PILOTS))
         self.pilots = Chains.start(self.pilot_flips.first_weights(), self.pilot_plan)
         self.ladders: Ladders | None = None
@@ -209,39 +208,19 @@ class ExchangeRun:
             self.ladders = Ladders.restored(stored, self.plan)
         self.pilots.restore(state)
 
-    def run(self, store: Checkpoint, report: Callable[[Chains, int], None]) -> None:
-        """Carry everything to the end; `report` is called with the chains and a number of sweeps."""
+    def run(self, store: Checkpoint | None, report: Callable[[Chains], None]) -> None:
+        """Make all sweeps; `report` is called with the chains."""
+        from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
+
         if self.ladders is None:
             pilots, plan = self.pilots, self.pilot_plan
-            carry(self.pilot_flips, pilots, plan, lambda sweeps: report(pilots, sweeps), store, self._pilot_state)
-            chosen = choose(self.make, plan, pilots.draws, self.n_rungs)
+            run_to_end(Run(self.pilot_flips, pilots, plan), report, store, self._pilot_state)
+            chosen = _choose_rungs(self.make, plan, pilots.draws, self.n_rungs)
             marks = np.flatnonzero(plan.draw_at >= 0)
             weights = np.ascontiguousarray(pilots.draws[: self.n_chains, chosen])
             self.ladders = Ladders.start(weights, marks[chosen], self.plan)
-        self._exchange(self.ladders, store, report)
-
-    def _exchange(self, ladders: Ladders, store: Checkpoint, report: Callable[[Chains, int], None]) -> None:
-        from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
-
         kind = GpuExchange if isinstance(self.pilot_flips, GpuFlips) else Exchange
-        exchange = kind(self.make, ladders, self.plan, self.key)
-        safe, seen, reported = exchange.state(), time.perf_counter(), ladders.replicas.sweep
-        try:
-            while not exchange.done:
-                exchange.step()
-                if time.perf_counter() - seen < BEAT and not exchange.done:
-                    continue
-                safe, seen = exchange.state(), time.perf_counter()
-                store.maybe_save(lambda state=safe: self._ladder_state(state))
-                report(ladders.replicas, ladders.replicas.sweep - reported)
-                reported = ladders.replicas.sweep
-        except BaseException:
-            try:
-                exchange.flips.stop()
-            finally:  # a lost device cannot be stopped either
-                store.save(self._ladder_state(safe))
-            raise
-        ladders.replicas.weights[...] = safe["weights"]
+        run_to_end(kind(self.make, self.ladders, self.plan, self.key), report, store, self._ladder_state)
 
     def _pilot_state(self, pilots: Mapping[str, Array]) -> dict[str, Array]:
         """Return what is stored while there are no ladders."""
@@ -254,11 +233,6 @@ class ExchangeRun:
         """Return what is stored once there are ladders, which need the pilots' draws no more."""
         pilots = {**self.pilots.state(), "draws": self.pilots.draws[:0]}
         return {**{f"pilot_{name}": value for name, value in pilots.items()}, **ladders}
-
-    def state(self) -> dict[str, Array]:
-        """Return what is stored at the end."""
-        assert self.ladders is not None
-        return self._ladder_state(self.ladders.state(self.ladders.replicas.weights))
 
     def samples(self, problem: Perceptron, **record: Any) -> Samples:
         """Return the samples that the ladders drew."""
@@ -278,11 +252,11 @@ class ExchangeRun:
         return chains.samples(problem, self.plan, kernel=self.pilot_flips.kernel, **record)
 
 
-def _without_draws(plan: Plan, ladder: list[Any] | None = None) -> Plan:
+def _without_draws(plan: Plan, ladder: list[Stage] | None = None) -> Plan:
     return replace(plan, ladder=ladder or plan.ladder, draw_at=np.full(len(plan), -1))
 
 
-def pilot_plan(plan: Plan) -> Plan:
+def _pilot_plan(plan: Plan) -> Plan:
     """Return the schedule of `plan` alone, with draws at the marks."""
     if plan.n_anneal < 2:
         raise ValueError("exchange needs a schedule of at least two sweeps, whose stages replicas can be at.")
@@ -292,24 +266,28 @@ def pilot_plan(plan: Plan) -> Plan:
     marks = np.unique(np.rint(np.linspace(first, plan.n_anneal - 1, _MARKS)).astype(int))
     draw_at = np.full(plan.n_anneal, -1)
     draw_at[marks] = np.arange(len(marks))
-    return Plan(plan.stages[: plan.n_anneal], plan.n_anneal, draw_at, solve=False)
+    return replace(plan, stages=plan.stages[: plan.n_anneal], draw_at=draw_at)
 
 
-def choose(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | None) -> Array:
-    """Return the marks, the last among them, that become rungs, (rungs,); `weights` (pilots, marks, n) were left at them."""
+def _choose_rungs(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | None) -> Array:
+    """Return the marks, the last among them, that become rungs, (rungs,); `weights` (pilots, marks, n) were left at them.
+
+    With these as samples of two neighbouring stages, the mean chance of an exchange is erfc(d/2), as Δ is nearly Gaussian with
+    mean d² and variance 2 d²; d adds up along the schedule (the Fisher-Rao length). Rungs at equal lengths have equal chances.
+    """
     marks = weights.shape[1]
     if n_rungs is not None and n_rungs > marks:
         raise ValueError(f"n_rungs must be at most {marks}, the stages of this schedule to choose from; got {n_rungs}.")
-    along = np.append(0.0, np.cumsum(lengths(make, pilot, weights)))
+    along = np.append(0.0, np.cumsum(_lengths(make, pilot, weights)))
     enough = int(np.ceil(along[-1] / (2 * erfcinv(ACCEPTED)))) + 1
     count = n_rungs or min(max(enough, 2), MOST, marks)
     # pilots that fall behind the schedule differ too little in its middle and too much at its end: half of the rungs are
-    # spread evenly instead (MNIST, alpha = .6: the least chance between two rungs is then .2 instead of .12)
+    # spread evenly instead
     even = np.linspace(0, 1, marks)
     return _spread((along / max(along[-1], 1e-300) + even) / 2, count)
 
 
-def lengths(make: MakeFlips, pilot: Plan, weights: Array) -> Array:
+def _lengths(make: MakeFlips, pilot: Plan, weights: Array) -> Array:
     """Return the length d between neighbouring marks, (marks - 1,)."""
     at = np.flatnonzero(pilot.draw_at >= 0)
     ladder = _without_draws(pilot, [pilot.stages[int(t)] for t in at])

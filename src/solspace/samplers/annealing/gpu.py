@@ -26,14 +26,12 @@ from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, sent, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
 
-_SHARED = 200 << 10
-"""Bytes of shared memory within which sites are put in order."""
-ROOM = 1 << 27
-"""Most (problem, sweep, site) triples laid out for a launch, four bytes each."""
-_UNSEEN = 5.0
-"""Seconds of a launch that the host does not wait for, by the first guess of the pace, a tenth of what many chains reach."""
-_FIRST, _MOST = 4, 64
-"""Sweeps with exchange between two looks of the host: at first, and at most."""
+ROOM = 1 << 27  # most (problem, sweep, site) triples laid out for a launch, four bytes each
+_SHARED = 200 << 10  # bytes of shared memory within which sites are put in order
+_UNSEEN = (
+    5.0  # seconds of a launch that the host does not wait for, by the first guess of the pace, a tenth of the usual one
+)
+_FIRST, _MOST = 4, 64  # sweeps with exchange between two looks of the host: at first, and at most
 
 
 def processors() -> int:
@@ -45,10 +43,8 @@ class Prepared(NamedTuple):
     """What the sweeps of a launch need, on the device: potentials and rules as arguments of the kernel."""
 
     potentials: Any
-    sampled: tuple[Any, ...]
-    """Stride, number of stages, and the arrays of the potentials."""
-    rules: tuple[DeviceArray, DeviceArray]
-    """For each sweep, whether the heat bath decides, and the number of its draw."""
+    sampled: tuple[Any, ...]  # stride, number of stages, and the arrays of the potentials
+    rules: tuple[DeviceArray, DeviceArray]  # for each sweep, whether the heat bath decides, and the number of its draw
     n_draws: int
 
 
@@ -62,22 +58,27 @@ class Walked(NamedTuple):
 
 
 class GpuFlips:
-    """What both kernels have in common: the chains on the device, and the launch.
+    """`chains.Flips` on a device: what both kernels have in common.
 
-    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains; `share` is the number of launches
-    among which the memory of one alone is divided.
+    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains. `company` is the number of chains
+    that the device carries at a time, and `share` the number of launches among which the memory of one alone is divided.
     """
 
     kernel: str
     source: str
-    layout: IntegerLayout | RealLayout
-    columns: Any
-    """The patterns of all problems, by columns."""
-    beside = False
-    """Whether launches of other chains are expected beside these."""
+    layout: Any
+    columns: Any  # the patterns of all problems, by columns
+    beside = False  # whether launches of other chains are expected beside these
 
     def __init__(
-        self, problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, share: int = 1
+        self,
+        problems: Sequence[Perceptron],
+        plan: Plan,
+        keys: Sequence[int],
+        n_chains: int,
+        company: int,
+        share: int,
+        layout: IntegerLayout | RealLayout | None,
     ) -> None:
         self.cupy = cupy()
         self.stream = stream()
@@ -89,28 +90,32 @@ class GpuFlips:
         self.keys = sent(np.array(keys, np.uint64))
         self.most = max(1, ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
+        self.layout = layout or self.choose_layout(max(company, len(rows)), n_chains == 1)
 
     # what the two kinds of patterns differ in
 
+    def choose_layout(self, chains: int, own: bool) -> IntegerLayout | RealLayout:
+        """Return the layout for so many chains; `own`: each has patterns of its own."""
+        raise NotImplementedError
+
     def potentials(self, stages: Sequence[Stage]) -> Any:
-        """Return what is sampled at these stages, as the kernel takes it."""
+        """Return what is sampled at these stages: `Landscapes` or `Forms`."""
         raise NotImplementedError
 
-    def described(self, potentials: Any) -> tuple[Any, ...]:
-        """Return the kernel's arguments that describe potentials, sent to the device."""
-        raise NotImplementedError
-
-    def energies(self, energy: Array, stage: Array, potentials: Any) -> Array:
-        """Return energies ΣU, (k, sweeps), from the kernel's integers and the stages they are of, (k or 1, sweeps)."""
-        raise NotImplementedError
-
-    def kt(self, stage: Array, potentials: Any) -> Array:
-        """Return the units that make one kT at `stage` (k,)."""
+    def send_potentials(self, potentials: Any) -> tuple[Any, ...]:
+        """Return potentials as arguments of the kernel, on the device."""
         raise NotImplementedError
 
     def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
-        """Write the integer energies of the chains at `stage` (k,) to `energy` (k,); `potentials` as `described`."""
+        """Write the integer energies of the chains at `stage` (k,) to `energy` (k,); `potentials` as sent."""
         raise NotImplementedError
+
+    def stabilities(self, weights: Array) -> Array | None:
+        return None
+
+    def unmet(self, weights: DeviceArray, numbers: Array) -> Array | None:
+        """Return how many constraints `weights` miss, each of the problem whose number is given; None: ask the problem."""
+        return None
 
     def _cache(self) -> DeviceArray:
         """Return what the kernel caches of the weights."""
@@ -120,22 +125,25 @@ class GpuFlips:
         """Return the kernel's arguments that describe the problems."""
         raise NotImplementedError
 
-    def _more(self) -> tuple[Any, ...]:
+    def _marks(self) -> tuple[DeviceArray, ...]:
+        """Return where the kernel says what it could not do."""
         return ()
 
-    def _refusal(self) -> str:
-        """Return what a launch could not do that left a mark in `outside`."""
+    def _index(self, stage: Array, chains: int) -> Any:
+        """Return where potentials have the entry of `stage`, (k or 1, …), for the first `chains` chains."""
         raise NotImplementedError
 
-    def stabilities(self, weights: Array) -> Array | None:
-        """Return the stabilities of `weights` (draws of each chain side by side), or None: the host computes them."""
-        return None
-
-    def unmet(self, weights: DeviceArray, numbers: Array) -> Array | None:
-        """Return how many constraints `weights` miss, each of the problem whose number is given; None: ask the problem."""
-        return None
-
     # what they share
+
+    def energies(self, energy: Array, stage: Array, potentials: Any) -> Array:
+        """Return ΣU, (k, sweeps), of the first k chains from the kernel's integers and their stages, (k or 1, sweeps)."""
+        found: Array = potentials.potential(energy, self._index(stage, len(energy)), self.m)
+        return found
+
+    def kt(self, stage: Array, potentials: Any) -> Array:
+        """Return the units that make one kT at `stage` (k,)."""
+        found: Array = potentials.kt[self._index(stage, len(stage))]
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -145,7 +153,7 @@ class GpuFlips:
     @property
     def places(self) -> float:
         """Multiprocessors that the chains fill."""
-        return len(self.instance_of) / self.layout.held
+        return len(self.instance_of) / float(self.layout.held)
 
     @property
     def idle(self) -> bool:
@@ -158,17 +166,15 @@ class GpuFlips:
         return self.potentials(self.plan.ladder)
 
     def prepare(self, sweeps: slice) -> Prepared:
-        """Return what these sweeps need, sent to the device."""
         plan, drawn = self.plan, self.plan.draw_at[sweeps] >= 0
         local = np.where(drawn, np.cumsum(drawn) - 1, -1).astype(np.int32)
         potentials = self.rungs if plan.ladder else self.potentials(plan.stages[sweeps])
         with own_stream():
-            sampled = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.described(potentials)
-            rules = sent(plan.bath(sweeps).astype(np.uint8)), sent(local)
+            sampled = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.send_potentials(potentials)
+            rules = sent(plan.heat_bath(sweeps).astype(np.uint8)), sent(local)
         return Prepared(potentials, sampled, rules, int(drawn.sum()))
 
     def first_weights(self) -> Array:
-        """Return independent fair signs for every chain, (k, n) int8."""
         k, blocks = len(self.instance_of), -(-self.n // 128)
         weights = self.cupy.empty((k, self.n), np.int8)
         draw = kernel("chains", "first_weights")
@@ -177,7 +183,6 @@ class GpuFlips:
         return fetched(weights)
 
     def place(self, chains: Chains) -> None:
-        """Send the chains to the device and compute their cached stabilities."""
         if chains.number is not None:
             self.number_of = sent(np.asarray(chains.number, np.int32))
         field = None if chains.field is None else sent(chains.field)
@@ -189,11 +194,8 @@ class GpuFlips:
         """Take over chains that lie on the device: `weights` and `field` (k, n), and which do not walk, (k,)."""
         k, self.weights = len(weights), weights
         self.status = self.cupy.zeros(9 * k + 8, np.uint8)  # one array, so that one copy brings all
-        self.solved_at, self.outside = (
-            self.status[: 8 * k].view(np.int64),
-            self.status[8 * k : 8 * k + 4].view(np.int32),
-        )
-        self.stopped = self.status[8 * k + 8 :]
+        self.solved_at, self.stopped = self.status[: 8 * k].view(np.int64), self.status[8 * k + 8 :]
+        self.outside = self.status[8 * k : 8 * k + 4].view(np.int32)
         self.solved_at[...] = -1 if solved_at is None else solved_at
         self.stopped[...] = stopped
         self.fielded = field is not None
@@ -202,15 +204,15 @@ class GpuFlips:
         self.cached = self._cache()
         self.cupy.cuda.get_current_stream().synchronize()  # what comes before the launches, which have their own stream
 
-    def look(self) -> tuple[Array, Array]:
+    def read_status(self) -> tuple[Array, Array]:
         """Return `solved_at` and which chains have stopped, (k,) each; raise if the last launch left a mark in `outside`."""
         status, k = fetched(self.status), len(self.weights)
         if status[8 * k : 8 * k + 4].any():
-            raise ValueError(self._refusal())
+            raise ValueError(
+                f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
+                "device tells apart: anneal patterns this correlated with device='cpu'."
+            )
         return status[: 8 * k].view(np.int64), status[8 * k + 8 :].astype(bool)
-
-    def _crowd(self, company: int) -> int:
-        return max(company, len(self.instance_of))
 
     def compile(self, fielded: bool = False) -> Any:
         """Return the kernel that walks, compiled."""
@@ -229,11 +231,10 @@ class GpuFlips:
         return orders, length
 
     def launch(self, chains: Chains, sweeps: slice, prepared: Prepared) -> None:
-        """Start the walk of all chains that have not stopped through `sweeps`."""
         with self.stream:
             self.sweeps, self.prepared = sweeps, prepared
             # the host has the flags: to ask a device that is full would be to wait until one of its blocks ends
-            self.records = self._launch(*self._walkers(chains.first_stage(), ~chains.stopped), sweeps, prepared)
+            self.records = self._launch(*self._walkers(chains.stage, ~chains.stopped), sweeps, prepared)
 
     def _walkers(self, stage: Array, walking: Array) -> tuple[DeviceArray, DeviceArray]:
         """Return the rows that walk, and the `stage` (k,) of each; those of a block must be at one, and -1 fills up."""
@@ -273,7 +274,7 @@ class GpuFlips:
                 *(rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem()),
                 *(np.int32(len(sweeps)), np.int32(sweeps.start), stage, *sampled, *rules),
                 *(np.int32(records["draws"].shape[1]), self.field, self.weights, self.cached, records["draws"]),
-                *(records["accepted"], records["energy"], self.solved_at, self.stopped, *self._more()),
+                *(records["accepted"], records["energy"], self.solved_at, self.stopped, *self._marks()),
             )
             block = (self.layout.group * self.layout.threads,)
             self.compile(self.fielded)((groups,), block, arguments, shared_mem=self.layout.shared_bytes)
@@ -285,29 +286,28 @@ class GpuFlips:
         cut = [slice(first, min(first + count, len(self.plan))) for first in range(0, len(self.plan), count)]
         return [(sweeps, self.prepare(sweeps)) for sweeps in cut]
 
-    def carried(self) -> DeviceArray:
-        """Carry the chains through the whole plan, unseen by the host; return their draws (k, draws, n), on the device."""
+    def run_plan(self) -> DeviceArray:
+        """Make all sweeps of the plan, unseen by the host; return the draws (k, draws, n), on the device."""
         stage = np.zeros(len(self.weights), np.int64)
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
             for sweeps, prepared in self._launches:
-                own = self._launch(*self._walkers(stage, ~self.look()[1]), sweeps, prepared)["draws"]
+                own = self._launch(*self._walkers(stage, ~self.read_status()[1]), sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - own.shape[1] : last] = own
-            self.look()
+            self.read_status()
         return draws
 
     def collect(self, chains: Chains, weights: bool = True) -> None:
-        """Wait for the walk and copy its results."""
         self.copy_records(chains, self.synchronize(chains, weights))
 
     def synchronize(self, chains: Chains, weights: bool = True) -> Walked:
         """Wait for the walk and copy where the chains are; return its records, which stay on the device."""
         with self.stream:
-            chains.solved_at[...], chains.stopped[...] = self.look()
+            chains.solved_at[...], chains.stopped[...] = self.read_status()
             if weights:
                 chains.weights[...] = fetched(self.weights)
-        return Walked(self.sweeps, chains.first_stage(), self.prepared.potentials, self.records)
+        return Walked(self.sweeps, chains.stage, self.prepared.potentials, self.records)
 
     def copy_records(self, chains: Chains, walked: Walked) -> None:
         """Copy the records of a walk; any thread may, while the next walk is under way."""
@@ -323,7 +323,6 @@ class GpuFlips:
             chains.draws[:, drawn[drawn >= 0]] = fetched(records["draws"])
 
     def energies_at(self, stage: Array, prepared: Prepared) -> tuple[Array, Array]:
-        """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         with self.stream:
             there = self.cupy.empty(len(stage), np.int64)
             self.write_energies(there, sent(stage.astype(np.int32)), prepared.sampled[2:])
@@ -331,7 +330,6 @@ class GpuFlips:
         return energy / self.kt(stage, potentials), self.energies(energy[:, None], stage[:, None], potentials)[:, 0]
 
     def weights_of(self, chains: Chains, rows: Array) -> Array:
-        """Return the weights of the chains `rows`."""
         with self.stream:
             return fetched(self.weights[sent(rows)])
 
@@ -356,13 +354,13 @@ class GpuExchange(Exchange):
         self.width = -(-len(ladders.trips) // group) * group
         rows = np.full((rungs, self.width), -1, np.int32)
         rows[:, : len(ladders.trips)] = ladders.places().T
-        stage = replicas.first_stage().astype(np.int32)
+        stage = replicas.stage.astype(np.int32)
         with flips.stream:
             self.rows, self.stage = sent(rows.ravel()), sent(stage)
             self.partner = sent(self.partners(replicas.sweep)[stage].astype(np.int32))
             self.way, self.trips = sent(ladders.way), sent(ladders.trips)
             self.other = device.zeros(k, np.int64)
-            self.potentials = flips.described(flips.rungs)
+            self.potentials = flips.send_potentials(flips.rungs)
             units = flips.kt(np.arange(k) % rungs, flips.rungs)[:rungs]  # row r of the first ladder, at rung r
             self.units = sent(units.astype(np.float64))
             self.sampled = np.int32(0), np.int32(rungs), *self.potentials
@@ -430,7 +428,7 @@ class GpuExchange(Exchange):
         ladders, replicas, flips = self.ladders, self.ladders.replicas, self.flips
         kept = slice(sweeps.start - self.plan.n_anneal, sweeps.stop - self.plan.n_anneal)
         with flips.stream:
-            solved_at, _ = flips.look()
+            solved_at, _ = flips.read_status()
             found: dict[str, Any] = {name: fetched(values) for name, values in there.items()}
             stage, way, trips = (fetched(a) for a in (self.stage, self.way, self.trips))
         last = np.full(found["energy"].shape, len(ladders.rungs) - 1)

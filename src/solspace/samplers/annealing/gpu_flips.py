@@ -14,23 +14,21 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Plan
+from solspace.samplers.annealing.cpu import Landscapes, Lattice, landscapes
 from solspace.samplers.annealing.gpu import GpuFlips, processors
-from solspace.samplers.annealing.integer_levels import Landscapes, Lattice, landscapes, met_range
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent, sent_together
 from solspace.samplers.kernels.cuda import Sizes, kernel
 from solspace.samplers.packed import PackedPerceptron
 
-_PART = 1 << 30
-"""Entries of the patterns sent to the device at a time."""
+_PART = 1 << 30  # entries of the patterns sent to the device at a time
 
 
 class GpuIntegerFlips(GpuFlips):
     """Chains on ±1 patterns (`kernels/cuda/flips_integer.cu`).
 
-    `company` is the number of chains that the device carries at a time, and `bits` (problems, words, n) are the columns in words
-    of 30 constraints each, if the device has them so already.
+    `bits` (problems, words, n) are the columns in words of 30 constraints each, if the device has them so already.
     """
 
     kernel = "integer"
@@ -48,17 +46,15 @@ class GpuIntegerFlips(GpuFlips):
         layout: IntegerLayout | None = None,
         bits: DeviceArray | None = None,
     ) -> None:
-        super().__init__(problems, plan, keys, n_chains, share)
-        self.lattice = Lattice(self.n, self.m)
-        self.allowed = met_range(plan.target, self.lattice.stabilities)
-        self.layout = layout or self._layout(company, n_chains == 1)
-        self.low = (self.lattice.size - self.layout.window) // 2
+        self.lattice = Lattice(problems[0].n, problems[0].m)
+        self.allowed = self.lattice.met_range(plan.target)
+        super().__init__(problems, plan, keys, n_chains, company, share, layout)
         # columns of many problems are read by their own chains alone, and a large cache would not help
         self.beside = len(problems) > 1
         self.columns = self._pack(bits)
 
-    def _layout(self, company: int, own: bool) -> IntegerLayout:
-        layout = IntegerLayout.choose(self.m, self.lattice.size, self._crowd(company), processors(), own)
+    def choose_layout(self, chains: int, own: bool) -> IntegerLayout:
+        layout = IntegerLayout.choose(self.m, self.lattice.size, chains, processors(), own)
         if layout.shared_bytes > int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]):
             raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
         return layout
@@ -76,7 +72,6 @@ class GpuIntegerFlips(GpuFlips):
         return packed
 
     def _pack_columns(self, packed: DeviceArray) -> None:
-        """Pack the patterns of one problem after another."""
         words, threads = self.layout.words, self.layout.threads
         width = max(1, _PART // self.m)
         for number, problem in enumerate(self.problems):
@@ -99,11 +94,9 @@ class GpuIntegerFlips(GpuFlips):
         return levels
 
     def potentials(self, stages: Sequence[Stage]) -> Landscapes:
-        """Round the potentials of these stages."""
         return landscapes(stages, self.lattice)
 
     def stabilities(self, weights: Array) -> Array:
-        """Return the stabilities of `weights`, computed from the patterns on the device."""
         draws = len(weights) // len(self.instance_of)
         with self.stream:
             levels = self._levels(sent(weights), self.instance_of.repeat(draws))
@@ -114,7 +107,6 @@ class GpuIntegerFlips(GpuFlips):
         return counted
 
     def unmet(self, weights: DeviceArray, numbers: Array) -> Array:
-        """Return how many constraints `weights` (k, n) on the device miss, each of the problem whose number (k,) is given."""
         counts = self.cupy.zeros(len(weights), np.int32)
         levels = self._levels(weights, sent(numbers.astype(np.int32)))
         sizes = map(np.int32, (self.layout.slots * self.layout.threads, self.m, *self.allowed))
@@ -122,35 +114,22 @@ class GpuIntegerFlips(GpuFlips):
         return fetched(counts)
 
     def _problem(self) -> tuple[Any, ...]:
-        sizes = (self.n, self.m, self.lattice.size, self.low, *self.allowed)
-        return self.columns, *map(np.int32, sizes)
+        low = (self.lattice.size - self.layout.window) // 2
+        return self.columns, *map(np.int32, (self.n, self.m, self.lattice.size, low, *self.allowed))
 
-    def described(self, rounded: Landscapes) -> tuple[Any, ...]:
-        """Return the energies of the levels, and kT."""
-        return sent(rounded.energies), sent(rounded.kt)
+    def _marks(self) -> tuple[DeviceArray, ...]:
+        return (self.outside,)
 
-    def energies(self, energy: Array, stage: Array, rounded: Landscapes) -> Array:
-        """Return energies ΣU."""
-        return rounded.potential(energy, stage, self.m)
+    def _index(self, stage: Array, chains: int) -> Array:
+        return stage
 
-    def kt(self, stage: Array, rounded: Landscapes) -> Array:
-        """Return the units that make one kT where the chains are."""
-        return rounded.kt[stage]
+    def send_potentials(self, potentials: Landscapes) -> tuple[Any, ...]:
+        return sent(potentials.energies), sent(potentials.kt)
 
     def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
-        """Sum the energies of the levels."""
         sizes = np.int32(self.layout.slots * self.layout.threads), np.int32(self.m)
         arguments = self.cached, *sizes, stage, potentials[0], np.int32(self.lattice.size), energy
         kernel("chains", "weigh")((len(stage),), (128,), arguments)
-
-    def _more(self) -> tuple[Any, ...]:
-        return (self.outside,)
-
-    def _refusal(self) -> str:
-        return (
-            f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
-            "device tells apart: anneal patterns this correlated with device='cpu'."
-        )
 
 
 @dataclass(eq=False)
@@ -161,8 +140,8 @@ class _Columns:
     sending: threading.Lock = field(default_factory=threading.Lock)
 
 
+# columns on the device: chains that follow different schedules on the same patterns share them
 _sent: weakref.WeakValueDictionary[tuple[int, ...], _Columns] = weakref.WeakValueDictionary()
-"""Columns on the device: chains that follow different schedules on the same patterns share them."""
 _asking = threading.Lock()
 
 
@@ -183,17 +162,16 @@ class GpuRealFlips(GpuFlips):
         share: int = 1,
         layout: RealLayout | None = None,
     ) -> None:
-        super().__init__(problems, plan, keys, n_chains, share)
-        self.power = all(real_forms.is_power(stage) for stage in plan.stages)
-        linear = all(real_forms.is_linear(stage) for stage in plan.stages)
-        crowd = self._crowd(company)
-        self.layout = layout or RealLayout.choose(self.m, self.power, crowd, processors(), linear, n_chains == 1)
-        margin = real_forms.reach_of(plan.stages)
-        fixed = [real_forms.fixed_point(problem, margin) for problem in problems]
+        super().__init__(problems, plan, keys, n_chains, company, share, layout)
+        fixed = [real_forms.fixed_point(problem, real_forms.reach_of(plan.stages)) for problem in problems]
         self.held = _send(fixed, self.layout.size)
         self.columns = self.held.array
         self.fixed = [own.without_columns() for own in fixed]
-        self.allowed = sent(np.array([fixed.met_range(plan.target) for fixed in self.fixed], np.int32))
+        self.allowed = sent(np.array([own.met_range(plan.target) for own in self.fixed], np.int32))
+
+    def choose_layout(self, chains: int, own: bool) -> RealLayout:
+        power, linear = (all(map(held, self.plan.stages)) for held in (real_forms.is_power, real_forms.is_linear))
+        return RealLayout.choose(self.m, power, chains, processors(), linear, own)
 
     def _cache(self) -> DeviceArray:
         size = self.layout.size
@@ -204,27 +182,20 @@ class GpuRealFlips(GpuFlips):
         return states
 
     def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
-        """Put the potentials of these stages into the kernel's form, for each problem."""
-        return real_forms.forms(stages, self.fixed, self.power)
+        return real_forms.forms(stages, self.fixed, self.layout.power)
 
     def _problem(self) -> tuple[Any, ...]:
         return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
 
-    def described(self, forms: real_forms.Forms) -> tuple[Any, ...]:
-        """Return forms, marks, margins and kT."""
-        integers = (forms.marks.astype(np.int32), forms.margins.astype(np.int32))
-        return sent(forms.forms), *map(sent, integers), sent(forms.kt)
+    def _index(self, stage: Array, chains: int) -> tuple[Array, Array]:
+        instance = fetched(self.instance_of)[:chains]
+        return instance.reshape(-1, *[1] * (stage.ndim - 1)), stage
 
-    def energies(self, energy: Array, stage: Array, forms: real_forms.Forms) -> Array:
-        """Return energies ΣU, (k, sweeps), of the first k chains."""
-        return energy * forms.unit[fetched(self.instance_of)[: len(energy), None], stage]
-
-    def kt(self, stage: Array, forms: real_forms.Forms) -> Array:
-        """Return the units that make one kT where the chains are."""
-        return forms.kt[fetched(self.instance_of), stage]
+    def send_potentials(self, potentials: real_forms.Forms) -> tuple[Any, ...]:
+        integers = (potentials.marks.astype(np.int32), potentials.margins.astype(np.int32))
+        return sent(potentials.forms), *map(sent, integers), sent(potentials.kt)
 
     def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
-        """Sum the energies of the constraints."""
         *coefficients, kt = potentials
         shared = self.layout.weighing_bytes
         constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", 0))

@@ -3,9 +3,8 @@
 An entry x becomes the integer rint(x 2^q), with q as large as 32 bits allow for the worst weights; a stability is then
 the integer t = Σ x w - margin, exactly, and s - margin = c t with c = 2^-q/√n. The potential is approximated by one of
 the two forms of `kernels.energies`, in units of which `kt` make one kT. Both resolve a potential best near t = 0, so t is
-counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. The walls and
-steep places of a potential are treated as in `integer_levels`, with the root mean square of a flip's step in place of
-the lattice step.
+counted from where its wall is; a band, being even, is folded: t is the distance from the nearer of its walls. Beyond a wall
+the energy rises by WALL kT in the root mean square of a flip's step.
 """
 
 from __future__ import annotations
@@ -23,16 +22,15 @@ from solspace.measure import Target
 from solspace.measure.potentials import Errors, Hinge, Log, Potential, Tau, TauWall, Uniform, Wall
 from solspace.numerics.arrays import Array, Bools, aligned
 from solspace.problem import Perceptron
-from solspace.samplers.annealing.integer_levels import WALL
-from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.annealing.schedules import Stage, heats
 from solspace.samplers.kernels.flips import CELLS, DEGREE, EXPONENT, JUMPS, OCTAVES, A, B, C, H
 
-PAD = 128
-"""Constraints are padded to a multiple of this many."""
-FINEST = float(1 << 16)
-"""Most units to a kT."""
-_ROOM = float(1 << 28)
-"""Largest energy of a constraint in units: eight of them are summed in 32 bits."""
+WALL = 48.0  # largest step of an energy in kT, where the weight vanishes or nearly does
+_PAD = 128  # constraints are padded to a multiple of this many
+_FINEST = float(1 << 16)  # most units to a kT
+_WALLS = (Wall, TauWall)
+_HALF_SPACES = (Tau, Log, Hinge, Errors, Uniform)
+_ROOM = float(1 << 28)  # largest energy of a constraint in units: eight of them are summed in 32 bits
 
 
 class FixedPoint:
@@ -49,15 +47,11 @@ class FixedPoint:
         reach = max(float(part.max()) for part in sums) + margin * np.sqrt(self.n)
         reach = max(reach, 1e-200)
         self.bits = int(np.floor(np.log2(((1 << 30) - self.n - 2) / reach)))
-        self.resolution = 2.0**-self.bits
-        """Value of the last bit of a pattern."""
-        self.unit = self.resolution / np.sqrt(self.n)
-        """Stability of t = 1."""
-        self.reach = int(reach / self.resolution) + self.n
-        """No |t| exceeds this."""
+        self.resolution = 2.0**-self.bits  # value of the last bit of a pattern
+        self.unit = self.resolution / np.sqrt(self.n)  # stability of t = 1
+        self.reach = int(reach / self.resolution) + self.n  # no |t| exceeds this
         self.columns, self.step = self._round()
-        self.number = next(_numbers)
-        """Of this object among all."""
+        self.number = next(_numbers)  # of this object among all
 
     def without_columns(self) -> FixedPoint:
         """Return a copy for a device that has the columns."""
@@ -69,7 +63,7 @@ class FixedPoint:
         """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
         from solspace.samplers.kernels.flips_real import fix_columns
 
-        columns = aligned((self.n, PAD * -(-self.m // PAD)), np.int32)
+        columns = aligned((self.n, _PAD * -(-self.m // _PAD)), np.int32)
         square = fix_columns(self.problem.patterns, 2.0**self.bits, columns)
         return columns, max(float(np.sqrt(square / (self.n * self.m))), 1.0)
 
@@ -155,10 +149,8 @@ def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> 
 
     All arrays are (problems, stages, …).
     """
-    thermal = np.array([stage.temperature > 0 for stage in stages])
-    heat = np.array([stage.temperature if stage.temperature > 0 else 1.0 for stage in stages])
-    heat[np.isinf(heat)] = 0.0
-    coefficients, marks, scale = power_forms(stages, fixed) if power else _cell_forms(stages, fixed)
+    thermal, heat = heats(stages)
+    coefficients, marks, scale = (_power_forms if power else _cell_forms)(stages, fixed)
     logs = np.array([power and _is_logarithm(stage.potential) for stage in stages])
     origins, units = np.array([origin(stage) for stage in stages]), np.array([own.unit for own in fixed])
     return Forms(
@@ -172,39 +164,21 @@ def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> 
 
 
 def _cell_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[Array, Array, Array]:
-    made = [[cell_form(stage, own) for stage in stages] for own in fixed]
-    return (
-        np.array([[form.coefficients for form in row] for row in made], np.float32),
-        np.array([[form.marks for form in row] for row in made], np.int32),
-        np.array([[form.scale for form in row] for row in made]),
-    )
-
-
-@dataclass(frozen=True)
-class Form:
-    """One potential: coefficients and marks for `kernels.energies`, and the units to a kT (to a U of 1 at T = 0)."""
-
-    coefficients: Array
-    marks: list[int]
-    scale: float
+    made = [[_cell_form(stage, own) for stage in stages] for own in fixed]
+    coefficients, marks, scale = ([[form[part] for form in row] for row in made] for part in range(3))
+    return np.array(coefficients, np.float32), np.array(marks, np.int32), np.array(scale)
 
 
 def is_power(stage: Stage) -> bool:
     """Tell whether the power form holds the potential of `stage`."""
     potential = stage.potential
-    known = isinstance(potential, (Tau, Log, Hinge, Errors, Uniform))
-    if isinstance(potential, (Wall, TauWall)):
-        known = potential.upper is None
+    known = potential.upper is None if isinstance(potential, _WALLS) else isinstance(potential, _HALF_SPACES)
     return known and np.isfinite(stage.temperature)
 
 
 def is_linear(stage: Stage) -> bool:
     """Tell whether the power form of `stage` has no powers: linear below the edge, 0 above."""
     return is_power(stage) and not _has_powers(stage.potential)
-
-
-def _walled(potential: Potential) -> bool:
-    return isinstance(potential, (Wall, TauWall))
 
 
 def origin(stage: Stage) -> float:
@@ -224,10 +198,10 @@ def reach_of(stages: Sequence[Stage]) -> float:
 def _offset(potential: Potential) -> float:
     if potential.centre is not None:
         return float(potential.centre)
-    return float(potential.breakpoints[0]) if _walled(potential) else 0.0
+    return float(potential.breakpoints[0]) if isinstance(potential, _WALLS) else 0.0
 
 
-def power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[Array, Array, Array]:
+def _power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[Array, Array, Array]:
     """Return coefficients, marks and units to a kT of power forms: linear below the edge, A[e] h(z) + B[e] above.
 
     (problems, stages, …) each. What depends on a stage and the unit of t alone is found once for all problems that share it.
@@ -246,7 +220,7 @@ def power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[A
         height = np.where(tau > 0, np.minimum(height, beta / tau), height)
         slope = np.where(tau > 0, np.minimum(slope, beta / tau * unit), slope)
     highest = np.maximum(height + slope * reach, np.abs(curves[:, :, 1]).max(axis=2))
-    scale = np.minimum(FINEST, _ROOM / np.maximum(highest, 1e-300))
+    scale = np.minimum(_FINEST, _ROOM / np.maximum(highest, 1e-300))
     coefficients = np.empty((len(fixed), len(stages), C + 2), np.float32)
     turned = (np.arange(32) + EXPONENT) % 32
     curves *= scale[:, :, None, None]
@@ -258,7 +232,7 @@ def power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[A
 
 
 def _has_powers(potential: Potential) -> bool:
-    return isinstance(potential, (Tau, Log)) or _walled(potential)
+    return isinstance(potential, (Tau, Log, *_WALLS))
 
 
 def _is_logarithm(potential: Potential) -> bool:
@@ -295,12 +269,14 @@ def _power(s: Array, tau: float) -> Array:
 
 
 _NODES = 1.5 + 0.5 * np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
-_FIT = np.linalg.inv(np.vander(_NODES, DEGREE + 1))
-"""Values at the Chebyshev points of [1, 2] to the coefficients of a polynomial, highest first."""
+_FIT = np.linalg.inv(np.vander(_NODES, DEGREE + 1))  # values at these points of [1, 2] -> coefficients, highest first
 
 
-def cell_form(stage: Stage, fixed: FixedPoint) -> Form:
-    """Return the cell form of any potential: finite on one interval, with at most four jumps inside it."""
+def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float]:
+    """Return coefficients, marks and units to a kT (to a U of 1 at T = 0) of the cell form of any potential.
+
+    It must be finite on one interval, with at most four jumps inside it.
+    """
     potential = stage.potential
     offset, half = _offset(potential), _half(potential, fixed)
     alone = Stage(potential, stage.temperature, -offset)  # at stabilities counted from there
@@ -331,14 +307,14 @@ def cell_form(stage: Stage, fixed: FixedPoint) -> Form:
     steep = WALL / fixed.step
     used = corners <= 2 * fixed.reach
     highest = np.abs(values[:, used]).max() + sum(abs(height) for _, height in jumps) + WALL + steep * fixed.reach
-    scale = min(FINEST, _ROOM / highest)
+    scale = min(_FINEST, _ROOM / highest)
     zero = smooth(np.zeros(1))
     heights = [height for _, height in jumps] + [0.0] * (JUMPS - len(jumps))
     coefficients = np.concatenate(
         [values[:, :-1].ravel(), np.diff(values).ravel() / (1 << 16), zero, [WALL, steep], heights]
     )
     places = [place for place, _ in jumps] + [1 << 30] * (JUMPS - len(jumps))
-    return Form(scale * coefficients, [first, last, *places, half], scale)
+    return scale * coefficients, [first, last, *places, half], scale
 
 
 def _half(potential: Potential, fixed: FixedPoint) -> int:

@@ -1,14 +1,11 @@
 """Schedules: the measures that an annealed chain passes through, one for each sweep.
 
 τ-annealing lowers τ linearly from 1 to 0 at the target's temperature: U_τ is finite on the wrong side of the margin
-for every τ > 0 and becomes -log s at τ = 0 (-log of the distance from the wall, or of the product of both, where the
-constraints end elsewhere: `measure.bands`). The last sweep *is* τ = 0, the potential itself, so that the chain ends in (and
-further sweeps stay in) the measure the theory describes; the wall that the potential then has is clamped on the wrong side,
-see `integer_levels`. A potential has such a family if it has a method `softened(tau)`. Temperature annealing lowers T
-linearly from 1 to 0 on a soft potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
+for every τ > 0 and becomes -log s at τ = 0 (of the distance from a wall elsewhere, or the product of both distances). The
+last sweep *is* τ = 0, so that the chain ends in the measure that theory describes. Temperature annealing lowers T linearly
+from 1 to 0 on a soft potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
 
-A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a
-name.
+A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a name.
 """
 
 from __future__ import annotations
@@ -59,12 +56,24 @@ class Stage:
         return Target(potential=self.potential, temperature=self.temperature, margin=self.margin)
 
 
+def heats(stages: Sequence[Stage]) -> tuple[Array, Array]:
+    """Return (stages,) whether T > 0, and what U/T is multiplied with to make U: T, 1 at T = 0, and 0 at infinite T."""
+    temperature = np.array([stage.temperature for stage in stages])
+    heat = np.where(temperature > 0, temperature, 1.0)
+    return temperature > 0, np.where(np.isinf(heat), 0.0, heat)
+
+
 class Schedule(Protocol):
-    """What `anneal` asks of a schedule."""
+    """A schedule, as `anneal` takes it."""
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
         """Return one stage for each sweep, the last being what is sampled."""
         ...
+
+
+def _linear(start: float, n_sweeps: int) -> list[float]:
+    """Return values from `start` down to 0; 0 alone for one sweep."""
+    return np.linspace(start, 0.0, n_sweeps).tolist() if n_sweeps > 1 else [0.0] * n_sweeps
 
 
 @dataclass(frozen=True)
@@ -91,14 +100,13 @@ class TauAnnealing:
                 "use one of these, give the potential a method softened(tau), or a sequence of targets as the schedule."
             )
         hard = potential if potential.hard else softened(0.0)
-        taus = np.linspace(self.start, 0.0, n_sweeps) if n_sweeps > 1 else np.zeros(n_sweeps)
-        own = [as_potential(softened(float(tau))) if tau > 0 else hard for tau in taus]
+        own = [as_potential(softened(tau)) if tau > 0 else hard for tau in _linear(self.start, n_sweeps)]
         return [Stage(one, target.temperature, target.margin) for one in own]
 
 
 @dataclass(frozen=True)
 class TemperatureAnnealing:
-    """T from `start` to exactly 0, linearly, on a soft potential: the target's if it is one, else `potential`.
+    """T from `start` to 0, linearly, on the target's potential if it is hinge or errors, else on `potential`.
 
     >>> [stage.temperature for stage in TemperatureAnnealing().stages(Target(), 3)]
     [1.0, 0.5, 0.0]
@@ -112,8 +120,7 @@ class TemperatureAnnealing:
         """Return T = start, ..., 0."""
         own = isinstance(target.potential, (Hinge, Errors))
         potential = target.potential if own else as_potential(self.potential)
-        heats = np.linspace(self.start, 0.0, n_sweeps) if n_sweeps > 1 else np.zeros(n_sweeps)
-        return [Stage(potential, float(heat), target.margin) for heat in heats]
+        return [Stage(potential, heat, target.margin) for heat in _linear(self.start, n_sweeps)]
 
 
 REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnnealing, TemperatureAnnealing)}

@@ -16,9 +16,9 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.annealing import cpu
 from solspace.samplers.annealing.batches import gpu_flips
-from solspace.samplers.annealing.chains import Chains, Plan, carry
+from solspace.samplers.annealing.chains import Chains, Plan, Run, run_to_end
+from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips
 from solspace.samplers.annealing.schedules import Stage
@@ -56,7 +56,8 @@ class Bath:
         """The sweeps of a turn; draws come half-way and at the end."""
         draw_at = np.full(self.sweeps, -1)
         draw_at[[self.sweeps - 1 - self.sweeps // 2, self.sweeps - 1]] = 0, 1
-        return Plan([Stage.of(self.problems[0].target)] * self.sweeps, 0, draw_at, solve=False)
+        target = self.problems[0].target
+        return Plan([Stage.of(target)] * self.sweeps, 0, draw_at, solve=False, target=target)
 
     def keys(self, turn: int) -> list[int]:
         """Return the 64 bits for each problem from which all random numbers of a turn are made."""
@@ -71,8 +72,8 @@ class Bath:
         first = np.empty((len(number), n), np.int8)
         tilted_weights(np.uint64(key), number, np.repeat(samples.means()[lanes], 2, axis=0), first)
         chains = Chains.start(first, self.plan, np.repeat(samples.fields()[lanes], 2, axis=0), number)
-        flips = cpu.flips_for(problem)(problem, self.plan, key, len(number))
-        carry(flips, chains, self.plan)
+        flips = cpu_flips(problem, self.plan, key, len(number))
+        run_to_end(Run(flips, chains, self.plan))
         # (samples, replicas, draws, n)
         drawn = chains.draws.reshape(-1, 2, 2, n)
         signs = drawn.astype(np.float32)
@@ -111,7 +112,7 @@ class GpuBath(Bath):
         resting = np.ones(k, np.uint8)
         resting[lanes] = 0
         self.flips.put(*self._begin(samples), sent(np.repeat(resting, 2)))
-        draws = self.flips.carried()
+        draws = self.flips.run_plan()
         shared = device.zeros((2, k), np.int32)
         kernel("finish", "overlaps", (("REAL", "float"),))((k,), (_BLOCK,), (draws, np.int32(n), *shared))
         # of the first replica's draws, (samples, replicas, draws, n), the second

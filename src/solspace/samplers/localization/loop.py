@@ -20,7 +20,7 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.device import answering
+from solspace.samplers.device import device_errors
 from solspace.samplers.localization.finish import Bath, leave
 from solspace.samplers.localization.steps import INTEGRATORS, Denoiser, GpuNoise, Noise, Pace
 from solspace.samplers.marginals.messages import Effort
@@ -187,7 +187,7 @@ class Loop:
     def run(self, store: Checkpoint, callback: Callable[[Record], object] | None, show: bool | None) -> list[Samples]:
         """Localize, from the checkpoint if there is one; return the samples of each problem."""
         began = clocks.perf_counter()
-        errors = answering() if self.plan.settings.device == "gpu" else nullcontext()
+        errors = device_errors() if self.plan.settings.device == "gpu" else nullcontext()
         with np.errstate(all="ignore"), errors:
             state = store.load()
             if state is not None:
