@@ -68,9 +68,8 @@ class Plan:
         drawn = (sweeps == len(sweeps)) if n_extra == 0 else (after > 0) & (after % thin == 0)
         draw_at = np.where(drawn & (not solve), np.cumsum(drawn) - 1, -1)
         # by identity: a user's own potentials may not be comparable
-        if target is None or last.potential is not target.potential:
-            target = last.target
-        elif (last.temperature, last.margin) != (target.temperature, target.margin):
+        same = target is not None and last.potential is target.potential
+        if target is None or not same or (last.temperature, last.margin) != (target.temperature, target.margin):
             target = last.target
         return cls([*stages, *[last] * n_extra], len(stages), draw_at, solve, target, schedule=schedule)
 
