@@ -127,10 +127,10 @@ def test_ctrl_c_keeps_the_best(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--method", "magic"], "unknown method 'magic'"),
+        (["--method", "magic"], "unknown --method 'magic'"),
         (["--method", "exact"], "n must be at most 20"),
-        (["--time-limit", "-1"], "time_limit must be a positive number"),
-        (["--solutions", "0"], "n_solutions must be an integer of at least 1"),
+        (["--time-limit", "-1"], "--time-limit must be a positive number"),
+        (["--solutions", "0"], "--solutions must be an integer of at least 1"),
         (["--potential", "bnad(1)"], "did you mean 'band'"),
     ],
 )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import solspace as ss
 from benchmarks import laptop, solvers
 from benchmarks.timing import Spread, Table, Times
-from solspace.cli import bench
+from solspace.cli import launch as bench
 from solspace.cli.app import make_app
 
 ROOT = Path(__file__).parents[2]

@@ -8,6 +8,7 @@ import os
 import pickle
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -198,14 +199,16 @@ def test_command_prepares_what_is_missing(tmp_path: Path, command: Callable[...,
     assert command("prepare", "minst").exit_code == 2  # type: ignore[attr-defined]
 
 
-def test_images_for_the_verbs_that_sample(tmp_path: Path) -> None:
-    from solspace.cli.data import image_problem
+def test_images_for_the_verbs_that_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from solspace.cli.problem import ProblemOptions
 
     idx(tmp_path / "MNIST/raw")
-    problem = image_problem("mnist", "3,8", 0.01, ss.Target(), folder=tmp_path, rng=0)
+    monkeypatch.setenv("SOLSPACE_DATA", str(tmp_path))
+    options = ProblemOptions(data="mnist", classes="3,8", alpha=0.01)
+    problem, _ = options.build(ss.Target(), 0, n=11, alpha=0.3, quiet=True)
     assert (problem.n, problem.m) == (784, 8)
     with pytest.raises(ValueError, match="two numbers such as 3,8"):
-        image_problem("mnist", "3-8", 0.01, ss.Target(), folder=tmp_path)
+        replace(options, classes="3-8").build(ss.Target(), 0, n=11, alpha=0.3, quiet=True)
 
 
 def test_command_shows_what_was_found(tmp_path: Path, command: Callable[..., object]) -> None:

@@ -1,4 +1,4 @@
-"""The samplers as the command line sees them: a problem and settings in, samples with a table and a picture out."""
+"""A problem and a sampler in; samples with a table, a report and a picture out."""
 
 from __future__ import annotations
 
@@ -11,66 +11,73 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.cli.app import say
+from solspace.cli.output import say
 from solspace.info import Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
+from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
+from solspace.samplers.options import Config
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count, emptiness
 from solspace.samples import Samples
 from solspace.system.plain import Values
-
-CHAINS, FEWEST, SWEEPS = 64, 8, 1000
-"""Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
-WORK = 2e11
-"""Flips times constraints that the judges may cost, about two minutes of a core."""
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from solspace.theory.prediction import Prediction
 
+CHAINS, FEWEST, SWEEPS = 64, 8, 1000
+"""Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
+WORK = 2e11
+"""Flips times constraints that the judges may cost, about two minutes of a core."""
 DENOISERS = {"amp": "AMP", "ep": "expectation propagation"}
+Row = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the user asked for."""
+class Run:
+    """A sampler with its configuration, and how it is run."""
 
+    sampler: Sampler
+    config: Config
     samples: int
     seed: int
-    options: Values
-    """Options of samplers; each takes those that are its own."""
     checkpoint: Path
     resume: bool
     quiet: bool
 
     @property
     def progress(self) -> bool | None:
-        """Whether to show a bar: never beside JSON, else where somebody looks."""
+        """Whether to show a bar; None leaves it to the terminal."""
         return False if self.quiet else None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the user gets."""
+    """Samples, and what is printed and written of them."""
 
     samples: Samples
     report: Values
-    rows: Sequence[Sequence[str]]
-    columns: Sequence[str]
+    rows: Sequence[Row]
+    columns: Row
     verdict: str
-    picture: Callable[[Figure], None]
+    picture: Callable[[Figure], object]
     size: tuple[float, float] = (10, 4)
     empty: str = ""
     """Why there is no solution at all, where that is proved."""
 
 
-def _exact(problem: Perceptron, settings: Settings) -> Outcome:
+def draw(problem: Perceptron, run: Run) -> Outcome:
+    """Return samples of `problem` beside the exact law, theory or chains."""
+    return _enumerated(problem, run) if run.sampler.name == "exact" else _sampled(problem, run)
+
+
+def _enumerated(problem: Perceptron, run: Run) -> Outcome:
     law = problem.enumerate()
-    info = Info(sampler="exact", seed=str(settings.seed))
-    drawn = Samples.of(problem, law.sample(settings.samples, rng=generator(settings.seed, 1)), info)
+    info = Info(sampler="exact", seed=str(run.seed))
+    drawn = Samples.of(problem, law.sample(run.samples, rng=generator(run.seed, 1)), info)
     overlaps, mass = law.overlap_distribution()
     overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
     seen = drawn.overlaps()
@@ -82,7 +89,7 @@ def _exact(problem: Perceptron, settings: Settings) -> Outcome:
         ("entropy per weight", "", f"{law.entropy:.4f}"),
     ]
     report = {
-        **_about(problem, "exact", drawn),
+        **_about(problem, run, drawn),
         "log_partition": law.log_partition,
         "entropy": law.entropy,
         "n_solutions": law.n_solutions,
@@ -100,41 +107,33 @@ def _exact(problem: Perceptron, settings: Settings) -> Outcome:
     return Outcome(drawn, report, rows, ("", "samples", "exact"), "", picture)
 
 
-def _sampled(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outcome:
-    options = {name: value for name, value in settings.options.items() if name in sampler.options}
-    localized = issubclass(sampler.info, LocalizationInfo)
-    if not settings.resume:
-        settings.checkpoint.unlink(missing_ok=True)
-    before, judges = _announced(problem, settings, options) if localized else (None, 0)
-    drawn = sampler.draw(
-        problem,
-        settings.samples,
-        rng=child(seed_sequence(settings.seed), 1),
-        progress=settings.progress,
-        checkpoint=settings.checkpoint,
-        **options,
-    )
-    final = problem.with_target(drawn.target)
-    prediction = before
+def _sampled(problem: Perceptron, run: Run) -> Outcome:
+    if not run.resume:
+        run.checkpoint.unlink(missing_ok=True)
+    localized = isinstance(run.config, LocalizeConfig)
+    prediction, judges = _announced(problem, run) if localized else (None, 0)
+    seed = child(seed_sequence(run.seed), 1)
+    files = {"progress": run.progress, "checkpoint": run.checkpoint}
+    drawn = run.sampler.draw(problem, run.samples, rng=seed, **files, **vars(run.config))
+    problem = problem.with_target(drawn.target)
     if not localized:
-        prediction, words = _expectation(final)
-        if prediction is None and not problem.structure() and not settings.quiet:
+        prediction, words = _predicted(problem)
+        if prediction is None and not problem.structure() and not run.quiet:
             say(f"theory: {words}")
-    return _judged(final, drawn, sampler.name, prediction, _chains(final, judges, settings) if judges else None)
+    return _judged(problem, run, drawn, prediction, _chains(problem, judges, run) if judges else None)
 
 
-def _announced(problem: Perceptron, settings: Settings, options: Values) -> tuple[Prediction | None, int]:
-    """Return theory's prediction of a localization and the number of chains that judge it instead, and say both."""
-    prediction, words = _expectation(problem)
+def _announced(problem: Perceptron, run: Run) -> tuple[Prediction | None, int]:
+    """Return theory's prediction of a localization and the number of chains that judge it instead; print both."""
+    prediction, words = _predicted(problem)
     judges, why_none = (0, "") if prediction is not None else _judges(problem)
-    if not settings.quiet:
+    if not run.quiet:
         say(f"theory: {words}")
         if prediction is None:
-            name, _ = choose_denoiser(problem, LocalizeConfig(**options))
-            judging = (
-                f"no chains judge the samples, since {why_none}" if why_none else f"{judges} chains judge the samples"
-            )
-            say(f"denoiser: {DENOISERS[name]}; {judging}.")
+            assert isinstance(run.config, LocalizeConfig)
+            name, _ = choose_denoiser(problem, run.config)
+            none = f"no chains judge the samples, since {why_none}"
+            say(f"denoiser: {DENOISERS[name]}; {none if why_none else f'{judges} chains judge the samples'}.")
     return prediction, judges
 
 
@@ -146,14 +145,13 @@ def _judges(problem: Perceptron) -> tuple[int, str]:
     return (number, "") if number >= FEWEST else (0, "the problem is too large for them")
 
 
-def _chains(problem: Perceptron, number: int, settings: Settings) -> Samples:
-    return SAMPLERS["tau"].draw(
-        problem, number, rng=child(seed_sequence(settings.seed), 2), n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20,
-        device=settings.options["device"], progress=settings.progress,
-    )  # fmt: skip
+def _chains(problem: Perceptron, number: int, run: Run) -> Samples:
+    config = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=vars(run.config)["device"])
+    seed = child(seed_sequence(run.seed), 2)
+    return SAMPLERS["tau"].draw(problem, number, rng=seed, progress=run.progress, **vars(config))
 
 
-def _expectation(problem: Perceptron) -> tuple[Prediction | None, str]:
+def _predicted(problem: Perceptron) -> tuple[Prediction | None, str]:
     """Return theory's prediction where the patterns look random, and its summary or why there is none."""
     from solspace.theory.prediction import predict
 
@@ -167,26 +165,28 @@ def _expectation(problem: Perceptron) -> tuple[Prediction | None, str]:
 
 
 def _judged(
-    problem: Perceptron, drawn: Samples, name: str, prediction: Prediction | None, chains: Samples | None
+    problem: Perceptron, run: Run, drawn: Samples, prediction: Prediction | None, chains: Samples | None
 ) -> Outcome:
     from solspace.diagnostics import diagnose
 
     judged = diagnose(drawn, prediction, chains)
-    report = {**_about(problem, name, drawn), **judged.to_dict()}
+    report = {**_about(problem, run, drawn), **judged.to_dict()}
+    rows = list(judged.rows())
     if isinstance(drawn.info, LocalizationInfo):
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
-    rows = [*_denoised(drawn), *judged.rows()]
+        rows.insert(0, ("denoiser", DENOISERS[drawn.info.denoiser], ""))
     verdict, notes, empty = judged.verdict, list(judged.notes), ""
-    if prediction is None and problem.target.prior.name == "binary":
+    binary = problem.target.prior.name == "binary"
+    if prediction is not None:
+        report["prediction"] = prediction.to_dict()
+    elif binary:
         counted = count(problem)
         report["solutions"] = asdict(counted)
         rows.append(("log of the number of solutions", str(counted).partition(":")[0], ""))
         if counted.doubt:
             notes.append(f"do not trust the number of solutions: {counted.doubt}.")
-    if problem.target.prior.name == "binary" and not drawn.solved.any() and (empty := emptiness(problem)):
+    if binary and not drawn.solved.any() and (empty := emptiness(problem)):
         verdict = f"failed: there is no solution: {empty}"
-    if prediction is not None:
-        report["prediction"] = prediction.to_dict()
 
     def picture(figure: Figure) -> None:
         from solspace.plots.samples import sample_kinds, sample_panels
@@ -194,9 +194,8 @@ def _judged(
         sample_panels(drawn, figure.subplots(1, len(sample_kinds(drawn))), prediction, chains)
 
     columns = ("", "samples", "theory" if chains is None else "chains")
-    return Outcome(
-        drawn, report, rows, columns, as_options("\n".join([verdict, *notes]), name), picture, (13, 4), empty
-    )
+    advice = as_options("\n".join([verdict, *notes]), run.sampler)
+    return Outcome(drawn, report, rows, columns, advice, picture, (13, 4), empty)
 
 
 _OPTIONS = {
@@ -206,33 +205,26 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def as_options(words: str, sampler: str) -> str:
-    """Return advice with the arguments and functions that it names as options of a command line with that `sampler`.
+def as_options(words: str, sampler: Sampler) -> str:
+    """Return advice with the arguments and functions that it names as options of a command line with `sampler`.
 
-    >>> as_options("cannot tell: x; run n_extra >= 4000, or try exchange=True.", "tau")
+    >>> as_options("cannot tell: x; run n_extra >= 4000, or try exchange=True.", SAMPLERS["tau"])
     'cannot tell: x; run --extra >= 4000, or try --exchange.'
-    >>> as_options("cannot tell: (not mixed: x; run n_extra >= 4000).", "asl")
+    >>> as_options("cannot tell: (not mixed: x; run n_extra >= 4000).", SAMPLERS["asl"])
     'cannot tell: (not mixed: x; run --sampler tau with --extra >= 4000).'
-    >>> as_options('Try accuracy="careful", denoiser="amp" or damping=0.9, or ss.anneal.', "asl")
+    >>> as_options('Try accuracy="careful", denoiser="amp" or damping=0.9, or ss.anneal.', SAMPLERS["asl"])
     'Try --accuracy careful, --denoiser amp or --damping 0.9, or --sampler tau.'
     """
-    if "n_extra" not in SAMPLERS[sampler].options:
+    if "n_extra" not in sampler.options:
         words = words.replace("; run ", "; run --sampler tau with ")
     for name, option in _OPTIONS.items():
         words = words.replace(name, option)
     return re.sub(r'\b(accuracy|denoiser|damping)="?(\w+(?:\.\w+)?)"?', r"--\1 \2", words)
 
 
-def _denoised(drawn: Samples) -> list[tuple[str, str, str]]:
-    """Return the row that says which denoiser ran; why is in the report."""
-    if not isinstance(drawn.info, LocalizationInfo):
-        return []
-    return [("denoiser", DENOISERS[drawn.info.denoiser], "")]
-
-
-def _about(problem: Perceptron, name: str, drawn: Samples) -> Values:
+def _about(problem: Perceptron, run: Run, drawn: Samples) -> Values:
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
-    return {"sampler": name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
+    return {"sampler": run.sampler.name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
 
 
 def with_error(values: ArrayLike) -> str:
@@ -241,8 +233,3 @@ def with_error(values: ArrayLike) -> str:
     if len(values) < 2:
         return f"{values.mean():.4f}"
     return f"{values.mean():.4f} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
-
-
-def draw(problem: Perceptron, sampler: Sampler, settings: Settings) -> Outcome:
-    """Return what `sampler` makes of `problem`, with the table and the picture that go with it."""
-    return _exact(problem, settings) if sampler.name == "exact" else _sampled(problem, sampler, settings)

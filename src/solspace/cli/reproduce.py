@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
-from solspace.cli.completion import completing
-from solspace.cli.completion import figures as figure_names
-from solspace.cli.rules import Rule
-from solspace.cli.sweep import RUNNING, Device, Executor, Scheduler, Workers, check_device, count_workers
+from solspace.cli.options import AS_JSON, Rule, argument, option, verb
+from solspace.cli.output import fail, say, show_json, show_table
+from solspace.cli.sweep import DEVICE, RUNNING, RunOptions, check_device, count_workers
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 RULES = (
     Rule("figure", lambda o: not o.listed, "cannot stand beside --list, which lists all"),
     Rule(
-        "size dry_run store out retry executor scheduler workers device parameters",
+        "size dry_run store out retry executor scheduler n_workers device parameters",
         lambda o: o.figure is not None,
         "needs a figure: give an ID or all",
     ),
@@ -38,26 +36,25 @@ def register(app: typer.Typer) -> None:
     app.command("reproduce")(verb(reproduce, *RULES))
 
 
+def _figure_names() -> list[str]:
+    from solspace.experiments.figures import FIGURES
+
+    return [*FIGURES, "all"]
+
+
 def reproduce(
-    figure: Annotated[
-        str | None,
-        typer.Argument(help="A figure's ID, or all.", metavar="ID|all", autocompletion=completing(figure_names)),
-    ] = None,
-    size: Annotated[str, typer.Option(help="quick (minutes on two cores) or paper.")] = "quick",
-    listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Another value of a parameter, as in temperature=0.7; may stand several times."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would cost.")] = False,
-    store: Annotated[Path, typer.Option(help="The SQLite file of results.")] = Path("figures.db"),
-    out: Annotated[Path, typer.Option(help="Folder for PNG, PDF, SVG and CSV.")] = Path("figures"),
-    retry: Annotated[bool, typer.Option("--retry", help="Try tasks again that failed.")] = False,
-    executor: Executor = "processes",
-    scheduler: Scheduler = None,
-    workers: Workers = None,
-    device: Device = None,
-    as_json: JSON = False,
+    running: RunOptions,
+    figure: str | None = argument("A figure's ID, or all.", "ID|all", _figure_names, default=None),
+    size: str = option("quick", "quick (minutes on two cores) or paper."),
+    listed: bool = option(False, "List the figures.", "--list"),
+    parameters: list[str] | None = option(
+        None, "Another value of a parameter, as in temperature=0.7; may stand several times.", "--set"
+    ),
+    dry_run: bool = option(False, "Show what it would cost.", "--dry-run"),
+    store: Path = option(Path("figures.db"), "The SQLite file of results."),
+    out: Path = option(Path("figures"), "Folder for PNG, PDF, SVG and CSV."),
+    device: str | None = DEVICE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make a figure of the paper, or all of them; the same command again goes on where it stopped.
 
@@ -67,14 +64,13 @@ def reproduce(
     """
     from solspace.experiments import figures
     from solspace.experiments.reproduce import ReproduceConfig
-    from solspace.experiments.runner import RunConfig
 
     if listed or figure is None:
         _list(as_json)
         return
     config = ReproduceConfig(
         size=size, store=store, out=out, parameters=_values(parameters or []), device=device,
-        run=RunConfig(executor=executor, scheduler=scheduler, n_workers=workers, retry=retry),
+        run=running.config(),
     )  # fmt: skip
     chosen = [config.figure(name) for name in (figures.FIGURES if figure == "all" else (figure,))]
     if dry_run:

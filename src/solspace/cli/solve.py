@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from solspace.cli import inputs
-from solspace.cli.app import JSON, fail, make_room, say, show_json, show_table, verb
-from solspace.cli.completion import choices, potentials
-from solspace.cli.inputs import Stated, option
-from solspace.cli.rules import Rule
+from solspace.cli import problem as inputs
+from solspace.cli.options import AS_JSON, MARGIN, Rule, option, potentials, verb
+from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json
+from solspace.cli.problem import ProblemOptions
 from solspace.info import SolvingInfo
 from solspace.measure import Target
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
+from solspace.samplers.solving.solve import SolveConfig
 from solspace.samples import Samples
-from solspace.system.files import replacing
-from solspace.system.plain import Values, plain
+from solspace.system.checks import whole
+from solspace.system.plain import Values
 
 FILES = ("solutions.npz", "report.json")
 RULES = (
@@ -43,44 +41,17 @@ def register(app: typer.Typer) -> None:
 
 
 def solve(
-    solutions: Annotated[int, option("Search", "How many, different from each other.")] = 1,
-    method: Annotated[
-        str, option("Search", "reinforce, tau, ep, exact (n up to 20), or auto.", offer=choices("solve", "method"))
-    ] = "auto",
-    time_limit: Annotated[float | None, option("Search", "Seconds after which to be content with the best.")] = None,
-    seed: Annotated[int, option("Search", "Another seed, other solutions.")] = 0,
-    device: Annotated[str, option("Search", "cpu, gpu, or auto.", offer=choices("solve", "device"))] = "cpu",
-    count: Annotated[
-        bool, option("Search", "Say how many solutions there are instead of looking for one.", "--count")
-    ] = False,
-    n: Annotated[int, option("Random instance", "Number of weights.")] = 1001,
-    alpha: Annotated[
-        float | None,
-        option("Random instance", "Load: constraints per weight; 0.7 (images: 0.4, your patterns: all) unless given."),
-    ] = None,
-    ensemble: inputs.Ensemble = "binary",
-    patterns: inputs.Patterns = None,
-    labels: inputs.Labels = None,
-    data: inputs.Data = None,
-    label: inputs.Label = None,
-    index: inputs.Index = None,
-    classes: inputs.Classes = None,
-    features: inputs.Features = None,
-    preprocess: inputs.Preprocess = None,
-    scale: inputs.Scale = None,
-    potential: Annotated[
-        str,
-        option(
-            "Constraints",
-            "uniform: stabilities of at least the margin; band(width): |s| up to a width.",
-            offer=potentials,
-        ),
-    ] = "uniform",
-    margin: Annotated[float, option("Constraints", "κ: what a stability must reach.")] = 0.0,
-    out: Annotated[
-        Path, option("Output", "Folder for solutions.npz and report.json; for report.json alone with --count.")
-    ] = Path("."),
-    as_json: JSON = False,
+    config: SolveConfig,
+    stated: ProblemOptions,
+    solutions: int = option(1, "How many, different from each other.", check=whole(1)),
+    seed: int = option(0, "Another seed, other solutions.", check=whole(0)),
+    count: bool = option(False, "Say how many solutions there are instead of looking for one.", "--count"),
+    potential: str = option(
+        "uniform", "uniform: stabilities of at least the margin; band(width): |s| up to a width.", offer=potentials
+    ),
+    margin: float = MARGIN,
+    out: Path = option(Path("."), "Folder for solutions.npz and report.json; for report.json alone with --count."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Find ±1 weights that meet every constraint: a table, `solutions.npz` and `report.json`.
 
@@ -88,18 +59,17 @@ def solve(
     there is `solspace sample`. The exit code is 0 only if all solutions asked for were found. Otherwise the weights that miss
     the fewest constraints are kept, and it says how many those are and what theory says of that load.
     """
-    resolve(device)
+    resolve(config.device)
     make_room(out, FILES)
-    stated = Stated(n, 0.7, alpha, ensemble, patterns, labels, data, label, index, classes, features, preprocess, scale)
-    posed = stated.posed(Target(potential=potential, margin=margin), generator(seed, 0))
-    problem, told = posed.problem, posed.tell(quiet=as_json)
+    target, rng = Target(potential=potential, margin=margin), generator(seed, 0)
+    problem, notes = stated.build(target, rng, n=1001, alpha=0.7, quiet=as_json)
     if count:
-        _count(problem, device, out, as_json, told)
+        _count(problem, config.device, out, as_json, notes)
         return
-    options = {"method": method, "time_limit": time_limit, "device": device}
-    samples, stopped = _searched(problem, solutions, seed, options, quiet=as_json)
-    report = {**_report(problem, samples), **told}
-    _write(out, samples, report)
+    samples, stopped = _search(problem, solutions, seed, config, quiet=as_json)
+    report = {**_report(problem, samples), **notes}
+    samples.save(out / FILES[0])
+    write_json(out / FILES[1], report)
     if as_json:
         show_json(report)
     else:
@@ -108,64 +78,44 @@ def solve(
         fail(_shortfall(problem, samples, stopped), code=130 if stopped else 1)
 
 
-def _searched(problem: Perceptron, solutions: int, seed: int, options: Values, quiet: bool) -> tuple[Samples, bool]:
+def _search(problem: Perceptron, solutions: int, seed: int, config: SolveConfig, quiet: bool) -> tuple[Samples, bool]:
     """Return what the search found, and whether Ctrl-C ended it."""
     from solspace.samplers.solving.search import Search
     from solspace.samplers.solving.solve import solve as search_for
 
     seen: list[Search] = []
-
-    def look(search: Search) -> None:
-        seen[:] = [search]
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is missing is said below, with the exit code
-            found = search_for(
-                problem, solutions, child(seed_sequence(seed), 1), progress=False if quiet else None, callback=look,
-                **options,
-            )  # fmt: skip
+            rng, progress = child(seed_sequence(seed), 1), False if quiet else None
+            return search_for(problem, solutions, rng, **vars(config), progress=progress, callback=seen.append), False
     except KeyboardInterrupt:
         if not seen:
             raise
-        return seen[0].samples("it was stopped"), True
-    return found, False
+        return seen[-1].samples("it was stopped"), True
 
 
 def _report(problem: Perceptron, samples: Samples) -> Values:
     info = samples.info
     assert isinstance(info, SolvingInfo)
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
-    told = {name: value for name, value in info.to_dict().items() if name not in ("sampler", "wall_time")}
-    return {"problem": about, "solutions": len(samples), "solved": int(samples.solved.sum()), **told}
-
-
-def _write(out: Path, samples: Samples, report: Values) -> None:
-    samples.save(out / FILES[0])
-    _write_report(out, report)
-
-
-def _write_report(out: Path, report: Values) -> None:
-    with replacing(out / FILES[1]) as file:
-        file.write(json.dumps(plain(report), indent=2).encode())
+    search = {name: value for name, value in info.to_dict().items() if name not in ("sampler", "wall_time")}
+    return {"problem": about, "solutions": len(samples), "solved": int(samples.solved.sum()), **search}
 
 
 def _show(problem: Perceptron, samples: Samples, out: Path) -> None:
-    info = samples.info
+    info, solved = samples.info, int(samples.solved.sum())
     assert isinstance(info, SolvingInfo)
     rows = [
-        ("solutions found", f"{int(samples.solved.sum())}/{len(samples)}"),
+        ("solutions found", f"{solved}/{len(samples)}"),
         ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
-        (
-            "found by" if samples.solved.any() else "tried",
-            info.method if samples.solved.any() else ", ".join(info.tried),
-        ),
+        ("found by", info.method) if solved else ("tried", ", ".join(info.tried)),
         ("iterations", f"{info.iterations:,}"),
         ("further runs", str(info.restarts)),
         ("seconds", f"{info.seconds:.2f}"),
     ]
     show_table(str(problem), rows, ("", "value"))
-    if samples.solved.any():
+    if solved:
         print(f"{info.words}.")
     say(f"wrote {FILES[0]} and {FILES[1]} to {out}")
 
@@ -175,9 +125,10 @@ def _shortfall(problem: Perceptron, samples: Samples, stopped: bool) -> str:
     info = samples.info
     assert isinstance(info, SolvingInfo)
     missing = f"{int((~samples.solved).sum())} of {len(samples)} solutions" if len(samples) > 1 else "no solution"
-    lead = (
-        f"stopped; {missing} found" if stopped else f"{missing} not found" if len(samples) > 1 else "no solution found"
-    )
+    if stopped:
+        lead = f"stopped; {missing} found"
+    else:
+        lead = f"{missing} not found" if len(samples) > 1 else "no solution found"
     best = f"at best {int(info.unmet[~samples.solved].min())} of {problem.m} constraints are unmet"
     doubt, _ = tie(problem)
     why = info.impossible or (doubt and f"{doubt}, and none were found.") or _theory(problem)
@@ -204,12 +155,12 @@ def _theory(problem: Perceptron) -> str:
     )
 
 
-def _count(problem: Perceptron, device: str, out: Path, as_json: bool, told: Values) -> None:
+def _count(problem: Perceptron, device: str, out: Path, as_json: bool, notes: Values) -> None:
     from solspace.samplers.solving.counting import count, emptiness
 
     found = count(problem, device)
-    report = {"n": problem.n, "m": problem.m, **vars(found), **told}
-    _write_report(out, report)
+    report = {"n": problem.n, "m": problem.m, **vars(found), **notes}
+    write_json(out / FILES[1], report)
     if as_json:
         show_json(report)
         return
@@ -218,9 +169,8 @@ def _count(problem: Perceptron, device: str, out: Path, as_json: bool, told: Val
         print(f"there is no solution: {emptiness(problem)}")
         return
     if math.isnan(found.log_number):
-        print(
-            f"the number of solutions is {found}; try a lower load, or solspace solve without --count to look for one."
-        )
+        cure = "try a lower load, or solspace solve without --count to look for one."
+        print(f"the number of solutions is {found}; {cure}")
         return
     digits = found.log_number / math.log(10)
     rows = [

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
-from solspace.cli.app import JSON, fail, say, show_json, show_table, verb
-from solspace.cli.rules import Rule
+from solspace.cli.options import AS_JSON, Rule, argument, option, verb
+from solspace.cli.output import fail, say, show_json, show_table
+from solspace.system.checks import optional, whole
 
 if TYPE_CHECKING:
     from solspace.experiments.images import ImageSpec
@@ -17,33 +19,35 @@ if TYPE_CHECKING:
     from solspace.experiments.runner import RunConfig
     from solspace.experiments.spec import Spec
 
-Store = Annotated[Path, typer.Option(help="The SQLite file of results, created if it does not exist.")]
-Executor = Annotated[str, typer.Option(help="serial, processes or dask.", rich_help_panel="Where it runs")]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler; a local cluster without.", rich_help_panel="Where it runs"),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of processes; by default one for each core.", rich_help_panel="Where it runs"),
-]
 
-Device = Annotated[
-    str | None,
-    typer.Option(help="cpu, gpu or auto, for samplers that have a choice.", rich_help_panel="Where it runs"),
-]
+@dataclass(frozen=True)
+class RunOptions:
+    """Where tasks run."""
+
+    PANEL: ClassVar = "Where it runs"
+    executor: str = option("processes", "serial, processes or dask.")
+    scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")
+    n_workers: int | None = option(None, "Number of processes; by default one for each core.", check=optional(whole(1)))
+    retry: bool = option(False, "Try tasks again that failed.", "--retry")
+
+    def config(self) -> RunConfig:
+        """Return the configuration of the runner."""
+        from solspace.experiments.runner import RunConfig
+
+        return RunConfig(**vars(self))
 
 
+DEVICE = option(None, "cpu, gpu or auto, for samplers that have a choice.")
 RUNNING = (
     Rule("scheduler", lambda o: o.executor == "dask", "needs --executor dask"),
-    Rule("workers", lambda o: o.executor != "serial", "has no effect with --executor serial, which is one process"),
-    Rule("workers", lambda o: o.scheduler is None, "has no effect with --scheduler, whose cluster has its own"),
+    Rule("n_workers", lambda o: o.executor != "serial", "has no effect with --executor serial, which is one process"),
+    Rule("n_workers", lambda o: o.scheduler is None, "has no effect with --scheduler, whose cluster has its own"),
 )
 RULES = (
     Rule("status", lambda o: not o.dry_run and o.export is None, "cannot stand beside --dry-run or --export"),
     Rule("export", lambda o: not o.dry_run, "cannot stand beside --dry-run"),
     Rule(
-        "executor scheduler workers retry",
+        "executor scheduler n_workers retry",
         lambda o: not (o.status or o.verify) and o.export is None,
         "has no effect with --status, --verify or --export, which run nothing",
     ),
@@ -63,20 +67,15 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(
-    spec: Annotated[Path, typer.Argument(help="The grid, as TOML.", metavar="SPEC.toml")],
-    store: Store = Path("runs.db"),
-    executor: Executor = "processes",
-    scheduler: Scheduler = None,
-    workers: Workers = None,
-    device: Device = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Try tasks again that failed.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the grid and an estimate of its cost.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Show how far the sweep is, also while it runs.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare all results of the store, of any sweep, with their digests.")
-    ] = False,
-    export: Annotated[Path | None, typer.Option(help="Write the rows there, as .csv or .parquet; run nothing.")] = None,
-    as_json: JSON = False,
+    running: RunOptions,
+    spec: Path = argument("The grid, as TOML.", "SPEC.toml"),
+    store: Path = option(Path("runs.db"), "The SQLite file of results, created if it does not exist."),
+    device: str | None = DEVICE,
+    dry_run: bool = option(False, "Show the grid and an estimate of its cost.", "--dry-run"),
+    status: bool = option(False, "Show how far the sweep is, also while it runs.", "--status"),
+    verify: bool = option(False, "Compare all results of the store, of any sweep, with their digests.", "--verify"),
+    export: Path | None = option(None, "Write the rows there, as .csv or .parquet; run nothing."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Run a grid of random problems and samplers into a store.
 
@@ -91,7 +90,7 @@ def sweep(
     if device is not None:
         check_device([grid], str(spec))
         grid = grid.with_options(device=device)
-    config = runner.RunConfig(executor=executor, scheduler=scheduler, n_workers=workers, retry=retry)
+    config = running.config()
     results = Results(grid.tasks, store)
     if dry_run:
         _show_plan(grid, store, config, as_json)

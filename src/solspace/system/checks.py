@@ -39,8 +39,8 @@ def install(extra: str) -> str:
     return f"pip install 'solspace[{extra}]' (in a clone: pip install -e '.[{extra}]')"
 
 
-def whole(least: int) -> Check:
-    """Return a check for integers of at least `least`.
+def whole(least: int, most: float = math.inf) -> Check:
+    """Return a check for integers from `least` to `most`.
 
     >>> whole(1)("n_samples", 16)
     16
@@ -48,8 +48,9 @@ def whole(least: int) -> Check:
 
     def check(name: str, value: object) -> int:
         value = value.item() if hasattr(value, "item") else value
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= int(value) <= most:
+            upper = f" and at most {most}" if most < math.inf else ""
+            raise ValueError(f"{name} must be an integer of at least {least}{upper}; got {value!r}.")
         return int(value)
 
     return check

@@ -1,0 +1,227 @@
+"""Options of the verbs, each described once: a dataclass field with its help, check and choices.
+
+A verb is a function whose parameters are such fields, or dataclasses of them; `verb` takes these apart for Typer. Samplers'
+options are the fields of their configurations. Options that cannot apply are refused, never ignored: a `Rule` says what
+an option needs. Defaults break no rule; a value that the user wrote and that would change nothing does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
+
+import typer
+
+from solspace.cli.output import fail, leave_quietly
+from solspace.system.checks import Check
+
+if TYPE_CHECKING:
+    from solspace.measure import Target
+    from solspace.samplers.options import Config
+
+LARGEST = 1 << 31
+"""No number of anything reaches this; only a seed may."""
+Offer = Callable[[], Iterable[str | tuple[str, str]]]
+"""What the shell completes: names, or names with what they are."""
+
+
+def option(
+    default: object,
+    help: str,
+    flag: str = "",
+    panel: str | None = None,
+    offer: Offer | None = None,
+    check: Check | None = None,
+) -> Any:
+    """Return the field of an option; `flag` is its spelling, by default its name."""
+    return field(default=default, metadata={"help": help, "flag": flag, "panel": panel, "offer": offer, "check": check})
+
+
+def argument(help: str, metavar: str, offer: Offer | None = None, default: object = MISSING) -> Any:
+    """Return the field of an argument without a flag."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, "offer": offer})
+
+
+def sampler_option(config: type[Config], name: str, prefix: str = "") -> Any:
+    """Return the field `name` of a sampler's configuration; `prefix` begins its help."""
+    found = config.options()[name]
+    return field(default=found.default, metadata={**found.metadata, "help": prefix + found.metadata["help"]})
+
+
+def potentials() -> list[tuple[str, str]]:
+    """Return the potentials, your own among them where they are registered."""
+    from solspace.measure.potentials import REGISTRY
+
+    return [(name, (one.__doc__ or "").strip().partition("\n")[0]) for name, one in REGISTRY.items()]
+
+
+def priors() -> Iterable[str]:
+    """Return the priors."""
+    from solspace.measure.priors import REGISTRY
+
+    return REGISTRY
+
+
+AS_JSON = option(False, "Print the result as JSON on standard output, nothing else.", "--json")
+MARGIN = option(0.0, "κ: what a stability must reach.")
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The measure over the weights."""
+
+    PANEL: ClassVar = "Target"
+    prior: str = option("binary", "binary or spherical.", offer=priors)
+    potential: str = option("log", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", offer=potentials)
+    temperature: float = option(0.5, "T, for theory from 1e-4 on; inf is the uniform measure.")
+    margin: float = MARGIN
+
+    def build(self) -> Target:
+        """Return the target."""
+        from solspace.measure import Target
+
+        return Target(self.prior, self.potential, self.temperature, self.margin)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The `options` (names separated by spaces) apply where `where` is true of all values; `words` say so.
+
+    `words` follow the option's name and end the sentence: "belongs to --sampler asl". `where` takes the values as
+    attributes, and `subcommand`, the command of a group that follows.
+    """
+
+    options: str
+    where: Callable[[SimpleNamespace], bool]
+    words: str
+
+
+TEMPERATURE = Rule(
+    "temperature",
+    lambda o: not o.potential.startswith(("uniform", "band")),
+    "has no effect on a potential that has no energy (uniform, band)",
+)
+
+
+@dataclass(frozen=True)
+class _Option:
+    name: str
+    kind: Any
+    field: Field[Any]
+    panel: str | None = None
+
+    @property
+    def spelled(self) -> str:
+        about = self.field.metadata
+        return about.get("metavar") or about.get("flag") or "--" + self.name.removeprefix("n_").replace("_", "-")
+
+    @property
+    def parameter(self) -> inspect.Parameter:
+        """What Typer takes: words where other things than names are allowed as well."""
+        about, default = self.field.metadata, self.field.default
+        choices = about.get("choices")
+        offer = (lambda: list(choices)) if choices else about.get("offer")
+        if "metavar" in about:
+            made = typer.Argument(help=about["help"], metavar=about["metavar"], autocompletion=offer)
+        else:
+            panel = about.get("panel") or self.panel
+            made = typer.Option(self.spelled, help=about["help"], rich_help_panel=panel, autocompletion=offer)
+        several = [kind for kind in get_args(self.kind) if kind is not type(None)]
+        kind = str if len(several) > 1 else self.kind
+        start = inspect.Parameter.empty if default is MISSING else default
+        return inspect.Parameter(
+            self.name, inspect.Parameter.KEYWORD_ONLY, default=start, annotation=Annotated[kind, made]
+        )
+
+    def read(self, value: Any) -> Any:
+        """Return the checked value."""
+        if isinstance(value, str) and float in get_args(self.kind):
+            with suppress(ValueError):
+                value = float(value)
+        if isinstance(value, int) and abs(value) >= LARGEST and self.name != "seed":
+            digits = len(str(abs(value)))
+            raise ValueError(f"{self.spelled} must be smaller than 2^31; got a number of {digits} digits.")
+        check = self.field.metadata.get("check")
+        return value if check is None else check(self.spelled.partition("/")[0], value)
+
+
+def _options_of(function: Callable[..., None]) -> tuple[dict[str, _Option], dict[str, Any]]:
+    """Return the options of a verb by name, and its parameters that are dataclasses of options."""
+    options: dict[str, _Option] = {}
+    groups: dict[str, Any] = {}
+    hints = get_type_hints(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        group = hints[name]
+        if is_dataclass(group):
+            groups[name], kinds, panel = group, get_type_hints(group), getattr(group, "PANEL", None)
+            options |= {one.name: _Option(one.name, kinds[one.name], one, panel) for one in fields(group)}
+        elif name != "context":
+            options[name] = _Option(name, group, parameter.default)
+    return options, groups
+
+
+def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
+    """Return the command of `function`: options one by one, checked and held to `rules`; an error is one sentence."""
+    options, groups = _options_of(function)
+    own = "context" in inspect.signature(function).parameters
+
+    def run(*, context: typer.Context, **values: Any) -> None:
+        try:
+            values = {name: options[name].read(value) for name, value in values.items()}
+            _check(context, values, options, rules)
+            for name, kind in groups.items():
+                values[name] = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
+            function(**values, **({"context": context} if own else {}))
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            leave_quietly()
+        except KeyboardInterrupt:
+            fail("stopped; nothing was written.", code=130)
+        except Exception as error:
+            if context.find_root().params.get("debug"):
+                raise
+            fail(*_described(error))
+
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [*(one.parameter for one in options.values()), context]
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _check(context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Iterable[Rule]) -> None:
+    """Raise ValueError for the first rule that an option which the user wrote does not keep."""
+    sources = {name: context.get_parameter_source(name) for name in options}
+    written = {name for name, source in sources.items() if source and not source.name.startswith("DEFAULT")}
+    chosen = SimpleNamespace(**values, subcommand=context.invoked_subcommand)
+    for rule in rules:
+        for name in rule.options.split():
+            if name in written and not rule.where(chosen):
+                raise ValueError(f"{options[name].spelled} {rule.words}.")
+
+
+def _described(error: Exception) -> tuple[str, int]:
+    """Return the sentence for an error, and the exit code: 2 for wrong input, 1 for what fails later."""
+    from solspace.samplers.device import NoDevice
+    from solspace.system.compiled import JitDisabled
+
+    words = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    files = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+    if isinstance(error, (ValueError, ImportError, NoDevice, JitDisabled, *files)):
+        return words, 2
+    if isinstance(error, OSError):
+        return words, 1
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this ({words}); ask for less.", 1
+    what = "the numbers left the range of the computation" if isinstance(error, ArithmeticError) else "this failed"
+    return f"{what} ({type(error).__name__}: {words}); `solspace --debug ...` shows where.", 1

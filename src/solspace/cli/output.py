@@ -1,0 +1,105 @@
+"""What verbs print and write. Results go to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURES = (".png", ".pdf", ".svg", ".eps", ".jpg", ".webp", ".tif")
+
+
+def say(text: str = "") -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def fail(sentence: str, code: int = 2) -> NoReturn:
+    """Print `sentence` on standard error and leave with `code`."""
+    say(f"solspace: {sentence}")
+    raise typer.Exit(code)
+
+
+def leave_quietly() -> None:
+    """End as other tools do whose reader has seen enough, as in `| head`: silently, with the code of a closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+    raise typer.Exit(128 + 13)
+
+
+def show_table(
+    title: str, rows: Iterable[Sequence[str]], columns: Sequence[str], justify: Literal["left", "right"] = "right"
+) -> None:
+    """Print a table, outside a terminal as wide as its cells; those over 60 characters are folded."""
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = list(rows)
+    table = Table(show_edge=False, pad_edge=False)
+    table.add_column(columns[0], min_width=max((len(row[0]) for row in rows), default=0))
+    for column in columns[1:]:
+        table.add_column(column, justify=justify, max_width=60, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=Console(width=10_000).measure(table).maximum)
+    console.on_broken_pipe = leave_quietly  # type: ignore[method-assign]  # Rich would leave with code 1
+    console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
+    console.print(table, crop=False)
+
+
+def _json(values: object) -> str:
+    from solspace.system.plain import plain
+
+    return json.dumps(plain(values), indent=2, allow_nan=False)
+
+
+def show_json(values: object) -> None:
+    """Print `values` as JSON; numbers that JSON lacks become null."""
+    print(_json(values))
+
+
+def write_json(file: Path, values: object) -> None:
+    """Write `values` as JSON."""
+    from solspace.system.files import replacing
+
+    with replacing(file) as stream:
+        stream.write(_json(values).encode())
+
+
+def write_picture(file: Path, draw: Callable[[Figure], object], size: tuple[float, float]) -> None:
+    """Write what `draw` draws on a figure of `size` inches, in the format that the file's ending names."""
+    from matplotlib.figure import Figure
+
+    from solspace.plots.style import style
+    from solspace.system.files import replacing
+
+    with style(), replacing(file) as stream:
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.savefig(stream, format=file.suffix.lstrip("."))
+
+
+def result_file(out: Path, name: str, endings: Sequence[str] = PICTURES) -> Path:
+    """Return the file that `--out` names: `out` itself if it has one of `endings`, else `name` in that folder."""
+    file = out if out.suffix.lower() in endings else out / name
+    make_room(file.parent, [file.name])
+    return file
+
+
+def make_room(out: Path, names: Iterable[str]) -> None:
+    """Make the folder, and look for what would be in the way of the results before any work is done."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (out / name).is_dir():
+            raise IsADirectoryError(f"the results go to {out / name}, but that is a folder: give another --out.")
+    if not os.access(out, os.W_OK):
+        raise PermissionError(f"the results go to {out}, which you may not write to: give another --out.")

@@ -1,0 +1,293 @@
+"""The problem that options state: a random instance, an image data set, or the user's own files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from solspace.cli.data import image_sets
+from solspace.cli.options import Rule, option
+from solspace.cli.output import say
+from solspace.data import load
+from solspace.data.catalogue import CATALOGUE
+from solspace.data.instances import PREPROCESSING, SCALES, drawn, off_scale, scale
+from solspace.measure import Target
+from solspace.numerics.arrays import Array
+from solspace.numerics.streams import RNG
+from solspace.problem import ENSEMBLES, Perceptron
+from solspace.system.arrays import TABLES, Damaged, read_arrays, read_labelled
+from solspace.system.checks import unknown
+from solspace.system.plain import Values
+from solspace.system.tables import position
+
+PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")
+"""Names of arrays in a .npz."""
+MANY = 20
+"""Different labels beyond which they are hardly classes."""
+
+
+def is_file(data: str | None) -> bool:
+    """Return whether `--data` names a file rather than an image set.
+
+    >>> is_file("table.csv"), is_file("mnist"), is_file(None)
+    (True, False, False)
+    """
+    return data is not None and data.lower() not in CATALOGUE and (Path(data).suffix != "" or Path(data).is_file())
+
+
+@dataclass(frozen=True)
+class ProblemOptions:
+    """Where patterns and labels come from."""
+
+    PANEL: ClassVar = "Your data"
+    n: int | None = option(
+        None, "Number of weights; 1001 or more by default, 15 to enumerate.", panel="Random instance"
+    )
+    alpha: float | None = option(
+        None,
+        "Load: constraints per weight; by default 0.3 to sample, 0.7 to solve, 0.4 for images, all of your patterns.",
+        panel="Random instance",
+    )
+    ensemble: str = option(
+        "binary", "Entries of the patterns: binary or gaussian.", panel="Random instance", offer=lambda: ENSEMBLES
+    )
+    patterns: Path | None = option(None, "Patterns (m, n): .npy .npz .csv .tsv, also .gz, .parquet")
+    labels: Path | None = option(
+        None, "Labels (m,) of two classes, in a file of their own; y of the .npz unless given."
+    )
+    data: str | None = option(
+        None,
+        "A file with patterns and labels (.csv .tsv, also .gz, .parquet .npz), or an image set: mnist, fashion, cifar10, "
+        "digits.",
+        offer=image_sets,
+    )
+    label: str | None = option(None, "The column of that file with the labels: its name, or its number from 0.")
+    index: str | None = option(None, "A column to leave out; one without a name that counts rows is left out anyway.")
+    classes: str | None = option(None, "Two classes among the labels, for -1 and +1, as in 3,8.")
+    features: int | None = option(None, "How many random linear features to take of the patterns.")
+    preprocess: str | None = option(
+        None,
+        "centred, raw or binarised; images are centred unless given.",
+        offer=lambda: PREPROCESSING,
+    )
+    scale: str | None = option(
+        None,
+        "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.",
+        offer=lambda: SCALES,
+    )
+
+    def build(self, target: Target, rng: RNG, n: int, alpha: float, quiet: bool) -> tuple[Perceptron, Values]:
+        """Return the problem, drawn with `rng` where anything is drawn, and what its report says of the user's data.
+
+        `n` and `alpha` are the defaults of a random instance. Unless `quiet`, the notes are printed as well.
+        """
+        if self.patterns is not None or is_file(self.data):
+            problem, notes = self._from_files(target, rng)
+        elif self.data is not None:
+            X, y = load(self.data, None if self.classes is None else two(self.classes), self.preprocess or "centred")
+            alpha = 0.4 if self.alpha is None else self.alpha
+            problem, notes = Perceptron.from_data(X, y, alpha, self.features, target=target, rng=rng), {}
+        else:
+            n, alpha = n if self.n is None else self.n, alpha if self.alpha is None else self.alpha
+            _check_memory(n, alpha, self.ensemble)
+            problem, notes = Perceptron.random(n, alpha, target, self.ensemble, rng=rng), {}
+        if not quiet and "labels" in notes:
+            say(f"labels: {notes['labels']['-1']} is taken for -1, {notes['labels']['+1']} for +1")
+        if not quiet and "hint" in notes:
+            say(f"hint: {notes['hint']}")
+        return problem, notes
+
+    def _from_files(self, target: Target, rng: RNG) -> tuple[Perceptron, Values]:
+        path, notes = self.patterns or Path(self.data or ""), Values()
+        unlabelled = f"{path} needs labels: say which column holds them with --label, or which file with --labels; "
+        unlabelled += "patterns that need none go to --patterns."
+        if self.patterns is None and self.label is None and self.labels is None and _is_table(path):
+            raise ValueError(unlabelled)
+        X, y = read_data(path, self.labels, self.label, self.index)
+        if y is not None:
+            X, y, meaning = two_classes(X, y, self.classes, self.labels or path)
+            notes = {"labels": meaning} if meaning else {}
+        elif self.patterns is None:
+            raise ValueError(unlabelled)
+        elif self.classes is not None:
+            raise ValueError("--classes chooses among labels, and there are none: give --labels.")
+        if self.scale is not None:
+            X = scale(Perceptron(X).patterns, self.scale)
+        if (self.alpha, self.features, self.preprocess) == (None, None, None):
+            problem = Perceptron(X, y, target=target)
+        elif y is not None:
+            problem = Perceptron.from_data(X, y, self.alpha, self.features, self.preprocess, target, rng)
+        else:
+            Perceptron(X)  # its checks
+            pool, every = np.asarray(X), np.ones(len(X), np.int8)
+            rows, _ = drawn(pool, every, self.alpha, features=self.features, preprocess=self.preprocess, rng=rng)
+            problem = Perceptron(rows, target=target)
+        if self.preprocess is None and self.scale != "none" and (hint := scale_hint(problem.patterns)):
+            notes["hint"] = hint
+        return problem, notes
+
+
+RULES = (
+    Rule("data", lambda o: o.patterns is None, "cannot stand beside --patterns: give one of them"),
+    Rule("labels", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
+    Rule("label index", lambda o: is_file(o.data), "names a column: it needs a file as --data"),
+    Rule("label", lambda o: o.labels is None, "cannot stand beside --labels: give one of them"),
+    Rule("classes", lambda o: o.data or o.labels or o.patterns, "needs --data, or --patterns with --labels"),
+    Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
+    Rule("scale", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
+    Rule("scale", lambda o: o.preprocess is None, "cannot stand beside --preprocess, which scales as well"),
+    Rule(
+        "n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances, not to --data or --patterns"
+    ),
+)
+
+
+def two(text: str) -> tuple[int, int]:
+    """Return the two classes of images in `text`.
+
+    >>> two("3,8")
+    (3, 8)
+    """
+    words = text.replace(",", " ").split()
+    if len(words) != 2 or not all(word.isdecimal() for word in words):
+        raise ValueError(f"--classes must be two numbers such as 3,8; got {text!r}.")
+    return int(words[0]), int(words[1])
+
+
+def read_data(
+    path: Path, labels: Path | None = None, label: str | None = None, index: str | None = None
+) -> tuple[Array, Array | None]:
+    """Return patterns (m, n) and labels (m,) from one file or two; None if there are no labels.
+
+    In a table the labels are the column `label`; in a .npz the array of that name, one of `LABELS` by default; in a single
+    array the column of that number.
+    """
+    y: Array | None
+    if _is_table(path) and (label is not None or index is not None):
+        X, y = read_labelled(path, label, index)
+    elif index is not None:
+        raise ValueError(f"--index names a column of a table; {path} holds arrays.")
+    else:
+        X, y = _split(path, read_arrays(path), label)
+    if X.dtype.kind in "US":
+        raise Damaged(path, "it holds words instead of numbers")
+    if labels is not None:
+        if y is not None:
+            raise ValueError(f"{path} brings labels of its own: leave --labels out, or the labels out of the file.")
+        y = _one(labels, read_arrays(labels), LABELS)
+    if y is not None and y.dtype.kind == "U" and y.shape == (len(X) + 1,):
+        y = y[1:]  # the title of the column
+    return X, y
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith(TABLES)
+
+
+def _split(path: Path, arrays: Mapping[str, Array], label: str | None) -> tuple[Array, Array | None]:
+    """Return patterns, and the labels that `label` or an array's name tells apart."""
+    if len(arrays) > 1:
+        if label is not None and label not in arrays:
+            raise Damaged(path, f"it has no array {label!r}; it holds {', '.join(list(arrays)[:6])}")
+        there = label is not None or set(LABELS) & set(arrays)
+        y = _one(path, arrays, LABELS if label is None else (label,)) if there else None
+        return _one(path, {name: held for name, held in arrays.items() if name != label}, PATTERNS), y
+    X = _one(path, arrays, PATTERNS)
+    if label is None:
+        return X, None
+    if X.ndim != 2 or X.shape[1] < 2:
+        raise Damaged(path, f"its array has the shape {X.shape}, which has no column for labels")
+    at = position(path, label, None, X.shape[1])
+    return np.delete(X, at, axis=1), X[:, at]
+
+
+def _one(path: Path, arrays: Mapping[str, Array], names: tuple[str, ...]) -> Array:
+    there = [name for name in names if name in arrays] or (list(arrays) if len(arrays) == 1 else [])
+    if len(there) != 1:
+        held = ", ".join(list(arrays)[:6]) or "nothing"
+        raise Damaged(
+            path, f"it holds several arrays or none ({held}); name one of them {' or '.join(map(repr, names))}"
+        )
+    return arrays[there[0]]
+
+
+def two_classes(X: Array, y: Array, wanted: str | None, path: Path) -> tuple[Array, Array, dict[str, str]]:
+    """Return the rows and labels ±1 of two classes, and which is which; {} if labels are ±1 already.
+
+    The classes are those in `wanted`, -1 first, or the only two that there are, the smaller one -1.
+
+    >>> two_classes(np.arange(6).reshape(3, 2), np.array(["cat", "dog", "cow"]), "dog,cat", Path("y.csv"))[1:]
+    (array([ 1, -1], dtype=int8), {'-1': 'dog', '+1': 'cat'})
+    """
+    if y.shape not in ((len(X),), (len(X), 1)):
+        raise ValueError(f"labels must have shape ({len(X)},), one label for each row of the patterns; got {y.shape}.")
+    y = y.reshape(len(X))
+    there = {f"{value:g}" if y.dtype.kind == "f" else str(value): value for value in np.unique(y)}
+    if wanted is None:
+        _check_two(y, list(there), path)
+        pair = list(there)
+    else:
+        pair = [word.strip() for word in wanted.split(",")]
+        if len(pair) != 2 or pair[0] == pair[1]:
+            raise ValueError(f"--classes must be two different labels such as cat,dog; got {wanted!r}.")
+        for word in pair:
+            if word not in there:
+                raise unknown("class", word, list(there)[:20])
+    low, high = (there[word] for word in pair)
+    chosen = np.isin(y, (low, high))
+    labels = np.where(y[chosen] == high, np.int8(1), np.int8(-1))
+    signs = wanted is None and y.dtype.kind in "if" and (low, high) == (-1, 1)
+    return X if chosen.all() else X[chosen], labels, {} if signs else {"-1": pair[0], "+1": pair[1]}
+
+
+def _check_two(y: Array, there: list[str], path: Path) -> None:
+    """Raise ValueError where labels are missing or not of two classes."""
+    missing = y == "" if y.dtype.kind == "U" else np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    if missing.any():
+        first = int(np.argmax(missing)) + 1
+        raise ValueError(
+            f"{path} has no label in {missing.sum()} of {len(y)} rows (row {first} first): drop or fill them."
+        )
+    if len(there) == 1:
+        raise ValueError(f"{path} has labels of one class only: every one is {there[0]}. There must be two.")
+    listed = ", ".join(there[:6]) + (", ..." if len(there) > 6 else "")
+    if len(there) > MANY:
+        raise ValueError(f"{path} has {len(there)} different labels ({listed}): there must be two classes.")
+    if len(there) > 2:
+        raise ValueError(
+            f"{path} has {len(there)} classes ({listed}): choose two, as in --classes {there[0]},{there[1]}."
+        )
+
+
+def _check_memory(n: int, alpha: float, ensemble: str) -> None:
+    """Raise ValueError where the patterns of a random instance exceed the memory of the machine."""
+    if not hasattr(os, "sysconf"):
+        return
+    size = float(n) * n * alpha * (1 if ensemble == "binary" else 4)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ValueError(
+            f"{n} weights at load {alpha:g} have {size / 1e9:,.0f} GB of patterns, and this machine has "
+            f"{memory / 1e9:,.0f} GB of memory: choose a smaller --n."
+        )
+
+
+def scale_hint(patterns: Array) -> str:
+    """Return what to do where stabilities on patterns (m, n) are far from order one; '' where they are not.
+
+    >>> scale_hint(np.full((2, 3), 0.01))[:63]
+    'stabilities on these patterns come out 100 times too small: mar'
+    """
+    factor = off_scale(patterns)
+    if factor == 1.0 or not factor:
+        return ""
+    off = f"{factor:.3g} times too large" if factor > 1 else f"{1 / factor:.3g} times too small"
+    return (
+        f"stabilities on these patterns come out {off}: margin and temperature are meant for rows with |x|² = n. --scale norm "
+        "rescales the rows, --preprocess centred centres the features as well, --scale none keeps all as it is."
+    )

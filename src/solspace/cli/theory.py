@@ -1,0 +1,192 @@
+"""`solspace predict`: what theory says of a target at a load. `solspace phase`: where sampling by localization works."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, verb
+from solspace.cli.output import result_file, say, show_json, show_table, write_picture
+from solspace.numerics.arrays import Reals
+from solspace.system.files import replacing
+from solspace.system.plain import Values
+
+if TYPE_CHECKING:
+    from solspace.theory.phases import PhaseDiagram, SamplingMap
+    from solspace.theory.thresholds import Thresholds
+
+THRESHOLDS = {
+    "asl": "ASL stops",
+    "dat": "replica symmetry breaks (dAT)",
+    "dynamical": "a second maximum appears at t = 0 (d1RSB)",
+    "condensation": "it takes over at t = 0 (static 1RSB)",
+    "zero_entropy": "typical samples of this measure end (zero entropy)",
+    "capacity": "the constraints stop having solutions (capacity)",
+    "capacity_rs": "capacity, replica symmetric (Gardner)",
+    "capacity_1rsb": "capacity, 1RSB",
+}
+PHASE_RULES = (
+    Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
+    Rule("alphas times margins", lambda o: o.widths is None, "cannot go with the map of --widths"),
+    Rule(
+        "widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to the potentials band and log_band"
+    ),
+    TEMPERATURE,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to `app`."""
+    app.command("predict")(verb(predict, TEMPERATURE))
+    app.command("phase")(verb(phase, *PHASE_RULES))
+
+
+def predict(
+    target: TargetOptions,
+    alpha: float = option(0.3, "Load: constraints per weight."),
+    times: str | None = option(None, "Times of the curves φ_t(q), as in 0,0.5,2."),
+    no_thresholds: bool = option(False, "Leave the thresholds out: faster.", "--no-thresholds"),
+    out: Path = option(Path("."), "Folder for prediction.png; NAME.png, NAME.pdf, ... names the picture itself."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say what replica theory predicts: order parameters, thresholds around the load, regimes; and draw it.
+
+    Green: φ_t(q) has one maximum at time t. Yellow: a second one, lower. Red: the second one is higher, and sampling by
+    localization fails. All three: `solspace predict --prior spherical --potential uniform --margin -2.5 --alpha 278`.
+    """
+    from solspace.plots.theory import prediction_panels
+    from solspace.theory import prediction as replicas
+    from solspace.theory.thresholds import thresholds
+
+    out = result_file(out, "prediction.png")
+    curves = _times(times)
+    prediction = replicas.predict(target.build(), alpha)
+    limits = None if no_thresholds else thresholds(prediction.target)
+    write_picture(out, lambda figure: prediction_panels(prediction, figure.subplots(1, 4), curves), (16, 3.8))
+    if as_json:
+        show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
+        return
+    rows = [
+        ("overlap r", f"{prediction.overlap:.9g}"),
+        ("conjugate r̂", f"{prediction.conjugate:.9g}"),
+        ("free entropy φ", f"{prediction.free_entropy:.9g}"),
+        ("entropy per weight", f"{prediction.entropy:.9g}"),
+        ("replicon", f"{prediction.replicon:.6g}"),
+        ("mean stability", f"{prediction.mean_stability:.6g}"),
+    ]
+    if prediction.norm_conjugate is not None:
+        rows.insert(2, ("norm conjugate r̂_d", f"{prediction.norm_conjugate:.9g}"))
+    show_table(f"{prediction.target}, α = {alpha:g}", rows, ("", "value"))
+    if limits is not None:
+        show_table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is"))
+    print(prediction.summary())
+    say(f"wrote {out}")
+
+
+def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, words in THRESHOLDS.items():
+        value = getattr(limits, name)
+        if value is not None:
+            rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
+        elif not name.startswith(("capacity_", "zero_entropy")):
+            rows.append((words, "none", ""))
+    return rows
+
+
+def _times(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        times = sorted(float(word) for word in text.split(","))
+    except ValueError:
+        times = [-1.0]
+    if not (times[0] >= 0 and np.isfinite(times).all()):
+        raise ValueError(f"--times must be numbers of at least 0 separated by commas, as in 0,0.5,2; got {text!r}.")
+    return times
+
+
+def phase(
+    target: TargetOptions,
+    alphas: str | None = option(None, "Loads as FIRST:LAST:COUNT; around the thresholds unless given."),
+    times: str | None = option(None, "Times as FIRST:LAST:COUNT; over all windows unless given."),
+    margins: str | None = option(None, "Margins as FIRST:LAST:COUNT: the α–κ map instead."),
+    widths: str | None = option(None, "Widths K of the band as FIRST:LAST:COUNT: the α–K map instead."),
+    out: Path = option(
+        Path("."), "Folder for phase.png and phase.csv; NAME.png, NAME.pdf, ... names the picture itself."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Draw where sampling by localization works: over times and loads, or over loads and margins (or widths of a band).
+
+    The lines are exact: a window narrower than the grid is drawn, and is in the CSV, all the same.
+
+    - the paper's Fig. 1, centre: `solspace phase --prior spherical --potential uniform --margin -2.5`
+
+    - the paper's Fig. 1, right: `solspace phase --prior spherical --potential uniform --margins=-2.6:-0.2:25`
+
+    - the paper's Fig. 2, left: `solspace phase`
+
+    - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
+    """
+    from solspace.theory import phases
+    from solspace.theory.thresholds import thresholds
+
+    out = result_file(out, "phase.png")
+    measure = target.build()
+    texts = {"alphas": alphas, "times": times, "margins": margins, "widths": widths}
+    grids = {name: _grid(name, text) for name, text in texts.items() if text is not None}
+    found: PhaseDiagram | SamplingMap
+    names: tuple[str, ...]
+    marked: dict[str, Any] = {}
+    if margins is None and widths is None:
+        marked["thresholds"] = limits = thresholds(measure)
+        loads = grids["alphas"] if "alphas" in grids else _loads(limits)
+        found = phases.phase_diagram(measure, loads, grids.get("times"))
+        table: Values = {"alpha": found.alphas}
+        names = (*found.LINES, *found.FLAGS, "entropy")
+    else:
+        found = phases.sampling_map(measure, grids.get("margins"), grids.get("widths"))
+        table, names = {found.axis: found.places}, found.LINES
+    table |= {name: getattr(found, name) for name in names}
+    with replacing(out.with_suffix(".csv")) as file:
+        file.write(_csv(table).encode())
+    write_picture(out, lambda figure: found.plot(figure.subplots(), **marked), (6.4, 4.6))
+    if as_json:
+        show_json(found.to_dict())
+        return
+    print(found)
+    say(f"wrote {out} and {out.with_suffix('.csv')}")
+
+
+def _loads(limits: Thresholds) -> Reals:
+    end = limits.zero_entropy or limits.capacity
+    known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, end) if x]
+    if not known:
+        return np.linspace(0.05, 1.0, 50)
+    low, high = min(known), max(x for x in known if x < 1.6 * min(known))
+    return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
+
+
+def _grid(name: str, text: str) -> Reals:
+    try:
+        first, last, count = (kind(word) for kind, word in zip((float, float, int), text.split(":"), strict=True))
+    except ValueError:
+        raise ValueError(f"--{name} must be FIRST:LAST:COUNT, as in 0.1:0.8:50; got {text!r}.") from None
+    if not 1 <= count <= 10_000:
+        raise ValueError(f"--{name} must be FIRST:LAST:COUNT with 1 to 10000 values; got {text!r}.")
+    return np.linspace(first, last, int(count))
+
+
+def _csv(table: Values) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(table)
+    for row in zip(*table.values()):
+        writer.writerow(["" if isinstance(x, float) and np.isnan(x) else x for x in row])
+    return text.getvalue()

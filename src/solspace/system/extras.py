@@ -1,5 +1,0 @@
-"""Moved to `checks`."""
-
-from solspace.system.checks import install
-
-__all__ = ["install"]

@@ -1,5 +1,0 @@
-"""Moved to `checks`."""
-
-from solspace.system.checks import unknown
-
-__all__ = ["unknown"]
