@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.diagnostics.theory import overlap_square
+from solspace.diagnostics.comparison import overlap_square
 from solspace.numerics.streams import generator
 from solspace.samplers.kernels import amp_compiled as cpu
 

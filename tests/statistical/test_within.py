@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.diagnostics import overlaps
+from solspace.diagnostics import comparison
 from solspace.diagnostics.report import Report
 from solspace.numerics.streams import generator
 
@@ -61,7 +61,7 @@ def test_what_a_reference_judges(k, others):
             agree = random.random((count, n)) < (1 + np.sqrt(overlap)) / 2
             sides.append(np.where(agree, hidden, -hidden))
         own, other = (ss.Samples(w, np.ones((len(w), 40)), np.ones(len(w), bool), TARGET) for w in sides)
-        return overlaps.judge(overlaps.agreement(own, other), Report(k, k, fair=True, within=0.0))
+        return comparison.judge_by_reference(comparison.agreement(own, other), Report(k, k, fair=True, within=0.0))
 
     fair = [judged(i, 0.0) for i in range(REPETITIONS)]
     within = np.median([own or np.inf for _, _, own in fair])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.explorer.curves import FACTS, columns, curves, path, thresholds
-from solspace.explorer.diagram import loads
+from solspace.explorer.curves import FACTS, columns, curves, loads, path, thresholds
 from solspace.explorer.runs import histogram, overlap_bars, sample
 from solspace.explorer.settings import Settings, program
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solspace.explorer.settings import ENSEMBLES, PRIORS, SAMPLERS, THEMES, Settings, parse, program, refusal
+from solspace.explorer.settings import CHOICES, NUMBERS, Settings, parse, program, refusal
 
 POTENTIALS = [
     "log",
@@ -22,22 +22,19 @@ POTENTIALS = [
     "hinge",
     "errors",
 ]
-any_settings = st.builds(
-    Settings,
-    prior=st.sampled_from(PRIORS),
-    potential=st.sampled_from(POTENTIALS),
-    temperature=st.floats(0.05, 20),
-    margin=st.floats(-6, 2),
-    alpha=st.floats(0.001, 10_000),
-    time=st.floats(0, 1000),
-    sampler=st.sampled_from(list(SAMPLERS)),
-    n=st.integers(3, 50_000),
-    samples=st.integers(1, 256),
-    sweeps=st.integers(1, 100_000),
-    patterns=st.sampled_from(ENSEMBLES),
-    seed=st.integers(0, 2**31 - 1),
-    theme=st.sampled_from(THEMES),
-)
+
+
+def values(name):
+    """Return a strategy for the values of a setting."""
+    if name == "potential":
+        return st.sampled_from(POTENTIALS)
+    if name in CHOICES:
+        return st.sampled_from(list(CHOICES[name].values.values()))
+    _, _, low, high = NUMBERS[name]
+    return st.integers(low, high) if isinstance(getattr(Settings, name), int) else st.floats(low, high)
+
+
+any_settings = st.builds(Settings, **{field.name: values(field.name) for field in fields(Settings)})
 
 
 @given(any_settings)
@@ -108,7 +105,7 @@ def test_the_largest_allowed_n_is_allowed():
 
 
 @pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("sampler", list(SAMPLERS))
+@pytest.mark.parametrize("sampler", list(CHOICES["sampler"].values.values()))
 def test_the_program_says_every_setting_that_matters(sampler, own):
     settings = Settings(sampler=sampler, alpha=0.1234, n=77, samples=5, sweeps=33, seed=6, margin=0.01)
     text = program(settings, own)

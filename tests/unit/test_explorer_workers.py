@@ -5,6 +5,7 @@ Nothing here is timed: a computation that must still run when the next thing hap
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import subprocess
@@ -81,12 +82,8 @@ def pool():
     started.close()
 
 
-@pytest.fixture
-def busy(pool, tmp_path):
-    """Return a pool that has something to do until a file exists, and that file."""
-    file = tmp_path / "go"
-    pool.ask("first", lambda *answer: None, wait, str(file))
-    return pool, file
+def ask(pool, *question):
+    return asyncio.ensure_future(pool.ask(*question))
 
 
 def test_a_worker_answers_fails_and_lives_on(worker):
@@ -159,62 +156,78 @@ def test_a_worker_ends_with_its_server():
     pytest.fail("the worker outlived its server")
 
 
-def test_the_pool_shares_answers_once_and_keeps_the_newest(busy):
-    pool, file = busy
-    answers = queue.Queue()
-    for asker in "abc":
-        pool.ask(asker, lambda *a, asker=asker: answers.put((asker, *a)), unique, "same")
-    for k in range(20):  # a slider that moves on: only the last counts
-        pool.ask("mover", lambda *a: answers.put(("mover", *a)), unique, k)
-    file.touch()
-    got = [answers.get(timeout=LONG) for _ in range(4)]
-    assert {a for a, *_ in got} == {"a", "b", "c", "mover"}
-    assert len({value for a, _, value in got if a != "mover"}) == 1
-    assert [value[0] for a, _, value in got if a == "mover"] == [(19,)]
-    pool.ask("later", lambda *a: answers.put(("later", *a)), unique, "same")
-    assert answers.get_nowait()[2] == next(value for a, _, value in got if a == "a")  # no process was asked
+def test_the_pool_shares_answers_once_and_keeps_the_newest(pool, tmp_path):
+    file = tmp_path / "go"
+
+    async def story():
+        busy = ask(pool, wait, str(file))
+        shared = [ask(pool, unique, "same") for _ in range(3)]
+        moves = [ask(pool, unique, k) for k in range(20)]  # a slider that moves on: only the last counts
+        await asyncio.sleep(0)
+        shared[0].cancel()
+        for move in moves[:-1]:
+            move.cancel()
+        await asyncio.wait(moves[:-1])
+        assert len(pool._known) == 3
+        file.touch()
+        answers = await asyncio.gather(*shared[1:], moves[-1], busy)
+        assert answers[0] == answers[1]
+        assert answers[2][0] == (19,)
+        assert await pool.ask(unique, "same") == answers[0]  # no process was asked
+
+    asyncio.run(story())
 
 
-def test_a_question_asked_again_while_it_is_computed_is_answered(busy):
-    pool, file = busy
-    answers = queue.Queue()
-    pool.ask("first", lambda *a: answers.put("again"), wait, str(file))
-    file.touch()
-    assert answers.get(timeout=LONG) == "again"
+def test_a_question_asked_again_while_it_is_computed_is_answered(pool, tmp_path):
+    file = tmp_path / "go"
+
+    async def story():
+        first = ask(pool, wait, str(file))
+        await asyncio.sleep(0.1)
+        first.cancel()
+        again = ask(pool, wait, str(file))
+        await asyncio.sleep(0)
+        file.touch()
+        await again
+
+    asyncio.run(story())
 
 
-def test_pages_take_turns(busy):
-    pool, file = busy
-    order, done = [], queue.Queue()
+def test_pages_take_turns(pool, tmp_path):
+    order, file = [], tmp_path / "go"
 
-    def again(page, left):
-        def answered(kind, value):
-            order.append(page)
-            if left:
-                again(page, left - 1)
-            else:
-                done.put(page)
+    async def page(number):
+        for left in range(3):
+            await pool.ask(unique, number, left)
+            order.append(number)
 
-        pool.ask(page, answered, unique, page, left)
+    async def story():
+        busy, pages = ask(pool, wait, str(file)), [asyncio.ensure_future(page(number)) for number in range(5)]
+        await asyncio.sleep(0)
+        file.touch()
+        await asyncio.gather(busy, *pages)
 
-    for page in range(5):
-        again(page, 2)
-    file.touch()
-    for _ in range(5):
-        done.get(timeout=LONG)
-    rounds = [sorted(order[k : k + 5]) for k in (0, 5, 10)]
-    assert rounds == [list(range(5))] * 3
+    asyncio.run(story())
+    assert [sorted(order[k : k + 5]) for k in (0, 5, 10)] == [list(range(5))] * 3
 
 
 def test_what_takes_too_long_is_given_up(pool, tmp_path):
-    answers = queue.Queue()
-    pool.limit = 0.1
-    pool.ask("a", lambda *a: answers.put(a), double, 2)
-    assert answers.get(timeout=LONG) == ("done", 4)  # the start of the process does not count
-    pool.ask("a", lambda *a: answers.put(a), wait, str(tmp_path / "never"))
-    kind, words = answers.get(timeout=LONG)
-    assert kind == "failed"
-    assert "within 0.1 seconds" in words
-    pool.limit = LONG
-    pool.ask("a", lambda *a: answers.put(a), double, 4)
-    assert answers.get(timeout=LONG) == ("done", 8)
+    async def story():
+        pool.limit = 0.1
+        assert await pool.ask(double, 2) == 4  # the start of the process does not count
+        with pytest.raises(Failure, match=r"within 0.1 seconds"):
+            await pool.ask(wait, str(tmp_path / "never"))
+        pool.limit = LONG
+        assert await pool.ask(double, 4) == 8
+
+    asyncio.run(story())
+
+
+def test_a_failure_is_not_remembered(pool):
+    async def story():
+        for _ in range(2):
+            with pytest.raises(Failure, match="no such thing"):
+                await pool.ask(fail, "no such thing.")
+        assert not pool._known
+
+    asyncio.run(story())

@@ -1,8 +1,7 @@
 """Judge whether samples are fair: by theory, by themselves, or by another sampler; and within what bias.
 
-- `theory`: stabilities and overlaps against the prediction of replica theory, for random patterns.
+- `comparison`: with the prediction of replica theory, for random patterns, or with another sampler that is trusted.
 - `chains`: annealed chains with draws after their schedule, by themselves, on any patterns.
-- `overlaps`: two samplers on one problem, one of which is trusted.
 
 Localized samples alone are compared with their own marginals at t = 0, whose |m|²/n is the overlap of two samples. An error
 shared by the whole path does not show there, so this comparison never calls samples fair.
@@ -13,15 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from solspace.diagnostics import chains, overlaps, theory
-from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report, Verdict, widened
+from solspace.diagnostics import chains, comparison
+from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report, Verdict
 from solspace.info import AnnealingInfo, LocalizationInfo
-from solspace.numerics.arrays import Array
 from solspace.samples import Samples
 from solspace.system.checks import instance, optional
-from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -76,12 +71,20 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     if len(samples) == 0:
         raise ValueError("samples must hold at least one sample; got none.")
     _comparable(samples, prediction, reference)
-    found = _measured(samples, prediction, reference)
-    verdict = _verdict(samples, found, prediction, reference)
+    found = Report(
+        len(samples),
+        int(samples.solved.sum()),
+        **comparison.measure(samples, prediction, reference),
+        mixing=chains.mixing(samples),
+        agreement=None if reference is None else comparison.agreement(samples, reference),
+    )
+    verdict, k = _verdict(samples, found, prediction, reference), len(samples)
     if verdict.fair and (lost := _lost(samples, "diverged")):
-        verdict = Verdict(False, f"biased: {lost}: those are no samples of the target.")
+        words = f"message passing diverged in {lost} of {k} samples"
+        verdict = Verdict(False, f"biased: {words}: those are no samples of the target.")
     elif verdict.fair and (lost := _lost(samples, "unstable")):
-        verdict = Verdict(None, f"cannot tell: {lost}: they agree with what judges them, but may be biased.")
+        words = f"message passing was unstable in {lost} of {k} samples"
+        verdict = Verdict(None, f"cannot tell: {words}: they agree with what judges them, but may be biased.")
     notes = _notes(samples, found, prediction)
     return replace(found, fair=verdict.fair, verdict=verdict.words, within=verdict.within, notes=notes)
 
@@ -106,32 +109,6 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
         raise ValueError(f"prediction must be at the samples' load, but {why} = {samples.m / samples.n:.4g}.")
 
 
-def _measured(samples: Samples, prediction: Prediction | None, reference: Samples | None) -> Report:
-    """Return the report without its verdict."""
-    judged = samples.solved | (not samples.target.potential.hard)
-    found: Values = {}
-    if judged.any():
-        weights, chain = samples.weights[judged], overlaps.chains_of(samples)[judged]
-        _, one_each = np.unique(chain, return_index=True)
-        found = theory.stabilities_of(samples.stabilities[judged], samples, prediction)
-        found["overlap"] = _overlap(weights, chain, prediction)
-        found["copies"] = overlaps.copies(samples, judged, prediction, reference)
-        found["overlap_square"] = theory.overlap_square(weights[one_each].astype(float), prediction)
-    if isinstance(samples.info, LocalizationInfo):
-        found |= theory.path_of(samples.info, samples.n, prediction)
-    agreement = None if reference is None else overlaps.agreement(samples, reference)
-    mixing = chains.mixing(samples)
-    return Report(len(samples), int(samples.solved.sum()), **found, mixing=mixing, agreement=agreement)
-
-
-def _overlap(weights: Array, chain: Array, prediction: Prediction | None) -> Estimate | None:
-    estimate, _ = overlaps.cross_overlap(overlaps.chain_means(weights, chain))
-    if estimate is None or prediction is None:
-        return estimate
-    wide = widened(estimate, Estimate(0.0, theory.instance_error(weights.shape[1])))
-    return replace(wide, theory=prediction.overlap)
-
-
 def _verdict(samples: Samples, found: Report, prediction: Prediction | None, reference: Samples | None) -> Verdict:
     info, k = samples.info, found.n_samples
     if isinstance(info, AnnealingInfo) and info.mode == "solve":
@@ -146,9 +123,9 @@ def _verdict(samples: Samples, found: Report, prediction: Prediction | None, ref
         words = f"{found.copies} of {k} samples are copies of another one, or nearly so: keep one of each"
         return Verdict(False, f"biased: {words}.")
     if reference is not None:
-        return overlaps.judge(found.agreement, diagnose(reference))
+        return comparison.judge_by_reference(found.agreement, diagnose(reference))
     if prediction is not None:
-        return theory.judge(found, samples, _cure(samples))
+        return comparison.judge_by_theory(found, samples, _cure(samples))
     if isinstance(info, AnnealingInfo):
         return chains.judge(info, found.mixing)
     if isinstance(info, LocalizationInfo):
@@ -156,11 +133,9 @@ def _verdict(samples: Samples, found: Report, prediction: Prediction | None, ref
     return Verdict(None, f"cannot tell: {_others(samples)}.")
 
 
-def _lost(samples: Samples, how: str) -> str:
-    """Return in how many samples message passing was `how` ("diverged" or "unstable"); empty if in none."""
-    status = samples.info.status if isinstance(samples.info, LocalizationInfo) else []
-    lost = sum(how in word for word in status)
-    return f"message passing {'was ' * (how == 'unstable')}{how} in {lost} of {len(samples)} samples" if lost else ""
+def _lost(samples: Samples, how: str) -> int:
+    """Return in how many samples message passing was `how` ("diverged" or "unstable")."""
+    return sum(how in word for word in samples.info.status) if isinstance(samples.info, LocalizationInfo) else 0
 
 
 def _failed(samples: Samples, found: Report) -> str:
@@ -168,20 +143,18 @@ def _failed(samples: Samples, found: Report) -> str:
     k, solved = found.n_samples, found.n_solved
     if not samples.target.potential.hard or solved == k:
         return ""
-    status = samples.info.status if isinstance(samples.info, LocalizationInfo) else []
-    lost = sum("diverged" in word for word in status)
+    lost = _lost(samples, "diverged")
     why = f"message passing diverged in {lost}" if lost else "constraints are missed"
     missed = f"{k - solved} of {k} samples are no solutions ({why})"
-    if solved < k / 2:
-        return f"failed: {missed}. {_cure(samples)}."
-    return f"biased: {missed}; the rest may be biased. {_cure(samples)}."
+    word, rest = ("failed", "") if solved < k / 2 else ("biased", "; the rest may be biased")
+    return f"{word}: {missed}{rest}. {_cure(samples)}."
 
 
 def _consistent(samples: Samples, found: Report) -> Verdict:
     """Return whether localized samples agree with their own marginals; never that they are fair."""
     overlap, start = found.overlap, found.overlap_at_start
     if overlap is None:
-        return Verdict(None, theory.ALONE)
+        return Verdict(None, comparison.ALONE)
     if start is None:
         return Verdict(None, f"cannot tell: {_others(samples)}.")
     beside = replace(overlap, theory=start.value)
@@ -203,19 +176,16 @@ def _others(samples: Samples) -> str:
 
 def _cure(samples: Samples) -> str:
     """Return what may give better samples: arguments of the sampler that drew them, or another sampler."""
-    info, flips = samples.info, samples.target.prior.name == "binary"
+    info, flips = samples.info, ["ss.anneal"] * (samples.target.prior.name == "binary")
     if isinstance(info, LocalizationInfo):
-        found = {
-            'accuracy="careful"': info.accuracy != "careful",
-            "damping=0.9": info.denoiser == "amp",  # expectation propagation has no such argument
-            "ss.anneal": flips,
-            "a lower load": True,
-        }
+        careful = ['accuracy="careful"'] * (info.accuracy != "careful")
+        damping = ["damping=0.9"] * (info.denoiser == "amp")  # expectation propagation has no such argument
+        found = [*careful, *damping, *flips, "a lower load"]
     elif isinstance(info, AnnealingInfo):
-        found = {"more n_sweeps": True, "a lower load": True}
+        found = ["more n_sweeps", "a lower load"]
     else:
-        found = {"ss.localize": True, "ss.anneal": flips}
-    *most, last = [name for name, helps in found.items() if helps]
+        found = ["ss.localize", *flips]
+    *most, last = found
     return f"Try {', '.join(most)} or {last}" if most else f"Try {last}"
 
 

@@ -132,13 +132,6 @@ class Estimate:
         return f"{self.value:.4f} ± {self.error:.4f}"
 
 
-def widened(estimate: Estimate, other: Estimate) -> Estimate:
-    """Return `estimate`, its error widened by that of an independent one; degrees of freedom as Welch counts them."""
-    error = float(np.hypot(estimate.error, other.error))
-    spent = sum(one.error**4 / one.df for one in (estimate, other) if one.df)
-    return replace(estimate, error=error, df=error**4 / spent if spent else None)
-
-
 @dataclass(frozen=True)
 class Mixing:
     """Mixing of annealed chains, from their sweeps after the schedule; times in sweeps, NaN if the chains are too short.
@@ -302,16 +295,7 @@ class Report:
         list of (str, str, str)
             Quantity, measured value, and prediction or reference.
         """
-        named = {
-            "mean stability": self.mean_stability,
-            "overlap of two samples": self.overlap,
-            "overlap² of two samples": self.overlap_square,
-            "overlap |m|²/n at t = 0": self.overlap_at_start,
-            "largest instability λ": self.instability,
-        }
-        distances = {"KS of a sample's stabilities": self.ks, "KS, all samples": self.ks_pooled, "W1": self.w1}
-        rows = [("solved", f"{self.n_solved}/{self.n_samples}", ""), *_rows(named)]
-        rows += [(name, f"{d.value:.4f}", f"{d.noise:.4f} (noise)") for name, d in distances.items() if d is not None]
+        rows = [("solved", f"{self.n_solved}/{self.n_samples}", ""), *_rows(self, _QUANTITIES)]
         if self.path_deviation is not None:
             rows.append(("path |m|²/n off q(t) by at most", f"{self.path_deviation:.1%}", ""))
         if self.copies:
@@ -320,15 +304,7 @@ class Report:
             rows.append(("message passing unconverged", f"{self.unconverged:.1%}", ""))
         if self.mixing is not None:
             rows += self.mixing.rows()
-        if self.agreement is not None:
-            rows += _rows(
-                {
-                    "overlap less the reference's": self.agreement.overlap,
-                    "mean square difference of the means": self.agreement.means,
-                    "energy a constraint less the reference's": self.agreement.energy,
-                }
-            )
-        return rows
+        return rows if self.agreement is None else rows + _rows(self.agreement, _DIFFERENCES)
 
     def deviations(self) -> dict[str, float]:
         """Return the deviation of each quantity in units in which a bias begins at 3.
@@ -403,6 +379,29 @@ class Report:
         return html_table("Report", self.rows(), columns, self.verdict, self.fair, self.notes)
 
 
-def _rows(named: Mapping[str, Estimate | None]) -> list[tuple[str, str, str]]:
-    known = {name: one for name, one in named.items() if one is not None}
-    return [(name, str(one), "" if one.theory is None else f"{one.theory:.4f}") for name, one in known.items()]
+_QUANTITIES = {
+    "mean_stability": "mean stability",
+    "overlap": "overlap of two samples",
+    "overlap_square": "overlap² of two samples",
+    "overlap_at_start": "overlap |m|²/n at t = 0",
+    "instability": "largest instability λ",
+    "ks": "KS of a sample's stabilities",
+    "ks_pooled": "KS, all samples",
+    "w1": "W1",
+}
+_DIFFERENCES = {
+    "overlap": "overlap less the reference's",
+    "means": "mean square difference of the means",
+    "energy": "energy a constraint less the reference's",
+}
+
+
+def _rows(found: Report | Agreement, names: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, label in names.items():
+        one = getattr(found, name)
+        if isinstance(one, Distance):
+            rows.append((label, f"{one.value:.4f}", f"{one.noise:.4f} (noise)"))
+        elif one is not None:
+            rows.append((label, str(one), "" if one.theory is None else f"{one.theory:.4f}"))
+    return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import panel as pn
 
-from solspace.explorer.settings import Settings, parse
+from solspace.explorer.settings import CHOICES, NUMBERS, Settings, parse
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
 
 STYLES = (files("solspace.explorer") / "widgets.css").read_text(encoding="utf-8")
-_WIDE: dict[str, Any] = {"width": None, "sizing_mode": "stretch_width", "stylesheets": [STYLES]}
+_LOOK: dict[str, Any] = {"width": None, "sizing_mode": "stretch_width", "stylesheets": [STYLES], "margin": (4, 0, 0, 0)}
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ def scales(settings: Settings) -> dict[str, Scale]:
     """Return the ranges of the sliders before thresholds are known."""
     top = 1.0 if settings.prior == "binary" else max(3.0, 2 * settings.alpha)
     return {
-        "alpha": Scale(0.001, max(top, settings.alpha)),
-        "margin": Scale(-3.0, 1.0),
         "temperature": Scale(0.05, 5.0, logarithmic=True),
+        "margin": Scale(-3.0, 1.0),
+        "alpha": Scale(0.001, max(top, settings.alpha)),
         "time": Scale(0.0, 100.0, power=4.0),
     }
 
@@ -75,50 +75,45 @@ class _TextInput(pn.widgets.TextInput):
 class Field:
     """A text input, with a slider if it has a `scale`, and a line that says why a text is refused.
 
-    A new value is passed to `changed`, the page's own method by default. The text is normalized in an update of the
-    page, since a text input ignores assignments while it reports its new value.
+    Values are read by `read` and passed to `changed`; by default those of the setting `name`. The text is normalized in an
+    update of the page, since a text input ignores assignments while it reports its new value.
     """
 
     def __init__(
         self,
         page: Page,
         name: str,
-        label: str,
-        value: Any,
         scale: Scale | None = None,
         read: Callable[[str], object] | None = None,
         changed: Callable[[str, Any], None] | None = None,
     ) -> None:
         self.page, self.name, self.scale = page, name, scale
         self.read, self.changed = read or partial(parse, name), changed or page.changed
-        self.refusal, self.accepted = "", _text(value)
-        self._silent = False
-        self.text = _TextInput(
-            name=label, value=self.accepted, css_classes=["typed", f"field-{name}"], margin=(4, 0, 0, 0), **_WIDE
-        )
+        value: Any = getattr(page.settings, name, "")
+        label = NUMBERS[name].label if name in NUMBERS else name
+        self.refusal, self.accepted, self._silent = "", _text(value), False
+        self.text = _TextInput(name=label, value=self.accepted, css_classes=["typed", f"field-{name}"], **_LOOK)
         self.text.param.watch(self._typed, "value")
         self.message = html_pane()
-        self.slider = None
+        self.layout = pn.Column(self.text, self.message, margin=0, sizing_mode="stretch_width")
         if scale is not None:
-            self.slider = pn.widgets.FloatSlider(
-                name=label, start=0.0, end=1.0, step=0.001, value=scale.position(value), show_value=False,
-                tooltips=False, margin=(0, 8, 0, 8), css_classes=["dragged", f"slider-{name}"], **_WIDE,
-            )  # fmt: skip
+            look = {**_LOOK, "margin": (0, 8, 0, 8), "css_classes": ["dragged", f"slider-{name}"]}
+            numbers = {"start": 0.0, "end": 1.0, "step": 0.001, "value": scale.position(value)}
+            self.slider = pn.widgets.FloatSlider(name=label, show_value=False, tooltips=False, **numbers, **look)
             self.slider.param.watch(self._dragged, "value")
-        parts = [part for part in (self.text, self.slider, self.message) if part is not None]
-        self.layout = pn.Column(*parts, margin=0, sizing_mode="stretch_width")
+            self.layout.insert(1, self.slider)
 
     def show(self, value: Any) -> None:
         """Show `value` without reporting a change."""
         self._show_text(value)
-        self.rescale(self.scale, value)
+        if self.scale is not None:
+            self.rescale(self.scale, value)
         self.refuse("")
 
-    def rescale(self, scale: Scale | None, value: float) -> None:
+    def rescale(self, scale: Scale, value: float) -> None:
         """Set the range of the slider."""
         self.scale, self._silent = scale, True
-        if self.slider is not None and scale is not None:
-            self.slider.value = scale.position(value)
+        self.slider.value = scale.position(value)
         self._silent = False
 
     def refuse(self, sentence: str) -> None:
@@ -134,9 +129,9 @@ class Field:
             value = self.read(text)
         except ValueError as error:
             self.page.schedule(self.refuse, str(error))
-            return
-        self.page.schedule(self.show, value)
-        self.changed(self.name, value)
+        else:
+            self.page.schedule(self.show, value)
+            self.changed(self.name, value)
 
     def _typed(self, event: Any) -> None:
         if not self._silent:
@@ -155,23 +150,16 @@ class Field:
         self._silent = False
 
 
-class Choice:
-    """One of a few names."""
+class Select:
+    """A setting with a few values, shown by their labels; `value` is the first one, by default that of the page."""
 
-    def __init__(
-        self,
-        page: Page,
-        name: str,
-        label: str,
-        options: Sequence[str] | Mapping[str, str],
-        value: str,
-        changed: Callable[[str, Any], None] | None = None,
-    ) -> None:
+    def __init__(self, page: Page, name: str, value: str = "") -> None:
+        choice, classes = CHOICES[name], ["chosen", f"field-{name}"]
+        value = value or getattr(page.settings, name)
         self.layout = pn.widgets.Select(
-            name=label, options=options, value=value, css_classes=["chosen", f"field-{name}"], margin=(4, 0, 0, 0),
-            **_WIDE,
-        )  # fmt: skip
-        self.layout.param.watch(lambda event: (changed or page.changed)(name, event.new), "value")
+            name=choice.label, options=dict(choice.values), value=value, css_classes=classes, **_LOOK
+        )
+        self.layout.param.watch(lambda event: page.changed(name, parse(name, event.new)), "value")
 
 
 def _text(value: object) -> str:

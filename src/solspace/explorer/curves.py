@@ -1,12 +1,13 @@
-"""Predictions as the arrays that are drawn; runs in worker processes.
+"""Predictions as the arrays that are drawn, computed in worker processes; and the t–α diagram, computed piece by piece.
 
 Predictions are cached, so that moving t alone needs no new solution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 import solspace as ss
 from solspace.explorer.summary import THRESHOLDS
+from solspace.explorer.workers import Pool
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values
@@ -23,6 +25,10 @@ LATEST = 30.0
 """The last time shown."""
 FINE = 1e-3
 """Largest distance of a drawn chord from its curve, relative to the height of the curve."""
+COLUMNS = 36
+"""Loads at which the lines of the t–α diagram are computed, half of them where the regimes change."""
+BATCH = 4
+"""Loads that are computed together."""
 FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "populated", "satisfiable")
 
 
@@ -83,14 +89,61 @@ def columns(target: str, alphas: Sequence[float]) -> Values:
     return {"alpha": np.asarray(alphas, dtype=float), "first": lines[0], "maxwell": lines[1], "last": lines[2]}
 
 
-def _windows(p: Prediction) -> list[Any]:
-    return [window for window in p.windows if window.high > 0]
-
-
 def thresholds(target: str) -> Values:
     """Return the thresholds of a target (as JSON), None for those that do not exist."""
     found = ss.thresholds(Target.from_json(target))
     return {name: _plain(getattr(found, name)) for name in THRESHOLDS}
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """What is known of a t–α diagram: thresholds, the range of α to show, and lines as `columns` returns them."""
+
+    thresholds: Values
+    alphas: tuple[float, float]
+    lines: Values
+
+    @property
+    def unstable_from(self) -> float | None:
+        """The load from which replica symmetry is broken, where that comes before capacity."""
+        dat = self.thresholds["dat"]
+        return dat if dat is not None and dat < self.alphas[1] else None
+
+
+async def diagrams(pool: Pool, target: str) -> AsyncIterator[Diagram]:
+    """Yield the t–α diagram of a target (as JSON) as it grows: thresholds first, then a few loads at a time."""
+    found = await pool.ask(thresholds, target)
+    span, ahead = loads(found)
+    lines = {name: np.array([]) for name in ("alpha", "first", "maxwell", "last")}
+    yield Diagram(found, span, lines)
+    while ahead:
+        batch, ahead = tuple(ahead[:BATCH]), ahead[BATCH:]
+        more = await pool.ask(columns, target, batch)
+        joined = {name: np.concatenate([lines[name], more[name]]) for name in lines}
+        order = np.argsort(joined["alpha"])
+        lines = {name: values[order] for name, values in joined.items()}
+        yield Diagram(found, span, lines)
+
+
+def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
+    """Return the range of α to show and the loads to compute, those between the transitions first.
+
+    >>> span, alphas = loads({"asl": 0.65, "dat": 0.72, "dynamical": None, "condensation": 0.68, "capacity": 0.83})
+    >>> span, len(alphas)
+    ((0.0, 0.83), 36)
+    """
+    known = [value for value in thresholds.values() if value is not None]
+    first = thresholds.get("asl") or 0.0
+    top = max(thresholds.get("capacity") or 0.0, thresholds.get("zero_entropy") or 0.0)
+    if not top or first > top:  # a soft measure, which continues past capacity
+        top = 1.2 * max(known, default=1.0)
+    last = thresholds.get("condensation") or thresholds.get("dat") or top
+    last = min(top, last + 0.3 * (last - first)) if last > first else top
+    near = np.linspace(first, last, COLUMNS // 2)
+    below = first * np.array([0.01, 0.33, 0.67]) if first > 0 else np.array([])
+    above = np.linspace(last, top, COLUMNS - len(near) - len(below) + 1)[1:]
+    alphas = [float(alpha) for alpha in dict.fromkeys(np.concatenate([near, below, above])) if alpha > 0.001 * top]
+    return (0.0, float(top)), alphas
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
@@ -107,10 +160,8 @@ def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
 def _localization(p: Prediction, q: Reals) -> tuple[Reals, Reals]:
     """Return the overlaps `q`, with as many between as a smooth curve needs, and F there."""
     f = np.asarray(p.localization_time(q), dtype=float)
-    more = between(q, f)
-    if len(more) == 0:
-        return q, f
-    q, f = np.concatenate([q, more]), np.concatenate([f, np.asarray(p.localization_time(more), dtype=float)])
+    if len(more := between(q, f)):
+        q, f = np.append(q, more), np.append(f, p.localization_time(more))
     order = np.argsort(q)
     return q[order], f[order]
 
@@ -143,6 +194,10 @@ def stabilities(target: Target) -> Reals:
     if centre is not None:
         return target.margin + centre + np.linspace(-1.2, 1.2, 300) * (max(ends) - centre)
     return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
+
+
+def _windows(p: Prediction) -> list[Any]:
+    return [window for window in p.windows if window.high > 0]
 
 
 def _tops(p: Prediction, time: float, base: float) -> list[Values]:

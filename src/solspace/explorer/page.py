@@ -3,14 +3,16 @@
 The page holds a `Settings` value. A change replaces it, puts it into the URL, and asks the shared workers for the
 curves; thresholds and the t–α diagram follow in the background.
 
-Models of Bokeh may be changed only under the document's lock, which watchers of widgets and worker threads do not
-hold: they all pass their changes to `Page.schedule`.
+Models of Bokeh may be changed only under the document's lock, which watchers of widgets, tasks and threads do not hold:
+they all pass their changes to `Page.schedule`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -21,14 +23,14 @@ import panel as pn
 from bokeh.document import Document
 from bokeh.events import Tap
 
-from solspace.explorer.charts import Charts
-from solspace.explorer.controls import STYLES, Choice, Field, Scale, html_pane, scales
-from solspace.explorer.curves import curves
-from solspace.explorer.diagram import Diagram
+from solspace.explorer.charts import TITLES, Charts
+from solspace.explorer.controls import STYLES, Field, Scale, Select, html_pane, scales
+from solspace.explorer.curves import Diagram, curves, diagrams
 from solspace.explorer.runs import MAX_BYTES
 from solspace.explorer.sample_card import SampleCard
-from solspace.explorer.settings import THEMES, Settings, offered, parse, with_parameters
+from solspace.explorer.settings import Settings, with_parameters
 from solspace.explorer.summary import numbers, verdict
+from solspace.explorer.workers import Failure
 from solspace.measure import Target
 from solspace.measure.potentials import as_potential
 from solspace.system.plain import Values
@@ -37,21 +39,13 @@ if TYPE_CHECKING:
     from solspace.explorer.server import Service
 
 _HERE = files("solspace.explorer")
-_TITLES = {
-    "free_entropy": "Free entropy φₜ(q): samples sit at its highest maximum",
-    "localization": "F(q): the time at which overlap q is stationary",
-    "path": "Overlap q(t) along localization",
-    "stabilities": "Stabilities P(s) of fair samples",
-    "diagram": "One maximum (green), a second one (yellow), a higher one (red), replica symmetry broken (grey)",
-    "overlaps": "Overlaps of pairs of samples, and theory's r",
-    "annealing": "Annealing: energy and violated constraints, mean over chains",
-}
+_TARGET = ("prior", "potential", "temperature", "margin")
 _FLAT = ("uniform", "band")
 """Potentials that do not depend on temperature."""
-SLOW = 400
-"""Milliseconds after which the page shows that it is computing."""
-REST = 600
-"""Milliseconds after which a slider is taken to be at rest."""
+SLOW = 0.4
+"""Seconds after which the page shows that it is computing."""
+REST = 0.6
+"""Seconds after which a slider is taken to be at rest."""
 
 
 class Page:
@@ -61,14 +55,14 @@ class Page:
         self.service, self.token = service, secrets.token_hex(16)
         self.settings, self._not_in_link = Settings.from_query(query)
         self._doc: Document | None = pn.state.curdoc
-        self._number = 0
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self.facts: Values | None = None
         self.failure = ""
+        self.thresholds: Values | None = None
         self.charts = Charts()
         self.verdict, self.numbers = html_pane(), html_pane()
         self.fields = self._fields()
         self.sample = SampleCard(self)
-        self.diagram = Diagram(service.background, self.token, self.schedule, self._diagram_grew)
         self.address = self._hidden("address", "history.replaceState(null, '', cb_obj.value || location.pathname)")
         self.outdated = self._hidden("stale", "document.documentElement.dataset.outdated = cb_obj.value")
         self.scheme = self._hidden("scheme", changed=lambda value: self._set_theme())
@@ -77,7 +71,7 @@ class Page:
         service.pages[self.token] = self
         self._show_parameters()
         self._set_theme()
-        self._ask()
+        self._follow("curves", self._compute_curves())
         self._new_target()
         self.sample.settings_changed()
 
@@ -85,25 +79,21 @@ class Page:
         """Return the page."""
         page = _Template((_HERE / "page.html").read_text(encoding="utf-8"))
         controls = pn.Column(*(part.layout for part in self.fields.values()), margin=0, sizing_mode="stretch_width")
-        for name, root in {
-            "tools": self._tools(), "verdict": self.verdict, "controls": controls, "numbers": self.numbers,
-            "run": self.sample.controls, "upload": self.sample.upload, "outcome": self.sample.outcome,
-            **self.charts.figures,
-        }.items():  # fmt: skip
+        roots = {"tools": self._tools(), "verdict": self.verdict, "controls": controls, "numbers": self.numbers}
+        sample = {"run": self.sample.controls, "upload": self.sample.upload, "outcome": self.sample.outcome}
+        for name, root in {**roots, **sample, **self.charts.figures}.items():
             page.add_panel(name, root)
-        for name, value in {
-            "page_css": (_HERE / "page.css").read_text(encoding="utf-8"),
-            "page_js": (_HERE / "page.js").read_text(encoding="utf-8"),
-            "theme": self.settings.theme, "charts": _TITLES, "token": self.token, "upload_bytes": MAX_BYTES,
-        }.items():  # fmt: skip
+        texts = {f"page_{kind}": (_HERE / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")}
+        values = {"theme": self.settings.theme, "charts": TITLES, "token": self.token, "upload_bytes": MAX_BYTES}
+        for name, value in {**texts, **values}.items():
             page.add_variable(name, value)
         return page
 
     def close(self) -> None:
         """End all that this page started; its finished run is kept for a reload."""
         self._doc = None
-        self.service.theory.drop(self.token)
-        self.service.background.drop(self.token)
+        for task in self._tasks.values():
+            task.cancel()
         self.sample.halt()
         self.service.pages.pop(self.token, None)
 
@@ -113,11 +103,6 @@ class Page:
         """Call `action(*args)` under the document's lock and send its changes together; from any thread."""
         # by way of the loop: called inside an update, Bokeh would hold the new callback back with the other changes
         self.service.loop.add_callback(self._enter, partial(action, *args))
-
-    def schedule_after(self, milliseconds: float, action: Callable[..., None], *args: object) -> None:
-        """Schedule `action(*args)` after some time."""
-        loop = self.service.loop
-        loop.add_callback(loop.call_later, milliseconds / 1000, self._enter, partial(action, *args))
 
     def _enter(self, action: Callable[[], None]) -> None:
         if self._doc is not None:
@@ -132,24 +117,21 @@ class Page:
         finally:
             doc.unhold()
 
+    def _follow(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` in place of the earlier one of this name."""
+        if name in self._tasks:
+            self._tasks[name].cancel()
+        self._tasks[name] = asyncio.ensure_future(work)
+
     # ---- controls
 
     def _fields(self) -> Values:
-        s, ranges = self.settings, scales(self.settings)
-        kinds = {"binary (±1)": "binary", "spherical": "spherical"}
-        labels = {"temperature": "temperature T", "margin": "margin κ", "alpha": "load α = M/N", "time": "time t"}
-        potential = as_potential(s.potential).name
-        parts: Values = {
-            "prior": Choice(self, "prior", "weights", kinds, s.prior),
-            "potential": Choice(self, "potential", "potential U(s)", offered(), potential, self._potential_chosen),
-        }
-        for k in range(2):
-            name = f"parameter{k}"
+        potential = Select(self, "potential", as_potential(self.settings.potential).name)
+        parts: Values = {"prior": Select(self, "prior"), "potential": potential}
+        for name in ("parameter0", "parameter1"):
             read = partial(self._read_parameter, name)
-            parts[name] = Field(self, name, f"parameter {k + 1}", "", read=read, changed=self._parameter_typed)
-        for name, label in labels.items():
-            parts[name] = Field(self, name, label, getattr(s, name), ranges[name])
-        return parts
+            parts[name] = Field(self, name, read=read, changed=self._parameter_typed)
+        return parts | {name: Field(self, name, scale) for name, scale in scales(self.settings).items()}
 
     def _hidden(self, name: str, code: str = "", changed: Callable[[str], None] | None = None) -> pn.widgets.TextInput:
         """Return an invisible input: its value runs `code` in the browser, or is set there and passed to `changed`."""
@@ -161,24 +143,17 @@ class Page:
         return hidden
 
     def _tools(self) -> pn.Row:
-        theme = pn.widgets.Select(
-            name="", options=list(THEMES), value=self.settings.theme, width=90, margin=0, stylesheets=[STYLES],
-            css_classes=["field-theme"],
-        )  # fmt: skip
-        theme.param.watch(lambda event: self.changed("theme", event.new), "value")
+        theme = Select(self, "theme").layout
+        theme.param.update(width=90, sizing_mode="fixed", margin=0, css_classes=["field-theme"])
         theme.jscallback(value="window.setTheme(cb_obj.value)")
         link = pn.widgets.Button(name="Copy link", margin=(0, 0, 0, 8), stylesheets=[STYLES])
-        link.jscallback(clicks=(
-            "navigator.clipboard && navigator.clipboard.writeText(location.href);"
-            "cb_obj.label = 'Copied'; setTimeout(() => { cb_obj.label = 'Copy link' }, 1500)"
-        ))  # fmt: skip
+        copy = "navigator.clipboard && navigator.clipboard.writeText(location.href); cb_obj.label = 'Copied'"
+        link.jscallback(clicks=f"{copy}; setTimeout(() => {{ cb_obj.label = 'Copy link' }}, 1500)")
         return pn.Row(theme, link, self.address, self.outdated, self.scheme, self.before, margin=0)
 
-    def _potential_chosen(self, name: str, value: str) -> None:
-        self.changed(name, parse(name, value))
-
     def _with_parameter(self, name: str, text: str) -> str:
-        texts = {f"parameter{k}": self.fields[f"parameter{k}"].accepted for k in range(2)} | {name: text}
+        """Return the potential with one of its parameters replaced."""
+        texts = {key: self.fields[key].accepted for key in ("parameter0", "parameter1")} | {name: text}
         return with_parameters(self.settings.potential, list(texts.values()))
 
     def _read_parameter(self, name: str, text: str) -> str:
@@ -228,8 +203,8 @@ class Page:
             self._show_parameters()
         if name == "theme":
             self._set_theme()
-        elif name in ("alpha", "time", "prior", "potential", "temperature", "margin"):
-            self._ask()
+        elif name in (*_TARGET, "alpha", "time"):
+            self._follow("curves", self._compute_curves())
             if self.settings.target != before.target:
                 self._new_target()
         self.sample.settings_changed()
@@ -238,22 +213,28 @@ class Page:
         for name, value in (("alpha", f"{event.x:.4g}"), ("time", f"{event.y:.3g}")):
             self.fields[name].type(value)
 
-    def _ask(self) -> None:
-        s, self._number = self.settings, self._number + 1
-        show = partial(self.schedule, self._show_theory, self._number)
-        self.service.theory.ask(self.token, show, curves, s.target.to_json(), s.alpha, s.time)
-        self.schedule_after(SLOW, self._show_computing, self._number)
+    # ---- curves, thresholds and the diagram
 
-    def _show_theory(self, number: int, kind: str, value: Any) -> None:
-        if number != self._number:
+    async def _compute_curves(self) -> None:
+        s, task = self.settings, asyncio.current_task()
+        slow = asyncio.get_running_loop().call_later(SLOW, self.schedule, self._show_computing)
+        facts, failure = None, ""
+        try:
+            facts = await self.service.theory.ask(curves, s.target.to_json(), s.alpha, s.time)
+        except Failure as error:
+            failure = str(error)
+        finally:
+            slow.cancel()
+        self.schedule(self._show_theory, task, facts, failure)
+
+    def _show_theory(self, task: asyncio.Task[None], facts: Values | None, failure: str) -> None:
+        if task is not self._tasks["curves"]:  # something else has been asked since
             return
-        self._number += 1
-        if kind == "failed":
-            self.facts, self.failure = None, value
+        self.facts, self.failure = facts, failure
+        if facts is None:
             self.charts.clear_curves()
         else:
-            self.facts, self.failure = value, ""
-            self.charts.show_curves(value)
+            self.charts.show_curves(facts)
         self._show_summary()
 
     def _show_summary(self) -> None:
@@ -261,40 +242,40 @@ class Page:
             return
         colour, sentence, detail = "red", f"Theory has no curves at α = {self.settings.alpha:g}: {self.failure}", ""
         if self.facts is not None:
-            colour, sentence, detail = verdict(self.facts, self.diagram.thresholds)
+            colour, sentence, detail = verdict(self.facts, self.thresholds)
         detail = " ".join([detail, *(f"Not taken from the link: {refused}" for refused in self._not_in_link)])
         small = f"<small>{escape(detail)}</small>" if detail else ""
         refused = " ".join(self.refusals())
         note = f'<div class="outdated" role="status">{escape(refused)}</div>' if refused else ""
         self.outdated.value = "yes" if refused else ""
         self.verdict.object = f'{note}<div class="verdict {colour}" role="status">{escape(sentence)}{small}</div>'
-        self.numbers.object = numbers(self.facts, self.diagram.thresholds)
+        self.numbers.object = numbers(self.facts, self.thresholds)
 
-    def _show_computing(self, number: int) -> None:
-        if number == self._number and "pending" not in self.verdict.object:
+    def _show_computing(self) -> None:
+        if "pending" not in self.verdict.object:
             self.verdict.object = self.verdict.object.replace('class="verdict', 'class="verdict pending', 1)
 
-    # ---- thresholds and the diagram
-
     def _new_target(self) -> None:
-        self.diagram.clear()
+        self.thresholds = None
         self.charts.clear_diagram()
         self._show_summary()
-        # not for every target that a moving slider passes
-        self.schedule_after(REST, self._start_diagram, self.settings.target)
+        self._follow("diagram", self._compute_diagram(self.settings.target))
 
-    def _start_diagram(self, target: Target) -> None:
-        if target == self.settings.target and self.diagram.target == "":
-            self.diagram.start(target)
+    async def _compute_diagram(self, target: Target) -> None:
+        await asyncio.sleep(REST)  # not for every target that a moving slider passes
+        with suppress(Failure):
+            async for diagram in diagrams(self.service.background, target.to_json()):
+                self.schedule(self._show_diagram, target, diagram)
 
-    def _diagram_grew(self) -> None:
-        if len(self.diagram.lines["alpha"]) == 0:  # thresholds alone are new
-            top = max(self.diagram.alphas[1], self.settings.alpha)
+    def _show_diagram(self, target: Target, diagram: Diagram) -> None:
+        if target != self.settings.target:
+            return
+        if self.thresholds is None:
+            self.thresholds = diagram.thresholds
+            top = max(diagram.alphas[1], self.settings.alpha)
             self.fields["alpha"].rescale(Scale(0.001 * top, top), self.settings.alpha)
             self._show_summary()
-        self.charts.show_diagram(self.diagram)
-
-    # ---- appearance
+        self.charts.show_diagram(diagram)
 
     def _set_theme(self) -> None:
         name = self.settings.theme

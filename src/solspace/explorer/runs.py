@@ -10,7 +10,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from io import BytesIO
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ import solspace as ss
 from solspace.diagnostics import Report
 from solspace.explorer.settings import Settings, program
 from solspace.info import LocalizationInfo
-from solspace.measure import Target
 from solspace.numerics.arrays import Array, Reals
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains
@@ -36,6 +36,8 @@ MAX_BYTES = 32 * 2**20
 """Largest file with patterns."""
 MAX_PATTERNS = 64 * 2**20
 """Bytes that patterns may take in memory."""
+FILES = ("samples.npz", "report.json", "picture.svg", "picture.png", "code.py")
+"""Files of a finished run."""
 
 
 def read_patterns(content: bytes) -> Array:
@@ -71,9 +73,14 @@ def sample(settings: Settings, patterns: Reals | None, report: Callable[[Values]
         if s.annealed:
             options = {"callback": progress.annealed, "n_sweeps": s.sweeps, "n_threads": 1}
         samples = find(s.sampler).draw(problem, s.samples, rng=s.seed + 1, progress=False, **options)
-        data = {"bars": progress.bars(samples.stabilities), "pairs": overlap_bars(samples.overlaps(), samples.n)}
+        data = {
+            "bars": stability_bars(samples.stabilities, problem),
+            "pairs": overlap_bars(samples.overlaps(), samples.n),
+        }
         report({"fraction": 1.0, "words": "comparing with theory", **data})
-        prediction = _prediction(samples.target, problem.alpha)  # annealing may end in another target
+        prediction = None
+        with suppress(ValueError):  # past capacity; and annealing may end in another target
+            prediction = ss.predict(samples.target, problem.alpha)
         judged = ss.diagnose(samples, prediction if patterns is None else None)
     if isinstance(samples.info, LocalizationInfo):
         data["seen"] = overlap_path(samples.info.t, samples.info.overlap)
@@ -104,12 +111,16 @@ class Progress:
         times, overlaps = path.t, path.overlap
         t, q = (np.nanmean(row[-1]) if np.isfinite(row[-1]).any() else np.nan for row in (times, overlaps))
         prior = self.problem.target.prior
-        self.report({
-            "fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(20.0 if prior.name == "binary" else 1e4))),
-            "words": f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}",
-            "seen": overlap_path(times, overlaps),
-            "bars": self.bars(self.problem.stabilities(prior.decode(path.means()))),
-        })  # fmt: skip
+        end = 20.0 if prior.name == "binary" else 1e4
+        stabilities = self.problem.stabilities(prior.decode(path.means()))
+        self.report(
+            {
+                "fraction": float(np.nan_to_num(np.log1p(t) / np.log1p(end))),
+                "words": f"t = {t:.3g}, overlap {q:.3f}, step {len(path)}",
+                "seen": overlap_path(times, overlaps),
+                "bars": stability_bars(stabilities, self.problem),
+            }
+        )
 
     def annealed(self, chains: Chains) -> None:
         """Report some sweeps of annealing."""
@@ -119,21 +130,16 @@ class Progress:
         if not self._due():
             return
         total = chains.energy.shape[1]
-        self.report({
-            "fraction": chains.sweep / total,
-            "words": f"sweep {chains.sweep} of {total}, {violated:.3g} constraints violated on average",
-            "energy": energy(chains.energy, self.problem.n), "missed": self.missed, "bars": self.bars(stabilities),
-        })  # fmt: skip
+        words = f"sweep {chains.sweep} of {total}, {violated:.3g} constraints violated on average"
+        shown = {"energy": energy(chains.energy, self.problem.n), "missed": self.missed}
+        bars = stability_bars(stabilities, self.problem)
+        self.report({"fraction": chains.sweep / total, "words": words, "bars": bars, **shown})
 
     @property
     def missed(self) -> dict[str, Reals]:
         """Violated constraints, mean over chains, at the sweeps of the callbacks."""
         sweeps, violated = np.array(self._missed).reshape(-1, 2).T
         return {"sweep": sweeps, "violations": violated}
-
-    def bars(self, stabilities: Reals) -> dict[str, Reals]:
-        """Return the histogram of stabilities of any shape."""
-        return histogram(stabilities, self.problem.target.margin, 2 / np.sqrt(self.problem.n), least=0.08)
 
     def _due(self) -> bool:
         due = time.monotonic() - self._last >= INTERVAL
@@ -156,6 +162,11 @@ def histogram(values: Reals, edge: float, step: float, least: float = 0.0, most:
     edges = first + width * np.arange(np.ceil((values.max() - first) / width) + 1.5)
     counts, _ = np.histogram(values, edges)
     return {"left": edges[:-1], "right": edges[1:], "top": counts / (counts.sum() * width)}
+
+
+def stability_bars(stabilities: Reals, problem: Perceptron) -> dict[str, Reals]:
+    """Return the histogram of stabilities of any shape."""
+    return histogram(stabilities, problem.target.margin, 2 / np.sqrt(problem.n), least=0.08)
 
 
 def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
@@ -186,44 +197,27 @@ def energy(values: Reals, n: int, most: int = 400) -> dict[str, Reals]:
     return {"sweep": 1.0 + np.arange(len(mean))[::stride], "energy": mean[::stride]}
 
 
-def _prediction(target: Target, alpha: float) -> Prediction | None:
-    try:
-        return ss.predict(target, alpha=alpha)
-    except ValueError:  # past capacity
-        return None
-
-
 def _files(
     settings: Settings, samples: Samples, prediction: Prediction | None, judged: Report, own: bool
 ) -> dict[str, bytes]:
-    with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as folder:
-        samples.save(Path(folder) / "samples.npz")
-        saved = (Path(folder) / "samples.npz").read_bytes()
+    """Return the files to download: among them pictures of stabilities, overlaps, and the course of the run."""
+    from solspace.plots.samples import sample_kinds, sample_panels
+    from solspace.plots.style import panels
+
     report = {
-        "settings": {name: getattr(settings, name) for name in settings.__dataclass_fields__ if name != "theme"},
+        "settings": {name: value for name, value in asdict(settings).items() if name != "theme"},
         "prediction": None if prediction is None else prediction.to_dict(),
         "diagnosis": judged.to_dict(),
         "solved": int(samples.solved.sum()),
         "samples": len(samples),
     }
-    return {
-        "samples.npz": saved,
-        "report.json": json.dumps(plain(report), indent=2).encode(),
-        **pictures(samples, prediction),
-        "code.py": program(settings, own).encode(),
-    }
-
-
-def pictures(samples: Samples, prediction: Prediction | None) -> dict[str, bytes]:
-    """Return pictures of the run by file name: stabilities, overlaps, and the course of the run."""
-    from solspace.plots.samples import sample_kinds, sample_panels
-    from solspace.plots.style import panels
-
     figure, axes = panels(len(sample_kinds(samples)))
     sample_panels(samples, axes, prediction)
-    drawn = {}
-    for kind in ("svg", "png"):
-        file = BytesIO()
-        figure.savefig(file, format=kind, dpi=160)
-        drawn[f"picture.{kind}"] = file.getvalue()
-    return drawn
+    with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as name:
+        folder = Path(name)
+        samples.save(folder / "samples.npz")
+        (folder / "report.json").write_text(json.dumps(plain(report), indent=2), encoding="utf-8")
+        for kind in ("svg", "png"):
+            figure.savefig(folder / f"picture.{kind}", dpi=160)
+        (folder / "code.py").write_text(program(settings, own), encoding="utf-8", newline="\n")
+        return {file: (folder / file).read_bytes() for file in FILES}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import panel as pn
 
-from solspace.explorer.controls import STYLES, Choice, Field, html_pane
+from solspace.explorer.controls import STYLES, Field, Select, html_pane
 from solspace.explorer.runs import sample
-from solspace.explorer.settings import SAMPLERS, Settings, refusal
+from solspace.explorer.settings import NUMBERS, Settings, refusal
 from solspace.explorer.workers import Stopped, Worker
 from solspace.numerics.arrays import Array
 from solspace.system.plain import Values
@@ -22,8 +21,8 @@ from solspace.system.plain import Values
 if TYPE_CHECKING:
     from solspace.explorer.page import Page
 
-_SYMBOLS = {"prior": "weights", "temperature": "T", "margin": "κ", "alpha": "α", "n": "N"}
-_INSTANCE = ("n", "alpha", "patterns", "seed")
+_CONTROLS = {"sampler": Select, "n": Field, "samples": Field, "sweeps": Field, "patterns": Select, "seed": Field}
+_INSTANCE = {"n", "alpha", "patterns", "seed"}
 """Settings that do not matter for patterns of the user."""
 
 
@@ -48,14 +47,15 @@ class FinishedRun:
 
     def differences(self, settings: Settings, patterns: Array | None) -> str:
         """Return a sentence on how this run differs from one with `settings` on `patterns`, or ''."""
-        ignored = {"time", "theme"} | ({*_INSTANCE} if self.patterns is not None else set())
+        ignored = {"time", "theme"} | (_INSTANCE if self.patterns is not None else set())
         ignored |= set() if self.settings.annealed else {"sweeps"}
-        words = (
-            [] if self.patterns is patterns else ["random patterns" if self.patterns is None else "your own patterns"]
-        )
+        words = []
+        if self.patterns is not patterns:
+            words.append("random patterns" if self.patterns is None else "your own patterns")
         for name in (f.name for f in fields(Settings) if f.name not in ignored):
             if (drawn := getattr(self.settings, name)) != getattr(settings, name):
-                words.append(f"{_SYMBOLS.get(name, name)} = {drawn}")
+                symbol = "weights" if name == "prior" else NUMBERS[name].symbol if name in NUMBERS else name
+                words.append(f"{symbol} = {drawn}")
         return f"This run was drawn with {', '.join(words)}, unlike what the controls show now." if words else ""
 
 
@@ -63,30 +63,20 @@ class SampleCard:
     """Controls of the sampler, and the run in progress in a process of its own."""
 
     def __init__(self, page: Page) -> None:
-        self.page, s = page, page.settings
+        self.page = page
         self.worker: Worker | None = None
         self.future: Future[Any] | None = None
         self.patterns: Array | None = None
         self.finished: FinishedRun | None = None
         self._begun = 0.0
-        options = {label: name for name, label in SAMPLERS.items()}
-        kinds = {"binary (±1)": "binary", "Gaussian": "gaussian"}
-        self.fields: Values = {
-            "sampler": Choice(page, "sampler", "sampler", options, s.sampler),
-            "n": Field(page, "n", "weights N", s.n),
-            "samples": Field(page, "samples", "samples", s.samples),
-            "sweeps": Field(page, "sweeps", "sweeps", s.sweeps),
-            "patterns": Choice(page, "patterns", "random patterns", kinds, s.patterns),
-            "seed": Field(page, "seed", "seed", s.seed),
-        }
+        self.fields: Values = {name: kind(page, name) for name, kind in _CONTROLS.items()}
         self.start = self._button("Sample", self.run, button_type="primary", css_classes=["start"])
         self.stop = self._button("Stop", self.halt, disabled=True, css_classes=["stop"])
         self.random = self._button("Back to random patterns", self.use_random, visible=False)
         self.refused, self.outcome, self.upload = html_pane(), html_pane(), html_pane()
-        self.controls = pn.Column(
-            *(part.layout for part in self.fields.values()), pn.Row(self.start, self.stop, margin=0), self.random,
-            self.refused, margin=0, sizing_mode="stretch_width",
-        )  # fmt: skip
+        buttons = pn.Row(self.start, self.stop, margin=0), self.random, self.refused
+        parts = *(part.layout for part in self.fields.values()), *buttons
+        self.controls = pn.Column(*parts, margin=0, sizing_mode="stretch_width")
 
     def _button(self, name: str, action: Any, **options: Any) -> pn.widgets.Button:
         button = pn.widgets.Button(name=name, stylesheets=[STYLES], margin=(8, 8, 4, 0), **options)
@@ -105,10 +95,7 @@ class SampleCard:
         self.start.disabled = bool(why) or self.busy
         self.stop.disabled = not self.busy
         if self.finished is not None:
-            value = self.finished.value
-            colour = {True: "green", False: "red"}.get(value["fair"], "")
-            note = self.finished.differences(s, self.patterns)
-            self._show_text(value["verdict"], value["rows"], self.finished.files, colour, note)
+            self._show_outcome(self.finished)
 
     def _refusal(self) -> str:
         if self.page.refusals():
@@ -138,9 +125,8 @@ class SampleCard:
         self._show_progress({"fraction": 0.0, "words": "starting; the first run compiles, which can take a minute"})
         if self.worker is None or not self.worker.alive:
             self.worker = Worker()
-        self.future = service.runs.submit(
-            self.worker.call, sample, settings, patterns, on_update=partial(self.page.schedule, self._show_update)
-        )
+        show = partial(self.page.schedule, self._show_update)
+        self.future = service.runs.submit(self.worker.call, sample, settings, patterns, on_update=show)
         self.future.add_done_callback(partial(self.page.schedule, self._ended, settings, patterns))
         self.settings_changed()
 
@@ -182,30 +168,28 @@ class SampleCard:
     def _show_progress(self, update: Values) -> None:
         done, elapsed = update["fraction"], time.monotonic() - self._begun
         left = f", about {elapsed * (1 - done) / done:.0f} s left" if done > 0.02 and elapsed > 2 else ""
-        self.outcome.object = (
-            f'<div class="run" role="status"><progress max="1" value="{done:.3f}" aria-label="progress"></progress>'
-            f"<div>{escape(update['words'])}{left}</div></div>"
-        )
+        bar = f'<progress max="1" value="{done:.3f}" aria-label="progress"></progress>'
+        self._show(f"{bar}<div>{escape(update['words'])}{left}</div>")
 
-    def _show_text(
-        self,
-        sentence: str,
-        rows: Sequence[tuple[str, str, str]] = (),
-        files: Iterable[str] = (),
-        colour: str = "",
-        note: str = "",
-    ) -> None:
-        warning = f'<div class="outdated">{escape(note)}</div>' if note else ""
+    def _show_outcome(self, run: FinishedRun) -> None:
+        note, value = run.differences(self.page.settings, self.patterns), run.value
+        colour = {True: "green", False: "red"}.get(value["fair"], "")
         table = "".join(
             f'<tr><th scope="row">{escape(name)}</th><td>{escape(seen)}</td><td>{escape(theory)}</td></tr>'
-            for name, seen, theory in rows
+            for name, seen, theory in value["rows"]
         )
-        head = "<tr><th></th><td>samples</td><td>theory</td></tr>" if rows else ""
-        links = "".join(f'<a href="files/{self.page.token}/{name}" download="{name}">{name}</a>' for name in files)
-        self.outcome.object = (
-            f'<div class="run" role="status">{warning}<div class="fair {colour}">{escape(sentence)}</div>'
-            f"<table>{head}{table}</table>{'<div>Download: ' + links + '</div>' if links else ''}</div>"
+        links = "".join(f'<a href="files/{self.page.token}/{name}" download="{name}">{name}</a>' for name in run.files)
+        self._show(
+            (f'<div class="outdated">{escape(note)}</div>' if note else "")
+            + f'<div class="fair {colour}">{escape(value["verdict"])}</div>'
+            + f"<table><tr><th></th><td>samples</td><td>theory</td></tr>{table}</table><div>Download: {links}</div>"
         )
+
+    def _show_text(self, sentence: str) -> None:
+        self._show(f'<div class="fair">{escape(sentence)}</div>')
+
+    def _show(self, html: str) -> None:
+        self.outcome.object = f'<div class="run" role="status">{html}</div>'
 
     # ---- patterns of the user
 
@@ -229,7 +213,7 @@ class SampleCard:
             f"Your patterns: M = {m}, N = {n}, {kind}, α = {m / n:.4g}. Theory lines hold for random patterns; "
             "a link does not carry yours."
         )
-        self.upload.object = f'<div class="run" role="status">{escape(text)}</div>'
+        self.upload.object = f'<div class="run" role="status">{text}</div>'
 
     def refuse_upload(self, sentence: str) -> None:
         """Show why a file is refused."""

@@ -16,6 +16,7 @@ import webbrowser
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from mimetypes import guess_type
 from typing import TYPE_CHECKING
 
 import panel as pn
@@ -43,14 +44,28 @@ MAX_UPLOADS = 256 * 2**20
 """Bytes that patterns of users may take, over all pages."""
 MAX_RUNS = 16
 """Runs in progress at once, over all pages."""
-LIFETIME = 12_000
-"""Milliseconds that a page outlives its connection: as long as a slow machine needs to load it."""
-MAX_MESSAGE = 2**20
-"""Bytes of the largest message on a page's websocket."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::")
-_TYPES = {"npz": "application/octet-stream", "json": "application/json", "svg": "image/svg+xml", "png": "image/png",
-          "py": "text/x-python"}  # fmt: skip
+LIMITS = {
+    "websocket_max_message_size": 2**20,
+    "check_unused_sessions_milliseconds": 1000,
+    "unused_session_lifetime_milliseconds": 12_000,  # as long as a slow machine needs to load the page
+    "http_server_kwargs": {"max_body_size": MAX_BYTES},
+}
+"""Arguments of `pn.serve`."""
+PATHS = re.compile(
+    r"/|/ws"
+    r"|/files/[0-9a-f]{32}/[a-z]+\.[a-z]+|/upload/[0-9a-f]{32}"
+    r"|/static/js/bokeh[a-z-]*\.min\.js"
+    r"|/static/extensions/panel/[\w@%^.+/-]+\.(js|css|svg|woff2)"
+)
+"""What the page needs."""
+HEADERS = {
+    "Cache-Control": "no-store",  # going back must open a new page: the session of the old one has ended
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 class Service:
@@ -117,13 +132,6 @@ class Gate(Matcher):
     (True, True, False, False)
     """
 
-    PATHS = re.compile(
-        r"/|/ws"
-        r"|/files/[0-9a-f]{32}/[a-z]+\.[a-z]+|/upload/[0-9a-f]{32}"
-        r"|/static/js/bokeh[a-z-]*\.min\.js"
-        r"|/static/extensions/panel/[\w@%^.+/-]+\.(js|css|svg|woff2)"
-    )
-
     def __init__(self, host: str, port: int) -> None:
         names = {*LOOPBACK, host.lower()}
         addresses = ""
@@ -146,7 +154,7 @@ class Gate(Matcher):
         foreign = headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
         if foreign and kind != ("GET", "/", "navigate", "document"):
             return 403
-        return None if self.PATHS.fullmatch(path) else 404
+        return None if PATHS.fullmatch(path) else 404
 
     def match(self, request: HTTPServerRequest) -> Values | None:
         """Return the arguments of the handler that refuses the request, or None."""
@@ -162,20 +170,13 @@ class _Refused(ErrorHandler):
 
 
 class _SafeHeaders(OutputTransform):
-    HEADERS = {  # noqa: RUF012
-        "Cache-Control": "no-store",  # going back must open a new page: the session of the old one has ended
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
-
     def __init__(self, request: HTTPServerRequest) -> None:
         pass
 
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
     ) -> tuple[int, HTTPHeaders, bytes]:
-        for name, value in self.HEADERS.items():
+        for name, value in HEADERS.items():
             headers.setdefault(name, value)
         return status_code, headers, chunk
 
@@ -186,14 +187,13 @@ class _Handler(RequestHandler):
 
 
 class Download(_Handler):
-    """A file of the page's finished run."""
+    """A file of a page's finished run."""
 
     def get(self, token: str, name: str) -> None:
-        """Send the file."""
         run = self.service.finished.get(token)
         if run is None or name not in run.files:
             raise HTTPError(404)
-        self.set_header("Content-Type", _TYPES[name.rpartition(".")[2]])
+        self.set_header("Content-Type", guess_type(name)[0] or "application/octet-stream")
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         self.finish(run.files[name])
 
@@ -202,7 +202,6 @@ class Upload(_Handler):
     """Patterns of the user: kept in memory, never written to disk."""
 
     async def post(self, token: str) -> None:
-        """Have a worker read the file, and give the patterns to the page."""
         page = self.service.pages.get(token)
         if page is None:
             raise HTTPError(404)
@@ -220,16 +219,10 @@ def make_server(service: Service, host: str, port: int) -> Server:
     pn.extension(inline=True)
     logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # no warning for each tab that closes
     options: Values = {"show": False, "start": False, "verbose": False, "title": "solspace explorer"}
-    limits = {"websocket_max_message_size": MAX_MESSAGE, "unused_session_lifetime_milliseconds": LIFETIME}
-    routes = [
-        (r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)", Download, {"service": service}),
-        (r"/upload/([0-9a-f]{32})", Upload, {"service": service}),
-    ]
+    handlers = {r"/files/([0-9a-f]{32})/([a-z]+\.[a-z]+)": Download, r"/upload/([0-9a-f]{32})": Upload}
+    routes = [(path, handler, {"service": service}) for path, handler in handlers.items()]
     try:
-        server = pn.serve(
-            {"/": make_page(service)}, port=port, address=host, extra_patterns=routes, **options, **limits,
-            check_unused_sessions_milliseconds=1000, http_server_kwargs={"max_body_size": MAX_BYTES},
-        )  # fmt: skip
+        server = pn.serve(make_page(service), port=port, address=host, extra_patterns=routes, **options, **LIMITS)
     except OSError as error:
         raise ValueError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port.") from None
     service.loop, application = server.io_loop, server._tornado
@@ -245,7 +238,8 @@ def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> No
     os.environ |= child_environment()
     service, first = Service(), Settings()
     server = make_server(service, host, port)
-    service.theory.warm_up(curves, first.target.to_json(), first.alpha, first.time)
+    for _ in range(service.theory.size):  # so that the first page need not wait
+        service.theory.submit(curves, first.target.to_json(), first.alpha, first.time)
     shown = "127.0.0.1" if host in EVERYWHERE else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{server.port}/"
     say(f"solspace explorer: {address}  (Ctrl-C ends it)")

@@ -1,4 +1,4 @@
-"""The settings of a page: their limits, the query of a URL that carries them, and the program that repeats a run.
+"""The settings of a page: one table of them, the query of a URL that carries them, and the program that repeats a run.
 
 Every value is read from text by `parse`, which raises ValueError with a sentence for the user. The query of a URL holds
 the fields that differ from the defaults.
@@ -7,41 +7,67 @@ the fields that differ from the defaults.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from solspace.measure import Target, priors
+from solspace.measure import Target
 from solspace.measure.potentials import REGISTRY, as_potential
-from solspace.problem import ENSEMBLES, constraints
+from solspace.problem import constraints
 from solspace.samplers import registry
 from solspace.system.checks import unknown
 
-PRIORS = tuple(priors.REGISTRY)
-SAMPLERS = {name: sampler.title for name, sampler in registry.SAMPLERS.items() if sampler.any_patterns and sampler.fair}
-"""Samplers on the page, with their titles."""
-THEMES = ("auto", "light", "dark")
-CHOICES: dict[str, Collection[str]] = {
-    "prior": PRIORS, "sampler": SAMPLERS, "patterns": ENSEMBLES, "theme": THEMES,
-}  # fmt: skip
-LIMITS = {
-    "temperature": ("T", 0.05, 20),
-    "margin": ("κ", -6, 2),
-    "alpha": ("α", 0.001, 10_000),
-    "time": ("t", 0, 1000),
-    "n": ("N", 3, 50_000),
-    "samples": ("samples", 1, 256),
-    "sweeps": ("sweeps", 1, 100_000),
-    "seed": ("seed", 0, 2**31 - 1),
+
+class Number(NamedTuple):
+    """A number on the page: its label, its symbol in sentences, its smallest and its largest value."""
+
+    label: str
+    symbol: str
+    low: float
+    high: float
+
+
+class Choice(NamedTuple):
+    """A name on the page: its label, and the values to choose from by their own labels."""
+
+    label: str
+    values: Mapping[str, str]
+
+
+NUMBERS = {
+    "temperature": Number("temperature T", "T", 0.05, 20),
+    "margin": Number("margin κ", "κ", -6, 2),
+    "alpha": Number("load α = M/N", "α", 0.001, 10_000),
+    "time": Number("time t", "t", 0, 1000),
+    "n": Number("weights N", "N", 3, 50_000),
+    "samples": Number("samples", "samples", 1, 256),
+    "sweeps": Number("sweeps", "sweeps", 1, 100_000),
+    "seed": Number("seed", "seed", 0, 2**31 - 1),
 }
-"""Symbol, smallest and largest value of each number."""
 BEGINNINGS = {"wall": "wall(-1, 2)"}
 """Initial parameters of potentials that have no defaults."""
 MAX_ENTRIES = 10**8
 """Largest number of pattern entries (N times M) of a run."""
 MAX_STABILITIES = 5 * 10**6
 """Largest number of stabilities (samples times M) of a run."""
+
+
+def _complete(name: str) -> bool:
+    """Return whether a potential has initial parameters."""
+    try:
+        return None not in as_potential(BEGINNINGS.get(name, name)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+
+
+CHOICES = {
+    "prior": Choice("weights", {"binary (±1)": "binary", "spherical": "spherical"}),
+    "potential": Choice("potential U(s)", {name: name for name in REGISTRY if _complete(name)}),
+    "sampler": Choice("sampler", {s.title: name for name, s in registry.SAMPLERS.items() if s.any_patterns and s.fair}),
+    "patterns": Choice("random patterns", {"binary (±1)": "binary", "Gaussian": "gaussian"}),
+    "theme": Choice("", {name: name for name in ("auto", "light", "dark")}),
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +97,6 @@ class Settings:
 
     @property
     def target(self) -> Target:
-        """The measure over the weights."""
         return Target(self.prior, self.potential, self.temperature, self.margin)
 
     @property
@@ -81,21 +106,19 @@ class Settings:
 
     def query(self) -> str:
         """Return the query of the URL: the fields that differ from the defaults."""
-        default = Settings()
-        changed = {f.name: getattr(self, f.name) for f in fields(self)}
-        return urlencode({k: v for k, v in changed.items() if v != getattr(default, k)}, safe="(),")
+        changed = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        return urlencode(changed, safe="(),")
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
         """Return the settings of a URL's query, and a sentence for each field that was refused."""
-        settings, refused = cls(), []
-        for field in fields(cls):
-            if field.name in query:
-                try:
-                    settings = replace(settings, **{field.name: parse(field.name, query[field.name])})
-                except ValueError as error:
-                    refused.append(str(error))
-        return settings, refused
+        values, refused = {}, []
+        for name in (f.name for f in fields(cls) if f.name in query):
+            try:
+                values[name] = parse(name, query[name])
+            except ValueError as error:
+                refused.append(str(error))
+        return cls(**values), refused
 
 
 def parse(name: str, text: str) -> Any:
@@ -108,17 +131,18 @@ def parse(name: str, text: str) -> Any:
     ...
     ValueError: N must lie between 3 and 50000; got 1000000000.
     """
-    text = str(text).strip()
+    text = text.strip()
     if name == "potential":
         return _potential(text)
     if name in CHOICES:
-        if text not in CHOICES[name]:
-            raise unknown(name, text, CHOICES[name])
+        allowed = CHOICES[name].values.values()
+        if text not in allowed:
+            raise unknown(name, text, allowed)
         return text
-    symbol, low, high = LIMITS[name]
-    top, _, bottom = text.partition("/")
+    _, symbol, low, high = NUMBERS[name]
+    top, slash, bottom = text.partition("/")
     try:
-        value = float(top) / float(bottom) if bottom else float(text)
+        value = float(top) / (float(bottom) if slash else 1.0)
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{symbol} must be a number; got {text!r}.") from None
     if not math.isfinite(value):
@@ -147,35 +171,15 @@ def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
     if settings.samples * m > MAX_STABILITIES:
         return f"{settings.samples} samples of {m} constraints are too many for a page: at most {MAX_STABILITIES // m}."
     lacking = registry.find(settings.sampler).lacks(n, settings.target)
-    if lacking:
-        return f"{lacking} Choose ASL."
-    return ""
+    return f"{lacking} Choose ASL." if lacking else ""
 
 
 def _potential(text: str) -> str:
     potential = as_potential(BEGINNINGS.get(text, text))
     values = potential.parameters
-    if None in values.values():
-        words = [f"{name}={value:.10g}" for name, value in values.items() if value is not None]
-    else:
-        words = [f"{value:.10g}" for value in values.values()]
+    named = None in values.values()
+    words = [f"{name}={x:.10g}" if named else f"{x:.10g}" for name, x in values.items() if x is not None]
     return f"{potential.name}({', '.join(words)})" if words else potential.name
-
-
-def offered() -> list[str]:
-    """Return the names of the potentials that have initial parameters.
-
-    >>> "log_band" in offered(), "wall" in offered(), "tau_wall" in offered()
-    (True, True, False)
-    """
-
-    def complete(name: str) -> bool:
-        try:
-            return None not in as_potential(BEGINNINGS.get(name, name)).parameters.values()
-        except (TypeError, ValueError):
-            return False
-
-    return [name for name in REGISTRY if complete(name)]
 
 
 def with_parameters(potential: str, texts: list[str]) -> str:
@@ -203,22 +207,23 @@ def program(settings: Settings, own_patterns: bool = False) -> str:
     <BLANKLINE>
     """
     s = settings
+    imports, reference = "import solspace as ss", ", ss.predict(samples.target, problem.alpha)"
     measure = f"prior={s.prior!r}, potential={s.potential!r}, temperature={s.temperature!r}, margin={s.margin!r}"
     instance = f"n={s.n}, alpha={s.alpha!r}, target=target, patterns={s.patterns!r}, rng={s.seed}"
-    annealing = f"n_chains={s.samples}, n_sweeps={s.sweeps}, schedule={s.sampler!r}, rng={s.seed + 1}"
-    draw = (
-        f"anneal(problem, {annealing})" if s.annealed else f"localize(problem, n_samples={s.samples}, rng={s.seed + 1})"
-    )
-    problem, reference = f"problem = ss.Perceptron.random({instance})", ", ss.predict(samples.target, problem.alpha)"
+    problem = f"problem = ss.Perceptron.random({instance})"
     if own_patterns:
+        imports, reference = f"import numpy as np\n{imports}", ""
         read = 'patterns = np.load("patterns.npy", allow_pickle=False)  # your own file'
-        problem, reference = f"{read}\nproblem = ss.Perceptron(patterns, target=target)", ""
-    lines = [
-        "import numpy as np\nimport solspace as ss\n" if own_patterns else "import solspace as ss\n",
-        f"target = ss.Target({measure})",
-        problem,
-        f"samples = ss.{draw}",
-        f"print(ss.diagnose(samples{reference}))",
-        'samples.save("samples.npz")\n',
-    ]
-    return "\n".join(lines)
+        problem = f"{read}\nproblem = ss.Perceptron(patterns, target=target)"
+    draw = f"localize(problem, n_samples={s.samples}, rng={s.seed + 1})"
+    if s.annealed:
+        schedule = f"n_sweeps={s.sweeps}, schedule={s.sampler!r}"
+        draw = f"anneal(problem, n_chains={s.samples}, {schedule}, rng={s.seed + 1})"
+    return f"""{imports}
+
+target = ss.Target({measure})
+{problem}
+samples = ss.{draw}
+print(ss.diagnose(samples{reference}))
+samples.save("samples.npz")
+"""

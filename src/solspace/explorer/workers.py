@@ -6,27 +6,23 @@ current folder. They end with the server, and Ctrl-C, which reaches all processe
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
 import threading
 import traceback
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 STARTING = 120.0
 """Seconds allowed on top of the time limit for the first answer of a process: it imports, and may have to compile."""
 _SPAWN = multiprocessing.get_context("spawn")
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
-            "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")  # fmt: skip
-
-Answer = Callable[[str, Any], None]
-"""Called with ("done", value) or ("failed", sentence), from any thread."""
+_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 
 
 class Failure(Exception):
@@ -39,7 +35,8 @@ class Stopped(Exception):
 
 def child_environment() -> dict[str, str]:
     """Return the environment variables that worker processes need, to be set before the first one starts."""
-    return dict.fromkeys(_THREADS, "1") | {"PYTHONSAFEPATH": "1"}
+    threads = (*(f"{name}_NUM_THREADS" for name in _THREADS), "VECLIB_MAXIMUM_THREADS")
+    return dict.fromkeys(threads, "1") | {"PYTHONSAFEPATH": "1"}
 
 
 class Worker:
@@ -61,7 +58,6 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process can take a computation."""
         return not self._stopped and self.process.is_alive()
 
     def call(
@@ -104,79 +100,55 @@ class Worker:
 class Pool:
     """Worker processes, `size` of them, for the questions of all pages.
 
-    Each asker has at most one open question: a new one replaces the one before, as when a slider moves on. Questions
-    are answered in their order, equal ones once; `memory` answers are kept. A computation of more than `limit` seconds
-    is stopped, and with it its process.
+    Questions are answered in their order, equal ones once; `memory` answers are kept. A computation of more than `limit`
+    seconds is stopped, and with it its process.
     """
 
     def __init__(self, size: int, niceness: int = 0, limit: float = 20.0, memory: int = 512) -> None:
         self.size, self.niceness, self.limit, self.memory = size, niceness, limit, memory
         self._threads = ThreadPoolExecutor(size)
-        self._local = threading.local()
-        self._workers: list[Worker] = []
-        self._known: OrderedDict[Hashable, Future[Any]] = OrderedDict()
-        self._open: dict[Hashable, tuple[Future[Any], Answer]] = {}
-        self._lock = threading.RLock()
-
-    def warm_up(self, function: Callable[..., Any], *args: object) -> None:
-        """Start all processes and let each compute `function(*args)`, so that the first page need not wait."""
-        for _ in range(self.size):
-            self.submit(function, *args)
+        self._workers: dict[int, Worker] = {}  # by the thread that waits for it
+        self._known: dict[Hashable, Future[Any]] = {}  # the oldest first
+        self._waiting: Counter[Future[Any]] = Counter()
 
     def submit(self, function: Callable[..., Any], *args: object) -> Future[Any]:
         """Return the future value of `function(*args)`; it raises `Failure` as `Worker.call` does."""
         return self._threads.submit(self._call, function, args)
 
-    def ask(self, asker: Hashable, answer: Answer, function: Callable[..., Any], *args: Hashable) -> None:
-        """Call `answer` with the value of `function(*args)`, unless `asker` asks something else before."""
+    async def ask(self, function: Callable[..., Any], *args: Hashable) -> Any:
+        """Return `function(*args)`, as `submit` does; not computed if all who asked are cancelled before its turn."""
         key = function, args
-        with self._lock:
-            self.drop(asker)
-            future = self._known.get(key)
-            if future is None:
-                future = self._known[key] = self.submit(function, *args)
-                future.add_done_callback(partial(self._forget_failure, key))
-            self._known.move_to_end(key)
-            while len(self._known) > self.memory:
-                self._known.popitem(last=False)
-            question = self._open[asker] = future, answer
-        future.add_done_callback(lambda _: self._answer(asker, question))
-
-    def drop(self, asker: Hashable) -> None:
-        """Withdraw the open question of `asker`."""
-        with self._lock:
-            future, _ = self._open.pop(asker, (None, None))
-            if future is not None and all(future is not other for other, _ in self._open.values()):
+        future = self._known.pop(key) if key in self._known else self.submit(function, *args)
+        self._known[key] = future
+        if len(self._known) > self.memory:
+            del self._known[next(iter(self._known))]
+        self._waiting[future] += 1
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
+        try:
+            await done.wait()
+            return future.result()
+        finally:
+            self._waiting[future] -= 1
+            if self._waiting[future] == 0:
+                del self._waiting[future]
                 future.cancel()
+            if future.cancelled() or (future.done() and future.exception()):
+                self._known.pop(key, None)
 
     def close(self) -> None:
         """End all processes."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for worker in self._workers:
+        for worker in list(self._workers.values()):
             worker.stop()
 
     def _call(self, function: Callable[..., Any], args: tuple[object, ...]) -> Any:
-        worker, limit = getattr(self._local, "worker", None), self.limit
+        thread, limit = threading.get_ident(), self.limit
+        worker = self._workers.get(thread)
         if worker is None or not worker.alive:
-            worker = self._local.worker = Worker(self.niceness)
+            worker = self._workers[thread] = Worker(self.niceness)
             limit += STARTING
-            with self._lock:
-                self._workers = [*(other for other in self._workers if other.alive), worker]
         return worker.call(function, *args, limit=limit)
-
-    def _forget_failure(self, key: Hashable, future: Future[Any]) -> None:
-        with self._lock:
-            if (future.cancelled() or future.exception()) and self._known.get(key) is future:
-                del self._known[key]
-
-    def _answer(self, asker: Hashable, question: tuple[Future[Any], Answer]) -> None:
-        with self._lock:
-            if self._open.get(asker) is not question:  # the asker has asked something else since
-                return
-            del self._open[asker]
-        future, answer = question
-        error = future.exception()
-        answer(*(("done", future.result()) if error is None else ("failed", str(error))))
 
 
 def _serve(link: Connection, niceness: int) -> None:
