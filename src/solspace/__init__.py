@@ -44,42 +44,37 @@ if TYPE_CHECKING:
     from solspace.theory.thresholds import thresholds as thresholds
 
 _HOME = {
-    "Perceptron": "solspace.problem",
-    "Prediction": "solspace.theory.prediction",
-    "Samples": "solspace.samples",
-    "Spec": "solspace.experiments.spec",
-    "Target": "solspace.measure.target",
-    "amp": "solspace.samplers.marginals.amp",
-    "anneal": "solspace.samplers.annealing.anneal",
-    "design": "solspace.theory.design",
-    "diagnose": "solspace.diagnostics",
-    "ep": "solspace.samplers.marginals.ep",
-    "localize": "solspace.samplers.localization.localize",
-    "phase_diagram": "solspace.theory.phases",
-    "predict": "solspace.theory.prediction",
-    "sampling_map": "solspace.theory.phases",
-    "solve": "solspace.samplers.solving.solve",
-    "sweep": "solspace.experiments.runner",
-    "thresholds": "solspace.theory.thresholds",
+    "Perceptron": "problem",
+    "Prediction": "theory.prediction",
+    "Samples": "samples",
+    "Spec": "experiments.spec",
+    "Target": "measure.target",
+    "amp": "samplers.marginals.amp",
+    "anneal": "samplers.annealing.anneal",
+    "data": "data",
+    "design": "theory.design",
+    "diagnose": "diagnostics",
+    "ep": "samplers.marginals.ep",
+    "localize": "samplers.localization.localize",
+    "phase_diagram": "theory.phases",
+    "plots": "plots",
+    "potentials": "measure.potentials",
+    "predict": "theory.prediction",
+    "priors": "measure.priors",
+    "sampling_map": "theory.phases",
+    "solve": "samplers.solving.solve",
+    "sweep": "experiments.runner",
+    "thresholds": "theory.thresholds",
 }
-_MODULES = {
-    "data": "solspace.data",
-    "plots": "solspace.plots",
-    "potentials": "solspace.measure.potentials",
-    "priors": "solspace.measure.priors",
-}
-__all__ = ["__version__", *_HOME, *_MODULES]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value = import_module(_MODULES[name])
-    elif name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    else:
+    if name not in _HOME:
         raise AttributeError(f"module 'solspace' has no attribute {name!r}{_hint(name)}")
-    globals()[name] = value
-    return value
+    home = import_module(f"solspace.{_HOME[name]}")
+    globals()[name] = getattr(home, name, home)  # some names are those of modules
+    return globals()[name]
 
 
 def _hint(name: str) -> str:
@@ -90,7 +85,7 @@ def _hint(name: str) -> str:
     from importlib.util import find_spec
 
     if find_spec(f"solspace.{name}"):
-        inside = [f"ss.{own}" for own, home in _HOME.items() if f"{home}.".startswith(f"solspace.{name}.")]
+        inside = [f"ss.{own}" for own, home in _HOME.items() if f"{home}.".startswith(f"{name}.")]
         return f": use {', '.join(inside)}, or import solspace.{name}" if inside else f": import solspace.{name} first"
     lowered = {public.lower(): public for public in __all__}
     close = get_close_matches(name.lower(), lowered, n=1)

@@ -30,6 +30,8 @@ class Enumeration:
 
     Attributes
     ----------
+    n : int
+        Number of weights.
     log_weights : ndarray
         (2^n,) log ∏_μ exp(-U(s_μ)/T) of each weight vector; vector c has w_i = +1 where bit i of c is set.
     log_partition : float
@@ -52,10 +54,9 @@ class Enumeration:
     def __init__(self, problem: Perceptron) -> None:
         if problem.target.prior.name != "binary":
             raise ValueError(f"only ±1 weights can be enumerated; the prior is {problem.target.prior.name!r}.")
-        if problem.n > LARGEST:
-            raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
-        self.problem = problem
-        self.log_weights = _log_weights(problem)
+        self.problem, self.n = problem, problem.n
+        log_weight = problem.target.log_weight
+        self.log_weights = np.concatenate([log_weight(s).sum(axis=1) for _, s in _stability_blocks(problem)])
         self.log_partition = float(logsumexp(self.log_weights))
         if np.isnan(self.log_partition):
             raise ValueError(f"the log weight of the {problem.target.potential} potential is NaN at some stabilities.")
@@ -67,11 +68,6 @@ class Enumeration:
                 else f"the {problem.target.potential} potential gives weight zero to all {self.n_solutions} solutions of this "
                 "instance: each has a stability at the very end of what is allowed; potential='uniform' counts them."
             )
-
-    @property
-    def n(self) -> int:
-        """Number of weights."""
-        return self.problem.n
 
     @cached_property
     def probabilities(self) -> Array:
@@ -179,8 +175,6 @@ def fewest_missed(problem: Perceptron) -> tuple[int, Array]:
     >>> fewest_missed(Perceptron([[1, 1, 1], [-1, -1, -1]]))[0]
     1
     """
-    if problem.n > LARGEST:
-        raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
     least, codes = problem.m + 1, list[Array]()
     for first, stabilities in _stability_blocks(problem):
         missed = problem.target.violated(stabilities).sum(axis=1)
@@ -201,6 +195,8 @@ def decode(codes: Array, n: int) -> Array:
 
 def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
     """Yield (first code, stabilities (2^low, m)) over all weights in the order of their numbers."""
+    if problem.n > LARGEST:
+        raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
     low = min(problem.n, 10)
     exact = problem.patterns.astype(np.int64 if problem.has_binary_patterns else np.float64)
     lower = decode(np.arange(1 << low), low).astype(exact.dtype) @ exact[:, :low].T
@@ -210,13 +206,6 @@ def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
         if not problem.has_binary_patterns:
             problem._settle(stabilities, np.sqrt(problem.n))
         yield high << low, stabilities
-
-
-def _log_weights(problem: Perceptron) -> Array:
-    result = np.empty(1 << problem.n)
-    for first, stabilities in _stability_blocks(problem):
-        result[first : first + len(stabilities)] = problem.target.log_weight(stabilities).sum(axis=1)
-    return result
 
 
 def _walsh(values: Array) -> Array:

@@ -25,6 +25,7 @@ from solspace.measure import Target
 from solspace.measure.potentials import Potential
 from solspace.numerics.arrays import Array
 from solspace.problem import BLOCK, Perceptron
+from solspace.samplers.annealing.schedules import TemperatureAnnealing
 from solspace.samplers.registry import SAMPLERS
 from solspace.system.checks import one_of, optional, whole
 
@@ -257,36 +258,32 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         return target
 
     def _draw(self, rows: Array, signs: Array, target: Target) -> Array:
-        from solspace.samplers.annealing.anneal import anneal
-        from solspace.samplers.annealing.schedules import TauAnnealing, TemperatureAnnealing
-        from solspace.samplers.localization.localize import localize
-        from solspace.samplers.solving.solve import solve
-
         random = check_random_state(self.random_state)
         rng = np.random.SeedSequence([int(word) for word in random.randint(0, 2**31 - 1, size=4)])
         constraints = rows.any(axis=1)  # rows of zeros constrain nothing
         if not constraints.any():
             return np.random.default_rng(rng).choice(np.array([-1, 1], np.int8), (self.n_solutions, rows.shape[1]))
         problem = Perceptron(rows[constraints], signs[constraints], target=target)
-        run: dict[str, Any] = {"rng": rng, "device": self.device, "progress": False}
-        if self.method == "sample" and self.sampler != "asl":
-            start = 1.0 if self.temperature is None else self.temperature
-            run["schedule"] = TauAnnealing() if self.sampler == "tau" else TemperatureAnnealing(start)
-            run["n_sweeps"] = max(100, problem.n) if self.n_sweeps is None else self.n_sweeps
-            samples = anneal(problem, self.n_solutions, n_threads=effective_n_jobs(self.n_jobs), **run)
+        name = "solve" if self.method == "solve" else self.sampler
+        options: dict[str, Any] = {"device": self.device, "progress": False}
+        if name == "solve":
+            options["time_limit"] = self.time_limit
+        elif name == "asl":
+            options["damping"] = "auto"
         else:
-            with warnings.catch_warnings():  # `fit` reports training errors instead
-                warnings.simplefilter("ignore", UserWarning)
-                if self.method == "solve":
-                    samples = solve(problem, self.n_solutions, time_limit=self.time_limit, **run)
-                else:
-                    samples = localize(problem, self.n_solutions, damping="auto", **run)
+            options["n_sweeps"] = max(100, problem.n) if self.n_sweeps is None else self.n_sweeps
+            options["n_threads"] = effective_n_jobs(self.n_jobs)
+        if name == "temperature":
+            options["schedule"] = TemperatureAnnealing(1.0 if self.temperature is None else self.temperature)
+        with warnings.catch_warnings():  # `fit` reports training errors instead
+            warnings.simplefilter("ignore", UserWarning)
+            samples = SAMPLERS[name].draw(problem, self.n_solutions, rng, **options)
         return np.asarray(samples.weights, dtype=np.int8)
 
     def _complain(self, m: int) -> None:
         ways = []
         if self.method == "sample":
-            ways = ["method='solve'"] if self.sampler == "asl" else ["more n_sweeps", "method='solve'"]
+            ways = ["more n_sweeps"] * (self.sampler != "asl") + ["method='solve'"]
         elif self.time_limit is not None:
             ways = ["a longer time_limit"]
         advice = ", ".join([*ways, "or more features, without which ±1 weights may not be able to separate the data"])
