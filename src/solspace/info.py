@@ -224,14 +224,11 @@ class AnnealingInfo(Info):
         dict of str to ndarray
             "energy" and "acceptance", (chains, draws).
         """
-        places = self._sweeps()
-        return {name: np.take_along_axis(np.asarray(self[name]), places, 1) for name in ("energy", "acceptance")}
-
-    def _sweeps(self) -> Array:
-        """Return the sweeps (chains, draws) that ended in draws."""
         if self.mode == "solve":
-            return np.maximum(np.isfinite(self.energy).sum(axis=1) - 1, 0)[:, None]
-        return np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+            sweeps = np.maximum(np.isfinite(self.energy).sum(axis=1) - 1, 0)[:, None]
+        else:
+            sweeps = np.broadcast_to(np.asarray(self.draw_sweep), (self.n_chains, self.n_draws))
+        return {name: np.take_along_axis(np.asarray(self[name]), sweeps, 1) for name in ("energy", "acceptance")}
 
     def numbers(self) -> dict[str, float]:
         return {"acceptance": float(np.nanmean(self.acceptance))}
@@ -249,17 +246,12 @@ class DrawsInfo(Info):
         "sample", or "solve" if some are solutions that follow no law.
     chain : ndarray
         (k,) chain of each draw; a sample that is independent of all others is a chain of its own.
-    sweep, energy, acceptance : ndarray or None
-        (k,) sweep that ended in the draw, its ΣU, and its share of accepted flips; None if some draws are from no chain.
     """
 
     kind: ClassVar[str] = "draws"
 
     mode: str = "sample"
     chain: Array = _each()
-    sweep: Array | None = _each(default=None)
-    energy: Array | None = _each(default=None)
-    acceptance: Array | None = _each(default=None)
 
 
 @dataclass(kw_only=True, frozen=True, eq=False)
@@ -336,10 +328,7 @@ def _draws_taken(info: AnnealingInfo, rows: Array) -> Info:
     extra = _scalars(info.extra)
     grid = _grid(chain, draw)
     if grid is None:
-        places = {"sweep": info._sweeps(), **info.at_draws()}
-        picked: Values = {name: values[chain, draw] for name, values in places.items()}
-        picked |= {name: getattr(info, name) for name in RUN - {"extra"}}
-        return DrawsInfo(**picked, mode=info.mode, chain=chain, extra=extra)
+        return DrawsInfo(**{name: getattr(info, name) for name in RUN} | {"extra": extra}, mode=info.mode, chain=chain)
     chains, draws = grid
     own = {name: _entries(getattr(info, name), chains, 0) for name in _each_of(info)}
     own["chain"] = np.repeat(np.arange(len(chains)), len(draws))
@@ -393,17 +382,8 @@ def _draws_joined(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
         own = np.arange(size) if record.chains is None else np.unique(record.chains, return_inverse=True)[1]
         labels.append(own + count)
         count += int(own.max(initial=-1)) + 1
-    names = ("sweep", "energy", "acceptance")
-    parts: list[Values] = []
-    for one in records:
-        if isinstance(one, AnnealingInfo):
-            parts.append({name: values.ravel() for name, values in one.at_draws().items()})
-        else:
-            parts.append({name: getattr(one, name) for name in names} if isinstance(one, DrawsInfo) else {})
-    known = [name for name in names if all(part.get(name) is not None for part in parts)]
-    each: Values = {name: np.concatenate([part[name] for part in parts]) for name in known}
     mode = "solve" if any(one.lawless for one in records) else "sample"
-    return DrawsInfo(**_common(records), **each, mode=mode, chain=np.concatenate(labels))
+    return DrawsInfo(**_common(records), mode=mode, chain=np.concatenate(labels))
 
 
 def _alike_joined(records: Sequence[Any], but: Iterable[str] = ()) -> Any:

@@ -50,6 +50,11 @@ class Samples:
     digest : str, optional
         `Perceptron.digest` of the problem.
 
+    Attributes
+    ----------
+    n, m : int
+        Numbers of weights and of constraints.
+
     Examples
     --------
     >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
@@ -74,8 +79,8 @@ class Samples:
         digest: str | None = None,
     ) -> None:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
-        self.target = target
-        self.digest = digest
+        self.n, self.m = weights.shape[1], stabilities.shape[1]
+        self.target, self.digest = target, digest
         self.info = info if isinstance(info, Info) else from_dict(info or {}, "plain")
 
     @classmethod
@@ -116,10 +121,6 @@ class Samples:
         return len(self.weights)
 
     def __getitem__(self, which: object) -> Samples:
-        """Return some of the samples, with their part of the record.
-
-        Whole chains, or the same draws of several, keep the record of chains; draws picked one by one get a `DrawsInfo`.
-        """
         rows = _rows(which, len(self))
         info = self.info if np.array_equal(rows, np.arange(len(self))) else taken(self.info, rows)
         return Samples(self.weights[rows], self.stabilities[rows], self.solved[rows], self.target, info, self.digest)
@@ -194,16 +195,6 @@ class Samples:
         info = joined([one.info for one in runs], [len(one) for one in runs]) if len(runs) > 1 else runs[0].info
         digest = next((one.digest for one in runs if one.digest is not None), None)
         return cls(weights, stabilities, solved, runs[0].target, info, digest)
-
-    @property
-    def n(self) -> int:
-        """Number of weights of a sample."""
-        return self.weights.shape[1]
-
-    @property
-    def m(self) -> int:
-        """Number of constraints."""
-        return self.stabilities.shape[1]
 
     def overlaps(self) -> Array:
         """Return the overlaps ⟨w_a, w_b⟩/n of all pairs a < b.
@@ -287,8 +278,8 @@ class Samples:
         record = self.info.to_dict()
         arrays = {f"info/{name}": value for name, value in record.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in record.items() if f"info/{name}" not in arrays}
-        about = {} if self.digest is None else {"patterns": self.digest}
-        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind, **about}
+        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind}
+        meta |= {} if self.digest is None else {"patterns": self.digest}
         arrays |= {name: getattr(self, name) for name in ARRAYS} | {"meta": np.array(json.dumps(meta, default=_plain))}
         with replacing(path) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -326,7 +317,7 @@ class Samples:
             raise ValueError(f"it was written by a newer solspace (format {meta['format']}); upgrade to read it")
         weights, stabilities, solved = (arrays.pop(name) for name in ARRAYS)
         shapes = weights.shape, stabilities.shape, solved.shape
-        if (weights.ndim, stabilities.ndim, solved.ndim) != (2, 2, 1) or len({shape[0] for shape in shapes}) != 1:
+        if [len(shape) for shape in shapes] != [2, 2, 1] or len({shape[0] for shape in shapes}) != 1:
             raise ValueError(f"its weights, stabilities and solved have the shapes {shapes}")
         if weights.dtype.kind not in "if" or stabilities.dtype.kind != "f" or solved.dtype != bool:
             raise ValueError("its weights, stabilities or solved have another type")
@@ -397,10 +388,8 @@ class Samples:
         stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}
         if isinstance(self.info, AnnealingInfo):
             stats |= self.info.at_draws()
-        else:
-            energy = self.energies()
-            if np.isfinite(energy).all():
-                stats["energy"] = energy.reshape(shape)
+        elif np.isfinite(energy := self.energies()).all():
+            stats["energy"] = energy.reshape(shape)
         groups = {"posterior": {"weights": weights}, "sample_stats": stats}
         with warnings.catch_warnings():
             # independent samples are chains of one draw, of which ArviZ 0 and 1 warn
