@@ -20,6 +20,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from datetime import date
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -105,13 +106,13 @@ def main() -> int:
             print(f"\n{tables[-1].markdown()}", flush=True)
     minutes = (time.perf_counter() - begun) / 60
     command = f"python -m benchmarks{' --quick' * given.quick}"
-    told = f"Machine: {machine()} Measured by `{command}` in {minutes:.1f} minutes."
+    heading = f"Machine: {machine()} Measured by `{command}` on {date.today()} in {minutes:.1f} minutes."
     if given.json:
         print(json.dumps({"machine": machine(), "tables": [dataclasses.asdict(one) for one in tables]}, indent=2))
     else:
-        print(told)
+        print(heading)
     if given.out is not None:
-        given.out.write_text("\n".join([f"{told}\n", *(one.markdown() for one in tables)]), encoding="utf-8")
+        given.out.write_text("\n".join([f"{heading}\n", *(one.markdown() for one in tables)]), encoding="utf-8")
     return 0
 
 

@@ -62,7 +62,7 @@ def accuracy(quick: bool = False) -> Table:
     )
     for kind in KINDS:
         for name, target in TARGETS.items():
-            for m in (4, 6, 8):
+            for m in (4, 8):
                 z, rms, good = np.array(list(errors(kind, m, target, instances))).T
                 low, median, high = np.nanpercentile(z, (25, 50, 75))
                 found.add(

@@ -1,13 +1,11 @@
-"""How far and how fast `ss.solve` finds solutions: fractions over many instances, and beside other solvers at equal times.
+"""How far and how fast `ss.solve` finds solutions: fractions over many instances.
 
     python -m benchmarks.solve --part random-1001 [--device gpu] [--instances 40] [--limit 60] [--workers 1] [--out FILE]
     python -m benchmarks.solve --table FILE...
-    python -m benchmarks.solve --beside FILE...
 
 A part takes some minutes and writes a line of JSON for each instance as it goes; a part that is started again goes on where
-its file ends, and `--seconds` stops it in time. `--table` makes the tables of such files, `--beside` one with the solvers side
-by side. `--workers` runs instances side by side, one core each. Images need SOLSPACE_DATA. Every solution is checked again here,
-from the patterns.
+its file ends, and `--seconds` stops it in time. `--table` makes the tables of such files. `--workers` runs instances side by
+side, one core each. Images need SOLSPACE_DATA. Every solution is checked again here, from the patterns.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +47,6 @@ def _images(name: str, loads: Sequence[float], **more: Any) -> list[Point]:
     ]
 
 
-PEERS = ("solve", "tau, N sweeps", "HiGHS", "CP-SAT", "dwave")
-NEEDS = {"CP-SAT": "ortools", "dwave": "dwave"}
-"""What `pip install -e '.[bench]'` brings; without it these are left out."""
 D1RSB = {0.2: 0.529311, -0.3: 0.955668}
 """Load of theory's d1RSB line (log potential, T = 0.5) at two margins: `ss.thresholds(...).dynamical`."""
 
@@ -71,18 +65,6 @@ PARTS: dict[str, list[Point]] = {
     "fashion": _images("fashion", [0.4, 0.5, 0.6, 0.8, 1.0]),
     "mnist-features": _images("mnist", [0.8, 1.0, 1.2, 1.4], features=400),
     "fashion-features": _images("fashion", [0.8, 1.0, 1.2, 1.4], features=400),
-    "peers": [
-        {"n": n, "alpha": alpha, "solver": solver}
-        for n in (101, 201, 501, 1001, 2001)
-        for alpha in (0.3, 0.5, 0.65, 0.7, 0.74)
-        for solver in PEERS
-    ],
-    "peers-symmetric": [
-        {"n": n, "alpha": alpha, "width": 1.0, "solver": solver}
-        for n in (101, 501, 1001)
-        for alpha in (0.8, 1.2, 1.5)
-        for solver in ("solve", "HiGHS", "CP-SAT", "dwave")
-    ],
     "small": [
         {"n": n, "alpha": 0.83, "solver": solver}
         for n in (13, 15, 17)
@@ -119,7 +101,7 @@ def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str,
     """Return what one solver does with one instance in `limit` seconds."""
     _warm()
     problem = problem_of(point, instance)
-    told: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,28 +109,21 @@ def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str,
             method = point["solver"].partition(", ")[2] or "auto"
             samples = ss.solve(problem, rng=instance, method=method, time_limit=limit, device=device, progress=False)
             weights, info = samples.weights[0], samples.info
-            told = {"method": info.method, "iterations": info.iterations, "restarts": info.restarts}
+            details = {"method": info.method, "iterations": info.iterations, "restarts": info.restarts}
         else:
             weights = _peer(problem, point["solver"], instance, limit)
     seconds = time.perf_counter() - begun
     unmet = None if weights is None else int(problem.violations(weights))
-    return {**point, "m": problem.m, "instance": instance, "unmet": unmet, "seconds": seconds, "limit": limit, **told}
+    return {**point, "m": problem.m, "instance": instance, "unmet": unmet, "seconds": seconds, "limit": limit, **details}
 
 
 def _peer(problem: ss.Perceptron, name: str, seed: int, limit: float) -> Any:
-    from benchmarks import solvers
-
     if name == "enumeration":  # plainly, so that nothing is shared with `exact`
         every = 2 * (np.arange(2**problem.n)[:, None] >> np.arange(problem.n) & 1) - 1
         met = (every @ problem.patterns.T >= problem.target.margin * np.sqrt(problem.n)).all(axis=1)
         return every[met.argmax()] if met.any() else None
-    if name == "tau, N sweeps":
-        half = problem.with_target(ss.Target(margin=problem.target.margin))
-        return first_solutions(half, 1, problem.n, rng=seed, n_threads=1, progress=False).weights[0]
-    if isinstance(problem.target.potential, ss.potentials.Band):  # as two half-spaces, s >= -K and -s >= -K
-        both = np.vstack([problem.patterns, -problem.patterns])
-        problem = ss.Perceptron(both, target=ss.Target(potential="uniform", margin=-problem.target.potential.width))
-    return {"HiGHS": solvers.highs, "CP-SAT": solvers.cp_sat, "dwave": solvers.dwave}[name](problem, seed, limit)
+    half = problem.with_target(ss.Target(margin=problem.target.margin))
+    return first_solutions(half, 1, problem.n, rng=seed, n_threads=1, progress=False).weights[0]
 
 
 def run(given: argparse.Namespace) -> None:
@@ -159,7 +134,6 @@ def run(given: argparse.Namespace) -> None:
         for instance in range(given.instances)
         for point in PARTS[given.part]
         if given.alpha in (None, round(point["alpha"], 3))
-        and find_spec(NEEDS.get(point["solver"], "numpy")) is not None
         and _name({**point, "instance": instance}) not in done
     ]
     end = time.monotonic() + given.seconds
@@ -228,33 +202,11 @@ def _limits(rows: Sequence[dict[str, Any]]) -> str:
     return " or ".join(f"{limit:g}" for limit in sorted({row["limit"] for row in rows}))
 
 
-def beside(files: Sequence[Path]) -> str:
-    """Return what each solver solved, and the median time of that, a row to a size and a load, in Markdown."""
-    from benchmarks.timing import Table
-
-    rows = [row for row in _read(files) if row["solver"] in PEERS]
-    solvers = [name for name in PEERS if any(row["solver"] == name for row in rows)]
-    found = Table(
-        "Solvers side by side",
-        f"Instances solved within {_limits(rows)} s on one core each, and the median time of those; every solution rechecked "
-        "from the patterns.",
-        ("N", "α", *solvers),
-    )
-    for own in _grouped(sorted(rows, key=lambda row: (row["n"], row["alpha"])), without="solver").values():
-        cells = []
-        for name in solvers:
-            mine = [row for row in own if row["solver"] == name]
-            times = _solved(mine)
-            cells.append(f"{len(times)}/{len(mine)}" + (f", {_short(float(np.median(times)))}" if times else ""))
-        found.add(own[0]["n"], f"{own[0]['alpha']:.3g}", *cells)
-    return found.markdown()
-
-
-def _grouped(rows: Sequence[dict[str, Any]], without: str = "instance") -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each point, or of each point whatever its `without`."""
+def _grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each point."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(_name({**row, "instance": None, without: None}), []).append(row)
+        groups.setdefault(_name({**row, "instance": None}), []).append(row)
     return groups
 
 
@@ -263,16 +215,11 @@ def _solved(rows: Sequence[dict[str, Any]]) -> list[float]:
     return [row["seconds"] for row in rows if row["unmet"] == 0 and row["seconds"] <= row["limit"]]
 
 
-def _short(seconds: float) -> str:
-    return f"{1e3 * seconds:.0f} ms" if seconds < 0.1 else f"{seconds:.2g} s"
-
-
 def main() -> int:
     """Run a part, or make the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--table", nargs="+", type=Path, help="files whose rows to put into a table")
-    parser.add_argument("--beside", nargs="+", type=Path, help="files whose solvers to put side by side")
     parser.add_argument("--device", default="cpu", help="cpu, gpu or auto, for solve")
     parser.add_argument("--instances", type=int, default=40)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each instance")
@@ -281,11 +228,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="instances side by side")
     parser.add_argument("--out", type=Path, help="file of rows; solve-PART.jsonl unless given")
     given = parser.parse_args()
-    if given.table or given.beside:
-        print(table(given.table) if given.table else beside(given.beside))
+    if given.table:
+        print(table(given.table))
         return 0
     if given.part is None:
-        parser.error("give --part, --table or --beside")
+        parser.error("give --part or --table")
     given.out = given.out or Path(f"solve-{given.part}.jsonl")
     run(given)
     print(table([given.out]))

@@ -1,4 +1,4 @@
-"""How benchmarks measure and tell: calls timed in turns, medians with their range, tables in Markdown.
+"""Timing and tables: calls timed in turns, medians with their range, tables in Markdown.
 
 Times are processor times of this process, one thread each: the machine may be shared. Calls that are compared are timed in
 turns within one run, so that what slows the machine down slows them all.
@@ -86,7 +86,7 @@ class Table:
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     def add(self, *cells: Any) -> None:
-        """Add a row, and show it to the person who waits."""
+        """Add a row."""
         self.rows.append(tuple(str(cell) for cell in cells))
 
     def markdown(self) -> str:
