@@ -114,7 +114,15 @@ def attempt(point: Point, instance: int, limit: float, device: str) -> dict[str,
             weights = _peer(problem, point["solver"], instance, limit)
     seconds = time.perf_counter() - begun
     unmet = None if weights is None else int(problem.violations(weights))
-    return {**point, "m": problem.m, "instance": instance, "unmet": unmet, "seconds": seconds, "limit": limit, **details}
+    return {
+        **point,
+        "m": problem.m,
+        "instance": instance,
+        "unmet": unmet,
+        "seconds": seconds,
+        "limit": limit,
+        **details,
+    }
 
 
 def _peer(problem: ss.Perceptron, name: str, seed: int, limit: float) -> Any:
@@ -133,8 +141,7 @@ def run(given: argparse.Namespace) -> None:
         (point, instance)
         for instance in range(given.instances)
         for point in PARTS[given.part]
-        if given.alpha in (None, round(point["alpha"], 3))
-        and _name({**point, "instance": instance}) not in done
+        if given.alpha in (None, round(point["alpha"], 3)) and _name({**point, "instance": instance}) not in done
     ]
     end = time.monotonic() + given.seconds
     with given.out.open("a", encoding="utf-8") as file:

@@ -123,7 +123,9 @@ def table(quick: bool = False) -> Table:
             problems = [ss.Perceptron.random(n, alpha, rng=100 + i) for i in range(instances)]
             cells = {name: attempts(SOLVERS[name], problems, limit) for name in SOLVERS if name in left}
             left = {name for name, (solved, _) in cells.items() if solved}
-            shown = {name: f"{solved}/{instances}, {Spread.of([spent.median])}" for name, (solved, spent) in cells.items()}
+            shown = {
+                name: f"{solved}/{instances}, {Spread.of([spent.median])}" for name, (solved, spent) in cells.items()
+            }
             found.add(n, alpha, *(shown.get(name, "–") for name in SOLVERS))
     return found
 
