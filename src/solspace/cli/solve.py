@@ -80,7 +80,7 @@ def solve(
 
 def _search(problem: Perceptron, solutions: int, seed: int, config: SolveConfig, quiet: bool) -> tuple[Samples, bool]:
     """Return what the search found, and whether Ctrl-C ended it."""
-    from solspace.samplers.solving.search import Search
+    from solspace.samplers.solving.solve import Search
     from solspace.samplers.solving.solve import solve as search_for
 
     seen: list[Search] = []

@@ -91,9 +91,13 @@ def judge(change: Array, residual: Array, terms: Terms, count: Array, best: Arra
     """
     done = residual < terms.tolerance
     late = ~done & (count >= terms.cap)
-    worse = (residual > 1) & (residual > 10 * best) & (change > TOSSING)
-    lost = ~np.isfinite(residual) | worse | (late & (change > TOSSING) & terms.patient)
+    lost = diverging(change, residual, best) | (late & (change > TOSSING) & terms.patient)
     return np.select([lost, done, late], [DIVERGED, CONVERGED, SLOW], MOVING)
+
+
+def diverging(change: Array, residual: Array, best: Array) -> Array:
+    """Return which columns (k,) are not finite, or change much more than they did before."""
+    return ~np.isfinite(residual) | ((residual > 1) & (residual > 10 * best) & (change > TOSSING))
 
 
 class Relaxation:

@@ -1,7 +1,4 @@
-"""How many solutions a problem has: by looking at all weights where they are few, else by expectation propagation.
-
-EP's log Z under the uniform measure on the constraints is the logarithm of their number. Nothing is assumed of the patterns.
-"""
+"""How many solutions a problem has: by enumeration for few weights, else by log Z of EP under the uniform measure."""
 
 from __future__ import annotations
 
@@ -16,23 +13,17 @@ from solspace.problem import Perceptron
 from solspace.samplers.constraints import contradiction, flat, nonzero, tie, zero_rows
 from solspace.samplers.marginals.ep import ep
 
-ERROR = 0.1
-"""Of log Z by EP under the uniform measure: median difference from enumeration at n = 16 on small images, m = 4 to 8 (.09 to
-.11, EP's being the larger), of Gaussian and correlated patterns .02 to .16, of ±1 patterns .04 to .23, growing with the load;
-`python -m benchmarks ep-accuracy`."""
+ERROR = 0.1  # median difference of EP's log Z from enumeration at n = 16, `python -m benchmarks ep-accuracy`
 
 
 @dataclass(frozen=True)
 class Count:
-    """The logarithm of the number of solutions, -inf where there are proved to be none, and how it was found."""
+    """The logarithm of the number of solutions, -inf if it is proved that there are none."""
 
     log_number: float
-    error: float
-    """As measured elsewhere, `ERROR`; 0 where all weights were looked at."""
-    method: str
-    """"exact" or "ep"."""
-    doubt: str = ""
-    """Why not to trust it, in a sentence; empty where nothing speaks against it."""
+    error: float  # typical, as measured on small problems; 0 after enumeration
+    method: str  # "exact" or "ep"
+    doubt: str = ""  # why not to trust the number
 
     def __str__(self) -> str:
         if math.isnan(self.log_number):
@@ -43,7 +34,7 @@ class Count:
 
 
 def count(problem: Perceptron, device: str = "cpu") -> Count:
-    """Return the number of solutions of `problem`, ±1 weights, whatever its potential prefers.
+    """Return the number of solutions of `problem` with ±1 weights, each counted once whatever its energy.
 
     >>> problem = Perceptron.random(n=15, alpha=0.5, rng=0)
     >>> found = count(problem)
@@ -57,7 +48,7 @@ def count(problem: Perceptron, device: str = "cpu") -> Count:
     if len(zero_rows(problem)) == problem.m:
         return Count(problem.n * math.log(2), 0.0, "exact")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said in words below
+        warnings.simplefilter("ignore")  # reported as a doubt
         found = ep(nonzero(problem).with_target(flat(problem.target)), device=device)
     value = float(found.log_partition) if np.isfinite(found.log_partition) else math.nan
     doubt, _ = tie(problem)
@@ -71,7 +62,7 @@ def count(problem: Perceptron, device: str = "cpu") -> Count:
 
 
 def emptiness(problem: Perceptron) -> str:
-    """Return in a sentence why no ±1 weights meet every constraint, where that is proved; else ''.
+    """Return in a sentence why no ±1 weights meet every constraint; '' if that is not proved.
 
     >>> emptiness(Perceptron([[1, 1, 1], [-1, -1, -1]]))
     'every one of the 2^3 weights was looked at, and the best miss 1 of 2 constraints.'

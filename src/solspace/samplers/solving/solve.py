@@ -1,25 +1,28 @@
-"""Any solution of a perceptron problem with ±1 weights, as fast and as far as methods reach; no law is claimed for it.
+"""Any solution of a perceptron problem with ±1 weights, as fast and as far as methods reach; they follow no known law.
 
-Sampling has to be fair; solving only has to arrive. `reinforce` feeds the field of message passing back (`reinforce`),
-`tau` anneals chains (`chains`), `ep` feeds the field of expectation propagation back (`sites`), `exact` looks at all
-weights and so proves it where there is no solution. `auto` goes by the data:
+`reinforce` feeds the field of message passing back, `ep` that of expectation propagation (`reinforce`), `tau` anneals chains
+(`chains`), `exact` enumerates. `auto` goes by the data:
 
 * up to 20 weights: exact;
-* rows that contradict each other, or that no weights can meet: said at once, with the weights that miss the fewest;
+* rows that contradict each other, or that no weights can meet: reported at once, with the weights that miss the fewest;
   rows that only an exact tie can meet: a short search, as its failure proves nothing;
-* patterns that look random: reinforce, faster rates first, slower ones and more runs side by side after them;
-* others: chains, then ep where it is affordable, then reinforce with damping.
+* patterns that look random: reinforce, faster rates first; others: chains, then ep where it is affordable, then reinforce.
 """
 
 from __future__ import annotations
 
 import itertools
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from solspace.enumeration import LARGEST, fewest_missed
+from solspace.info import SolvingInfo
 from solspace.measure import Target
+from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import contradiction, flat, inseparable, tie
@@ -27,13 +30,16 @@ from solspace.samplers.device import resolve
 from solspace.samplers.marginals.ep import site_variances
 from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.options import Config, choice, device_option, positive_or_none
-from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce
-from solspace.samplers.solving.search import OutOfTime, Search, fewest, reinforce_sites, tau
+from solspace.samplers.solving.chains import fewest, tau
+from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce, reinforce_sites
 from solspace.samples import Samples
+from solspace.system import compiled
 from solspace.system import progress as bars
 from solspace.system.checks import instance, shown, whole
 
 METHODS = ("auto", "reinforce", "tau", "ep", "exact")
+PROOF_SECONDS = 5.0  # limit of a proof that patterns cannot be separated
+OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has been"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +51,8 @@ class SolveConfig(Config):
     device: str = device_option()
 
 
-PROOF_SECONDS = 5.0
-"""What a proof that patterns cannot be separated may take."""
-OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has been"
+class OutOfTime(Exception):
+    """The time limit of a search has passed."""
 
 
 def solve(
@@ -131,26 +136,137 @@ def solve(
     return samples
 
 
+class Search:
+    """The search for `n_solutions` of `problem`: what was found so far, and how long it may go on.
+
+    `weights` (k, n) int8 are the best so far and `unmet` (k,) the constraints they miss, at most. Methods offer weights; a
+    solution is checked against the patterns at once, the others at the end. So whatever ends the search, a time limit, Ctrl-C
+    or the end of what can be tried, leaves the best that was found.
+    """
+
+    def __init__(
+        self, problem: Perceptron, n_solutions: int, rng: RNG, config: SolveConfig, report: Callable[[Search], object]
+    ) -> None:
+        self.problem, self.n_solutions, self.seeds, self.report = problem, n_solutions, seed_sequence(rng), report
+        self.where = "cpu" if config.method in ("exact", "ep") else resolve(config.device)
+        if config.time_limit is not None:
+            compiled.import_numba()  # takes a second of its own
+        self.begun, self.prepared, self.limit = time.monotonic(), compiled.seconds(), config.time_limit
+        self.weights = 2 * generator(self.seeds, 0).integers(0, 2, (n_solutions, problem.n), dtype=np.int8) - 1
+        self.unmet = np.full(n_solutions, problem.m + 1)
+        self._stabilities: dict[bytes, Array] = {}  # of solutions
+        self.tried: list[str] = []
+        self.method, self.impossible, self.iterations, self.runs = "", "", 0, 0
+        self.field: Callable[[], float] = lambda: 0.0
+
+    @property
+    def lacking(self) -> int:
+        """How many solutions are still to be found."""
+        return int((self.unmet > 0).sum())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the search has taken, compilation aside."""
+        return time.monotonic() - self.begun - (compiled.seconds() - self.prepared)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, infinite without a limit."""
+        return np.inf if self.limit is None else self.limit - self.seconds
+
+    @property
+    def note(self) -> str:
+        """Method, solutions found and unmet constraints, in a few words."""
+        met = f"{self.n_solutions - self.lacking} of {self.n_solutions} found, " if self.n_solutions > 1 else ""
+        size = self.field()
+        field = f", field {size:.2g}" if size else ""
+        return f"{self.method}: {met}{int(self.unmet.min(where=self.unmet > 0, initial=self.problem.m))} unmet{field}"
+
+    def begin(self, method: str, runs: int) -> None:
+        """Record that `runs` more runs of a method start."""
+        self.method, self.runs = method, self.runs + runs
+        if method not in self.tried:
+            self.tried.append(method)
+
+    def go_on(self, iterations: int, field: Callable[[], float] = lambda: 0.0) -> None:
+        """Count iterations, report, and raise `OutOfTime` if no time is left; `field` gives the size of the fields fed back."""
+        self.iterations, self.field = self.iterations + iterations, field
+        self.report(self)
+        if self.left <= 0:
+            raise OutOfTime
+
+    def offer(self, weights: Array, unmet: Array | None = None) -> Array:
+        """Keep what is new and better among `weights` (j, n) of ±1; return how many constraints each misses, (j,).
+
+        `unmet` (j,) are the method's own counts, of which only zeros are checked.
+        """
+        weights = np.asarray(weights, np.int8)
+        missed = np.zeros(len(weights), int) if unmet is None else np.array(unmet)
+        check = np.flatnonzero(missed == 0)
+        if len(check):
+            stabilities = self.problem.stabilities(weights[check])
+            missed[check] = self.problem.target.violated(stabilities).sum(axis=1)
+            solved = missed[check] == 0
+            self._stabilities |= {weights[row].tobytes(): s for row, s in zip(check[solved], stabilities[solved])}
+        for row in np.argsort(missed, kind="stable"):
+            worst = int(np.argmax(self.unmet))
+            again = (self.weights[self.unmet == missed[row]] == weights[row]).all(axis=1).any()
+            if missed[row] < self.unmet[worst] and not again:
+                self.weights[worst], self.unmet[worst] = weights[row], missed[row]
+        return missed
+
+    def samples(self, ended: str = "") -> Samples:
+        """Return the best weights so far as samples, solutions first."""
+        known = self._stabilities
+        rest = [row for row, weights in enumerate(self.weights) if weights.tobytes() not in known]
+        if rest:
+            found = self.problem.stabilities(self.weights[rest])
+            known = known | {self.weights[row].tobytes(): own for row, own in zip(rest, found)}
+        stabilities = np.array([known[weights.tobytes()] for weights in self.weights])
+        self.unmet = self.problem.target.violated(stabilities).sum(axis=1)
+        order = np.argsort(self.unmet, kind="stable")
+        info = SolvingInfo(
+            sampler="solve",
+            seed=str(self.seeds.entropy),
+            device=self.where,
+            wall_time=time.monotonic() - self.begun,
+            method=self.method,
+            tried=list(self.tried),
+            iterations=self.iterations,
+            restarts=max(0, self.runs - self.n_solutions),
+            seconds=self.seconds,
+            unmet=self.unmet[order],
+            ended=ended if self.lacking else "",
+            impossible=self.impossible if self.lacking else "",
+        )
+        return Samples.of(self.problem, self.weights[order], info, stabilities[order])
+
+
 def searched(
     problem: Perceptron, n_solutions: int, rng: RNG, config: SolveConfig,
     report: Callable[[Search], object] = lambda search: None,
 ) -> tuple[Samples, str]:  # fmt: skip
     """Return the samples of `solve`, and a sentence about those that are no solutions."""
-    where = "cpu" if config.method in ("exact", "ep") else resolve(config.device)
-    search = Search(problem, n_solutions, seed_sequence(rng), config.time_limit, where, report)
+    search = Search(problem, n_solutions, rng, config, report)
     report(search)
     ended = _run(search, config.method)
     samples = search.samples(ended)
-    return samples, _shortfall(search, ended) if search.lacking else ""
+    if not search.lacking:
+        return samples, ""
+    least = int(search.unmet[search.unmet > 0].min())
+    return samples, (
+        f"{n_solutions - search.lacking} of {n_solutions} solutions found; the best of the others miss {least} of "
+        f"{problem.m} constraints: {search.impossible or f'{ended}.'}"
+    )
 
 
 def on_device(target: Target, random: bool, method: str = "auto") -> bool:
-    """Return whether a device does the work on patterns that are `random` or not: that of message passing."""
+    """Return whether a device would do the work, on patterns that look `random` or not: that of message passing."""
     return random and method in ("auto", "reinforce") and form(flat(target)) is not None
 
 
 def lacks(n: int, target: Target, method: str = "auto") -> str:
-    """Return what keeps `method` from working on `n` weights under `target`, as a sentence; empty if nothing does."""
+    """Return in a sentence why `method` cannot solve `n` weights under `target`; empty if it can."""
     if target.prior.name != "binary":
         return f"solve looks for ±1 weights, but the target's prior is {target.prior}; use localize for it."
     if method == "exact" and n > LARGEST:
@@ -159,20 +275,11 @@ def lacks(n: int, target: Target, method: str = "auto") -> str:
 
 
 def _lacks_device(target: Target, method: str, device: str) -> str:
-    """Return in a sentence why a device that was asked for by name would not be used; empty if it would."""
+    """Return in a sentence why device="gpu" would not be used; empty if it would."""
     if device != "gpu" or method in ("auto", "tau") or on_device(target, True, method):
         return ""
     what = f"method {method!r}" if method != "reinforce" else f"method 'reinforce' under {target.potential}"
     return f"{what} runs on the processor: give solve device='cpu' or 'auto' for it."
-
-
-def _shortfall(search: Search, ended: str) -> str:
-    found = search.n_solutions - search.lacking
-    missed = (
-        f"the best of the others miss {int(search.unmet[search.unmet > 0].min())} of {search.problem.m} constraints"
-    )
-    why = search.impossible or f"{ended}."
-    return f"{found} of {search.n_solutions} solutions found; {missed}: {why}"
 
 
 def _run(search: Search, method: str) -> str:
@@ -198,12 +305,12 @@ def _run(search: Search, method: str) -> str:
 def _auto(search: Search, unlikely: bool) -> None:
     search.impossible = contradiction(search.problem)
     if search.impossible or unlikely:
-        reinforce(search, iter(passes_for(search.problem)[:1]))
+        reinforce(search, passes_for(search.problem)[:1])
         fewest(search)
         return
     if search.problem.looks_random():
         passes = passes_for(search.problem)
-        reinforce(search, iter(passes[:3]))
+        reinforce(search, passes[:3])
         if search.problem.n <= 500:
             tau(search)
         _proof(search)
@@ -215,18 +322,19 @@ def _auto(search: Search, unlikely: bool) -> None:
         if search.lacking and not search.impossible:
             if site_variances(search.problem) == "full":
                 reinforce_sites(search)
-            reinforce(search, iter(passes_for(search.problem)))
+            reinforce(search, passes_for(search.problem))
             _repeat(search, tau)
-    fewest(search)
+    if search.lacking:
+        fewest(search)
 
 
-def _ladder(search: Search, passes: Sequence[Pass]) -> Iterator[Pass]:
-    """Return the passes, the last of them again and again while a time limit allows."""
+def _ladder(search: Search, passes: Sequence[Pass]) -> Iterable[Pass]:
+    """Return the passes, with a time limit the last of them again and again."""
     return itertools.chain(passes, itertools.repeat(passes[-1]) if search.limit is not None else ())
 
 
 def _repeat(search: Search, method: Callable[[Search], None]) -> None:
-    """Let a method go on until a time limit ends it, each time from other seeds."""
+    """Repeat a method with other seeds until a time limit ends it."""
     while search.limit is not None and search.lacking:
         (search.seeds,) = search.seeds.spawn(1)
         method(search)
@@ -238,7 +346,7 @@ def _proof(search: Search) -> None:
 
 
 def exact(search: Search) -> None:
-    """Take solutions at random among all; where there are none, say so and take weights that miss the fewest."""
+    """Choose solutions at random among all, or weights that miss the fewest if there are none."""
     search.begin("exact", search.n_solutions)
     missed, best = fewest_missed(search.problem)
     take = min(len(best), search.n_solutions)
