@@ -160,13 +160,3 @@ def test_the_glossary_names_what_is_there():
 def test_links_of_a_page_beside_the_site_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
     assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
-
-
-def test_the_pages_of_the_navigation_are_there_or_made_by_a_hook():
-    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    pages = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.MULTILINE)
-    made = {"gallery.md": "gallery.py", "cli.md": "commands.py"}
-    made |= {f"notebooks/{file.stem}.md": "notebooks.py" for file in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
-    assert len(pages) > 10
-    for page in pages:
-        assert (ROOT / "docs" / page).is_file() or f"docs/hooks/{made[page]}" in text, page

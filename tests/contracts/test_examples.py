@@ -18,10 +18,6 @@ def processor_time() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_there_are_five():
-    assert len(EXAMPLES) == 5
-
-
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_an_example_runs_and_leaves_a_picture(script, tmp_path):
     start = processor_time()

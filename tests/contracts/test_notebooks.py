@@ -28,10 +28,6 @@ def source(cell):
     return "".join(cell["source"])
 
 
-def test_there_are_three():
-    assert [path.stem for path in NOTEBOOKS] == ["design-a-potential", "first-samples", "your-own-data"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path, monkeypatch):

@@ -25,41 +25,14 @@ from solspace.experiments import executors
 from solspace.samplers.registry import SAMPLERS
 
 JUNK = [
-    "",
-    " ",
-    "nan",
-    "inf",
-    "-1",
-    "0",
-    "1e400",
-    "9" * 30,
-    "9" * 5000,
-    "\x00",
-    "é",
-    "None",
-    "--",
-    "a,b",
-    "1:2",
-    "../..",
-    "/dev/null",
-]
+    "", " ", "nan", "inf", "-1", "0", "1e400", "9" * 30, "9" * 5000, "\x00", "é", "None", "--", "a,b", "1:2",
+    "../..", "/dev/null",
+]  # fmt: skip
 NUMBERS = ["1", "2", "3", "0.3", "1.5", "-0.5"]
 FILES = [
-    "X.npy",
-    "y.npy",
-    "both.npz",
-    "X.csv",
-    "words.csv",
-    "bad.npy",
-    "none.npy",
-    "folder",
-    "two.npz",
-    "table.csv",
-    "table.tsv",
-    "sparse.npz",
-    "spec.toml",
-    "bad.toml",
-]
+    "X.npy", "y.npy", "both.npz", "X.csv", "words.csv", "bad.npy", "none.npy", "folder", "two.npz", "table.csv",
+    "table.tsv", "sparse.npz", "spec.toml", "bad.toml",
+]  # fmt: skip
 DRAWERS: dict[str, list[str]] = {
     "--sampler": ["asl", "tau", "sa", "exact"],
     "--samples": ["1", "2", "3"],
@@ -149,7 +122,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solspace.experiments.reproduce.run_tasks", left_out)
     monkeypatch.setattr("solspace.cli.reproduce._cost", left_out)
     monkeypatch.setattr("solspace.data.fetch", left_out)
-    monkeypatch.setattr("solspace.data.search.folders", lambda folder=None: [(Path(folder or "."), True)])
+    monkeypatch.setattr("solspace.data.search._folders", lambda folder: [Path(folder or ".")])
     monkeypatch.setitem(executors.EXECUTORS, "processes", executors.serial)
     monkeypatch.setitem(executors.EXECUTORS, "dask", executors.serial)
 

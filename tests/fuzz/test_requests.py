@@ -18,16 +18,9 @@ from explorer_server import PATIENCE, serving
 MOMENT = 0.2
 """Seconds in which an answer comes, if one is due; on a loaded machine the attacker just misses it."""
 MODULES = [
-    "canary",
-    "canary",
-    "canary.x",
-    "unittest.__main__",
-    "antigravity",
-    "solspace.cli.__main__",
-    "os",
-    "..canary",
+    "canary", "canary", "canary.x", "unittest.__main__", "antigravity", "solspace.cli.__main__", "os", "..canary",
     "",
-]
+]  # fmt: skip
 METHODS = ["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "\u0000", "G" * 9000]
 PATHS = [
     "/", "/ws", "/autoload.js", "/metadata", "/favicon.ico", "/static/js/bokeh.min.js", "/static/js/%s", "/static/%s",
@@ -38,19 +31,8 @@ PATHS = [
 SUCCEEDED = ["/components/canary/a/b/c", "/components/unittest.__main__/a/b/c", "/autoload.js?bokeh-autoload-element=x"]
 """What imported a module, ended the server, or made a page for other sites, once."""
 FIELDS = [
-    "prior",
-    "potential",
-    "temperature",
-    "margin",
-    "alpha",
-    "time",
-    "sampler",
-    "n",
-    "samples",
-    "seed",
-    "theme",
-    "x",
-]
+    "prior", "potential", "temperature", "margin", "alpha", "time", "sampler", "n", "samples", "seed", "theme", "x",
+]  # fmt: skip
 VALUES = ["nan", "inf", "-1", "0", "1e999", "1/0", "__import__('canary')", "<script>", "../..", "log(9)", "band(-1)",
           "tau(0)", "%00", "\u2028", "9" * 400, "0.5", "spherical", "log_quadratic(1,2)"]  # fmt: skip
 HEADERS = {

@@ -152,28 +152,6 @@ def test_truncated_files_are_refused(tmp_path: Path, kind: str) -> None:
             read(write(tmp_path, name, content[:keep]))
 
 
-NOTICED = {"idx": 5, "binary": 0, "pickle": 50, "idx.gz": 130, "npz": 130, "archive": 130}
-"""Of 150 damaged files, how many must be refused at least: a changed pixel shows only where there is a checksum."""
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_corrupted_files_raise_nothing_but_a_sentence(tmp_path: Path, kind: str) -> None:
-    read, name, content = READERS[kind]
-    random = np.random.default_rng(1)
-    refused = 0
-    for trial in range(150):
-        damage = bytearray(content)
-        region = len(damage) if trial % 2 else min(200, len(damage))
-        for place in random.integers(0, region, 1 + trial % 4):
-            damage[place] ^= int(random.integers(1, 256))
-        try:
-            read(write(tmp_path, name, bytes(damage)))
-        except ValueError as error:
-            assert "cannot be read" in str(error)  # noqa: PT017 - reading on is allowed too
-            refused += 1
-    assert refused >= NOTICED[kind]
-
-
 @pytest.mark.parametrize("kind", READERS)
 def test_foreign_content_is_refused(tmp_path: Path, kind: str) -> None:
     read, name, _ = READERS[kind]
