@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 import solspace as ss
-from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.kernels import amp as cpu
 from solspace.samplers.marginals.messages import Messages
 
 SPHERE = ss.Target("spherical", "uniform", margin=-2.1)

@@ -7,7 +7,7 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import generator
-from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.kernels import amp as cpu
 
 TARGET = ss.Target("binary", "log", 0.5, margin=-0.4)
 SIZES, INSTANCES = (6, 9, 13, 17), 25

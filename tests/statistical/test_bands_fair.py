@@ -12,7 +12,7 @@ import pytest
 import solspace as ss
 from solspace.diagnostics.comparison import overlap_square
 from solspace.numerics.streams import generator
-from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.kernels import amp as cpu
 
 TARGET, ALPHA, N, K = ss.Target("binary", "log_band(1)", 0.7), 0.6, 401, 16
 SQUARE, OVERLAP, PATH = 0.005, 0.3, 0.05

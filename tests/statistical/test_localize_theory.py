@@ -11,7 +11,7 @@ import pytest
 
 import solspace as ss
 from solspace.numerics.streams import generator
-from solspace.samplers.kernels import amp_compiled as cpu
+from solspace.samplers.kernels import amp as cpu
 
 OVERLAP, STABILITY = 0.014, 0.03
 BINARY = ss.Target("binary", "log", 0.5, margin=-0.3), 0.5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.kernels.amp_compiled import respond
+from solspace.samplers.kernels.amp import respond
 from solspace.samplers.marginals.amp import Status
 from solspace.samplers.marginals.messages import LADDER, Messages, Relaxation
 

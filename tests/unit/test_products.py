@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.samplers.kernels import amp_compiled
-from solspace.samplers.kernels.amp_compiled import in_arrays, respond_into
-from solspace.samplers.kernels.products import Products, columns
-from solspace.samplers.marginals.messages import Messages
+from solspace.samplers.kernels import amp
+from solspace.samplers.kernels.amp import in_arrays
+from solspace.samplers.kernels.products import Products
+from solspace.samplers.kernels.responses import respond_into
+from solspace.samplers.marginals.messages import Messages, columns
 
 pytestmark = pytest.mark.slow
 
@@ -93,8 +94,8 @@ def test_compiled_iteration_is_the_plain_one(prior, full, k, monkeypatch):
         kept = compiled.mean[:, 0].copy()
         one = compiled.iterate(weight)
         with monkeypatch.context() as patch:
-            patch.setattr(amp_compiled, "respond", respond_in_arrays)
-            patch.setattr(amp_compiled, "estimate", in_arrays)
+            patch.setattr(amp, "respond", respond_in_arrays)
+            patch.setattr(amp, "estimate", in_arrays)
             two = reference.iterate(weight)
         assert turn != 2 or np.array_equal(kept, compiled.mean[:, 0])
     # compiled loops floor the variance of a ±1 weight at 1e-7

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from solspace.measure.priors import Binary
-from solspace.numerics.arrays import Array, Precision
+from solspace.numerics.arrays import Array, Precision, aligned
 from solspace.problem import Perceptron
-from solspace.samplers.kernels import amp_compiled
-from solspace.samplers.kernels.products import Products, columns, narrower
-from solspace.samplers.kernels.products import width as allocated
 
 if TYPE_CHECKING:
     from solspace.samplers.marginals.gpu import GpuMessages
@@ -33,6 +30,7 @@ SLOW_TOP = 0.5  # strongest automatic damping of a column that is slow but does 
 TOSSING = 0.1  # mean squared change of a mean above which a column that does not settle counts as diverged
 IMPATIENCE, LEAST_PATIENCE = 0.5, 0.4  # factor on the limit after a call that missed, and the least factor in all
 MOVING, CONVERGED, SLOW, DIVERGED = range(4)  # outcomes of an iteration
+LANES = 16  # columns are allocated in fours up to here, in multiples of it beyond
 
 
 @dataclass(frozen=True)
@@ -179,6 +177,26 @@ def _stronger(damping: float) -> float:
     return next((rung for rung in LADDER if rung > damping + 1e-9), np.inf)
 
 
+def allocated(k: int) -> int:
+    """Return the number of columns to allocate for `k` samples."""
+    step = 1 if k <= 1 else 4 if k <= LANES else LANES
+    return step * -(-k // step)
+
+
+def narrower(width: int) -> int:
+    """Return the largest number of columns for which fewer than `width` are allocated.
+
+    >>> narrower(1), narrower(8)
+    (0, 4)
+    """
+    return next(k for k in range(width - 1, -1, -1) if allocated(k) < width)
+
+
+def columns(rows: int, k: int, dtype: Precision) -> Array:
+    """Return zeros (rows, allocated(k)) that begin on a cache line."""
+    return aligned((rows, allocated(k)), dtype)
+
+
 class SampleColumns:
     """Fields and means of `k` samples as columns (n, width), width >= k."""
 
@@ -233,6 +251,8 @@ class Messages(SampleColumns):
     def __init__(
         self, problem: Perceptron, k: int, dtype: Precision, full: bool = False, spreads: bool = False
     ) -> None:
+        from solspace.samplers.kernels.products import Products
+
         n, m = problem.n, problem.m
         super().__init__(columns(n, k, dtype), columns(n, k, dtype), k)
         self.problem, self.dtype, self.full, self.time = problem, np.dtype(dtype), full, np.zeros(k)
@@ -260,19 +280,19 @@ class Messages(SampleColumns):
         twice. With a `share` (k,), so much of B + h is their field afterwards: reinforcement.
         Returns the mean squared change of the means, before damping, and its ratio to the mean variance of the weights.
         """
+        from solspace.samplers.kernels import amp
+
         target, work = self.problem.target, self.scratch
         weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
-        slope, roughness = amp_compiled.respond(
-            product, self.g, self.variance, weight, target, work["new"], work["curvature"]
-        )
+        slope, roughness = amp.respond(product, self.g, self.variance, weight, target, work["new"], work["curvature"])
         back = self.products.backward(work["new"], out=work["backward"])
         if self.full:
             precision = self.products.backward_squares(work["curvature"], out=work["precision"])
             np.negative(precision, out=precision)
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
-        change, size, size2 = amp_compiled.estimate(
+        change, size, size2 = amp.estimate(
             back, self.field, self.mean, self.spread, precision, time, weight, target, fed
         )
         self._set_variance(size, weight)
@@ -334,7 +354,7 @@ class Messages(SampleColumns):
         few = object.__new__(Messages)
         few.__dict__.update(self.__dict__)
         few.k, few.time = len(lanes), self.time[lanes]
-        wide = allocated(few.k, self.dtype)
+        wide = allocated(few.k)
         for name in ("field", "mean", "g", "variance", "spread", "instability", "width"):
             own = getattr(self, name)
             if own is not None:
@@ -375,7 +395,7 @@ class Batch:
     def __init__(self, whole: Messages, lanes: Array, terms: Terms) -> None:
         self.whole, self.lanes, self.terms = whole, lanes, terms
         self.messages = whole if len(lanes) == whole.k else whole.take(lanes)
-        self.few = narrower(self.messages.mean.shape[1], whole.dtype)
+        self.few = narrower(self.messages.mean.shape[1])
         self.outcome, self.residual = np.full(len(lanes), MOVING), np.zeros(len(lanes))
         self.count, self.best = terms.count.copy(), terms.best.copy()
 

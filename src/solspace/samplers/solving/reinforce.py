@@ -22,12 +22,11 @@ from solspace.numerics.streams import child, generator
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import flat, interval, is_half_space, nonzero
 from solspace.samplers.device import fetched
-from solspace.samplers.kernels.products import narrower
 from solspace.samplers.localization.steps import GpuNoise, Noise
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import form
-from solspace.samplers.marginals.messages import MOVING, Messages, Terms, diverging
+from solspace.samplers.marginals.messages import MOVING, Messages, Terms, diverging, narrower
 from solspace.samplers.options import choose_variances
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ class CpuRuns:
     def advance(self, steps: Array, shares: Array, noise: Array) -> None:
         """Make iterations `steps`, each followed by fields of `shares` of B + h and so much noise."""
         moving = ~self.stopped[self.lanes]
-        if 0 < moving.sum() <= narrower(self.messages.mean.shape[1], np.float32):
+        if 0 < moving.sum() <= narrower(self.messages.mean.shape[1]):
             self.messages, self.lanes = self.messages.take(np.flatnonzero(moving)), self.lanes[moving]
         own = len(self.lanes)
         for step, share, size in zip(steps, shares, noise):

@@ -1,34 +1,28 @@
-"""The two halves of an AMP iteration, by compiled loops where the prior has them.
+"""Responses (g, dg) of constraints; those that have no closed form are read from a table instead of integrated one by one.
 
-Samples are columns; `weight` is how far a column moves towards its new value (1 undamped, 0 frozen). A frozen column keeps
-its bits.
-
-Responses of potentials that have no closed form are read from a table instead of integrated for every constraint: a channel
-by quadrature costs some 25 to 50 µs, one with walls on both sides 1 µs. In the scaled field x = ω/√V it is smooth: γ = √V g
-and c = V dg change over distances of order one near x = 0, and of order x far from it. So they are tabulated on even grids of
-asinh x and log V, by rows of one V as a run needs them, and interpolated by six points either way. Every cell between two rows
-is tried at random points before it is used; where a potential has structure that the grid cannot follow, and outside of the
-grid, constraints are integrated as before. Fields are counted from the margin; those of a band, which is even about its
-centre, inwards from the nearer of its walls.
+In the scaled field x = ω/√V the channel is smooth: γ = √V g and c = V dg change over distances of order one near x = 0, and of
+order x far from it. So they are tabulated on even grids of asinh x and log V, by rows of one V as a run needs them, and
+interpolated by six points either way. Every cell between two rows is tried at random points before it is used; where a potential
+has structure that the grid cannot follow, and outside of the grid, constraints are integrated. Fields are counted from the
+margin; those of a band, which is even about its centre, inwards from the nearer of its walls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from solspace.measure import Target, priors
+from solspace.measure import Target
 from solspace.measure.potentials import Log, LogBand, Own, Potential, Tau, Uniform, Wall
 from solspace.numerics.arrays import Array
 from solspace.numerics.power import gaussian_power_derivatives
+from solspace.system.compiled import FAST, njit
 from solspace.system.threads import split
 
-LANES = 16
-"""Width of the rows into which few columns are folded."""
 FIELD_STEP, VARIANCE_STEP = 0.02, 0.08
 """Steps of asinh x and log V."""
 FIRST, LAST = -30.0, 2000.0
@@ -40,23 +34,6 @@ ACCURACY = 1e-6
 TRIALS = 24
 WORTHWHILE = 100
 """Number of responses from which on a table pays."""
-
-
-def respond(
-    product: Array, g: Array, variance: Array, weight: Array, target: Target, new: Array, curvature: Array
-) -> tuple[Array, Array]:
-    """Turn the products X m/√n (m, k) into the constraints' response: the output half of an iteration.
-
-    omega = product - V g; `new` becomes g(omega, V), `curvature` its derivative dg, and `g` moves towards the new one.
-    Returns the means of dg and of dg² over the constraints, (k,) each. `product` is used up.
-    """
-    from solspace.samplers.kernels import amp_loops
-
-    margin = product.dtype.type(target.margin)
-    wide = np.atleast_2d(variance)
-    _by_rows(lambda s: amp_loops.subtract_reaction(product[s], g[s], wide[s] if len(wide) > 1 else wide, margin), g)
-    respond_into(target, product, variance, (new, curvature))
-    return _means(2, amp_loops.settle, g, new, curvature, weight)
 
 
 def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
@@ -71,110 +48,6 @@ def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array
         table.respond_into(omega, variance, out)
         return
     out[0][...], out[1][...] = potential.derivatives(omega, variance, target.beta)
-
-
-def estimate(
-    product: Array,
-    field: Array,
-    mean: Array,
-    spread: Array | None,
-    precision: Array,
-    time: Array,
-    weight: Array,
-    target: Target,
-    share: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Turn the products Xᵀ g/√n (n, k) into new marginals: the input half of an iteration.
-
-    B = product + A m + h; `mean` moves towards the new mean, `spread` (where wanted) becomes the variance of each
-    weight. Returns the mean squared (undamped) change of `mean`, and the means of the variances and of their squares
-    over the weights, (k,) each. `product` is used up. Where a `share` (k,) is given, that much of B becomes the field of
-    the columns that move.
-    """
-    from solspace.samplers.kernels import amp_loops
-
-    uniform = precision.ndim == 1
-    if isinstance(target.prior, priors.Binary):
-        kept = np.empty((0, 0), mean.dtype) if spread is None else spread
-        fed = np.empty(0, mean.dtype) if share is None else share
-        wide = np.atleast_2d(precision)
-        return _means(3, amp_loops.binary_marginals, product, field, mean, kept, wide, weight, fed)
-    if isinstance(target.prior, priors.Spherical) and uniform:
-        return _spherical(product, field, mean, spread, np.atleast_2d(precision), weight)
-    return in_arrays(product, field, mean, spread, precision, time, weight, target, share)
-
-
-def in_arrays(
-    product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, time: Array, weight: Array,
-    target: Target, share: Array | None = None,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return what `estimate` does, for any prior."""
-    product += precision * mean
-    product += field
-    if share is not None:
-        field[:, weight > 0] = (share * product)[:, weight > 0]
-    new, variance = target.prior.marginals(precision + time, product)
-    change = ((new - mean) ** 2).mean(axis=0)
-    # by columns: a frozen one may meet a new value that overflowed, and zero times infinity must not reach it
-    moving = weight > 0
-    mean[:, moving] += weight[moving] * (new[:, moving] - mean[:, moving])
-    if spread is not None:
-        spread[:, moving] = variance[:, moving]
-    return change, variance.mean(axis=0), (variance * variance).mean(axis=0)
-
-
-def _spherical(
-    product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, weight: Array
-) -> tuple[Array, Array, Array]:
-    """With one precision for all weights, Λ = A + t + γ = (1 + √(1 + 4b))/2, b = mean(B²): no root to find."""
-    from solspace.samplers.kernels import amp_loops
-
-    (power,) = _means(1, amp_loops.tilt, product, field, mean, precision)
-    factor = (2 / (1 + np.sqrt(1 + 4 * power))).astype(mean.dtype)
-    (change,) = _means(1, amp_loops.scale_towards, product, mean, factor, weight)
-    if spread is not None:
-        spread[:, weight > 0] = factor[weight > 0]
-    width = factor.astype(np.float64)
-    return change, width, width * width
-
-
-def _means(count: int, kernel: Callable[..., None], *arrays: Array) -> Any:
-    """Return the means over rows of what `kernel(*arrays, first, sums)` adds up, (count, k) in float64.
-
-    Where columns are few, several rows are folded into one of LANES: what lies beside each other can be vectorised.
-    """
-    rows, k = arrays[0].shape
-    if LANES % k:
-        return _sums(count, kernel, arrays) / rows
-    folded = rows - rows % (LANES // k)
-    total = np.zeros((count, k))
-    if folded:
-        wide = [_fold(array, rows, k, folded) for array in arrays]
-        total += _sums(count, kernel, wide).reshape(count, -1, k).sum(axis=1)
-    if folded < rows:
-        rest = [array[folded:] if array.ndim == 2 and len(array) == rows else array for array in arrays]
-        total += _sums(count, kernel, rest)
-    return total / rows
-
-
-def _fold(array: Array, rows: int, k: int, folded: int) -> Array:
-    """Return the first rows of columns (rows, k) as a view (folded k/LANES, LANES); what all rows share, repeated."""
-    if array.ndim == 2 and len(array) == rows:
-        return array[:folded].reshape(-1, LANES)
-    return array if array.size == 0 else np.tile(array, LANES // k)
-
-
-def _sums(count: int, kernel: Callable[..., None], arrays: Sequence[Array]) -> Array:
-    from solspace.samplers.kernels.amp_loops import PIECE
-
-    rows, k = arrays[0].shape
-    sums = np.zeros((-(-rows // PIECE), count, k))
-    split(lambda first, last: kernel(*arrays, first, sums[first:last]), len(sums), max(1, (1 << 16) // (PIECE * k)))
-    return sums.sum(axis=0)
-
-
-def _by_rows(task: Callable[[slice], None], array: Array) -> None:
-    split(lambda first, last: task(slice(first, last)), len(array), max(1, (1 << 16) // array.shape[1]))
 
 
 class ResponseTable:
@@ -198,8 +71,6 @@ class ResponseTable:
 
     def respond_into(self, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
         """Write (g, dg) at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
-        from solspace.samplers.kernels import amp_loops
-
         sign, omega = self.band.fold(omega)
         depth = np.log(variance.astype(np.float64)) / VARIANCE_STEP
         cells = np.floor(depth).astype(int)
@@ -209,13 +80,13 @@ class ResponseTable:
         if variance.ndim == 1:
             weights = _lagrange(depth - cells)
             tables = np.array([w @ self._six(cell) for w, cell in zip(weights, cells)]).reshape(len(cells), 2, -1)
-            _look_up(amp_loops.table_by_column, omega, variance, out, tables)
+            _look_up(_table_by_column, omega, variance, out, tables)
         else:
             missing = int(cells.max()) + 4 - low - len(stack)
             if missing:
                 sound = dict.fromkeys(sound, False)
             else:
-                _look_up(amp_loops.table_by_element, omega, variance, out, stack, low, VARIANCE_STEP)
+                _look_up(_table_by_element, omega, variance, out, stack, low, VARIANCE_STEP)
         trusted = all(sound.values()) or np.isin(cells, [cell for cell, right in sound.items() if right])
         self._mend(omega, variance, np.asarray(trusted), out)
         if sign is not None:
@@ -238,8 +109,6 @@ class ResponseTable:
 
     def _holds(self, cell: int) -> bool:
         """Return whether the table is right at random points of a cell."""
-        from solspace.samplers.kernels import amp_loops
-
         random = np.random.default_rng(abs(cell))
         share = random.uniform(0.3, 0.7)
         width = np.exp(VARIANCE_STEP * (cell + share) / 2)
@@ -251,7 +120,7 @@ class ResponseTable:
         ]
         own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(2, -1)
         exact = np.array(self._exact(at, width**2))
-        found = amp_loops.table_along(own, at, np.arcsinh(FIRST), FIELD_STEP)
+        found = _table_along(own, at, np.arcsinh(FIRST), FIELD_STEP)
         return bool((np.abs(found - exact) <= ACCURACY * (1 + np.abs(exact))).all())
 
     def _six(self, cell: int) -> Array:
@@ -349,3 +218,83 @@ def table_for(potential: Potential, beta: float, omega: Array, variance: Array) 
 @lru_cache(maxsize=4)
 def _table(potential: Potential, beta: float) -> ResponseTable:
     return ResponseTable(potential, beta)
+
+
+@njit(inline="always", **FAST)
+def _place(x, start, step, size):
+    """Return the node of a table to the left of asinh x, kept inside, and how far behind it x is."""
+    magnitude = abs(x)
+    depth = math.log(magnitude + math.sqrt(magnitude * magnitude + 1.0))
+    at = ((depth if x >= 0 else -depth) - start) / step
+    node = min(max(int(at), 2), size - 4) if abs(at) < 1e9 else 2
+    return node, at - node
+
+
+@njit(inline="always", **FAST)
+def _weights(s):
+    """Return the weights of the nodes -2, …, 3 at a share `s` of the way from node 0 to node 1."""
+    left, right, middle = (s + 2) * (s + 1), (s - 2) * (s - 3), s * (s - 1)
+    return (
+        -(s + 1) * middle * right / 120,
+        (s + 2) * middle * right / 24,
+        -left * (s - 1) * right / 12,
+        left * s * right / 12,
+        -left * middle * (s - 3) / 24,
+        left * middle * (s - 2) / 120,
+    )
+
+
+@njit(inline="always", **FAST)
+def _read(row, node, w):
+    return (
+        w[0] * row[node - 2]
+        + w[1] * row[node - 1]
+        + w[2] * row[node]
+        + w[3] * row[node + 1]
+        + w[4] * row[node + 2]
+        + w[5] * row[node + 3]
+    )
+
+
+@njit(**FAST)
+def _table_along(table, x, start, step):
+    """Return the two rows of `table` (2, size) at each of `x` (k,), (2, k)."""
+    found = np.empty((2, x.size))
+    for i in range(x.size):
+        node, share = _place(x[i], start, step, table.shape[1])
+        w = _weights(share)
+        found[0, i], found[1, i] = _read(table[0], node, w), _read(table[1], node, w)
+    return found
+
+
+@njit(**FAST)
+def _table_by_column(omega, variance, tables, start, step, g, dg):
+    """Fill g and dg (m, k) from a table for every column, (k, 2, size)."""
+    size = tables.shape[2]
+    for r in range(omega.shape[0]):
+        for k in range(omega.shape[1]):
+            inverse = 1.0 / math.sqrt(variance[k])
+            node, share = _place(omega[r, k] * inverse, start, step, size)
+            w = _weights(share)
+            g[r, k] = _read(tables[k, 0], node, w) * inverse
+            dg[r, k] = _read(tables[k, 1], node, w) * inverse * inverse
+
+
+@njit(**FAST)
+def _table_by_element(omega, variance, stack, low, spacing, start, step, g, dg):
+    """Fill g and dg (m, k), each at its own variance, from `stack` (rows, 2 size) whose first row is number `low`."""
+    size = stack.shape[1] // 2
+    for r in range(omega.shape[0]):
+        for k in range(omega.shape[1]):
+            inverse = 1.0 / math.sqrt(variance[r, k])
+            depth = math.log(variance[r, k]) / spacing
+            cell = math.floor(depth)
+            v = _weights(depth - cell)
+            node, share = _place(omega[r, k] * inverse, start, step, size)
+            w = _weights(share)
+            value, slope = 0.0, 0.0
+            for i in range(6):
+                row = stack[cell - 2 - low + i]
+                value += v[i] * _read(row, node, w)
+                slope += v[i] * _read(row, size + node, w)
+            g[r, k], dg[r, k] = value * inverse, slope * inverse * inverse
