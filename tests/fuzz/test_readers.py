@@ -25,7 +25,8 @@ from scipy import sparse
 
 import solspace as ss
 from solspace.data.formats import idx_header, read_cifar, read_cifar_archive, read_idx
-from solspace.system.arrays import read_arrays, read_labelled
+from solspace.system.arrays import read_arrays
+from solspace.system.tables import read_labelled
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(6, 9)), RANDOM.choice([-1, 1], 6)

@@ -15,7 +15,8 @@ from pyarrow import parquet
 from scipy import sparse
 
 import solspace as ss
-from solspace.system.arrays import FREE, read_arrays, read_labelled
+from solspace.system.arrays import FREE, read_arrays
+from solspace.system.tables import read_labelled
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 ANIMALS = np.array(["dog", "cat", "cat", "dog"])

@@ -20,10 +20,10 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
 from solspace.problem import ENSEMBLES, Perceptron
-from solspace.system.arrays import TABLES, Damaged, read_arrays, read_labelled
+from solspace.system.arrays import TABLES, Damaged, read_arrays
 from solspace.system.checks import unknown
 from solspace.system.plain import Values
-from solspace.system.tables import position
+from solspace.system.tables import position, read_labelled
 
 PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")
 """Names of arrays in a .npz."""

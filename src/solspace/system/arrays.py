@@ -1,8 +1,8 @@
 """Arrays from files, or from the bytes of one: .npy, .npz, sparse matrices in .npz, and tables (`tables`).
 
 Nothing in a file is executed. Sizes are checked before memory is taken: the header of an array must agree with the bytes that
-follow it, and a compressed file may expand to a hundred times its size, or to a quarter of a gigabyte if that is more. Any
-damage is one sentence that names the file.
+follow it, and a file may expand to a hundred times its size, or to `FREE` if that is more. Damage is a ValueError that names
+the file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["FREE", "KINDS", "TABLES", "Damaged", "Source", "contents", "read_arrays", "read_labelled", "read_npz"]
-
 Source = str | os.PathLike[str] | bytes
 """A file, or the bytes of one."""
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -33,7 +31,6 @@ _FOLD = 100
 """Factor by which a file may expand beyond that."""
 _HEADERS = 1 << 14
 """Bytes that headers may add to a limit on arrays."""
-_CHUNK = 1 << 20
 _MAGIC = {b"\x93NUM": ".npy", b"PK\x03\x04": ".npz", b"PAR1": ".parquet"}
 
 
@@ -49,56 +46,23 @@ class Damaged(ValueError):
 def read_arrays(source: Source, limit: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in a file by name; that of a .npy, a sparse matrix or a table is called "".
 
-    Parameters
-    ----------
-    source : str, path-like or bytes
-        The file; the kind of bytes is recognised by how they begin.
-    limit : int, optional
-        Bytes that the arrays may take.
+    They may take `limit` bytes. ValueError if the file is damaged, too large or of another kind.
 
-    Returns
-    -------
-    dict of str to ndarray
-        Arrays of numbers or words.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, too large or of another kind.
-
-    Examples
-    --------
     >>> read_arrays(b"a,b\\n1,2\\n3,4\\n")
     {'': array([[1., 2.],
            [3., 4.]])}
     """
-    kind = _kind(source)
+    kind = kind_of(source)
     if kind in TABLES:
         from solspace.system import tables
 
-        return {"": tables.numbers(source, kind, limit)}
+        return {"": tables.read_numbers(source, kind, limit)}
     if kind == ".npz":
         arrays = read_npz(source, limit=limit)
         return {"": _dense(source, limit)} if {"format", "shape", "data"} <= set(arrays) else arrays
     with opened(source) as (stream, size):
         check_size(source, size, size, limit)
         return {"": _array(source, stream, size)}
-
-
-def read_labelled(
-    source: Source, label: str | None = None, index: str | None = None, limit: int | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return patterns (m, n) and labels (m,) of a table: the other columns, and the column `label` where one is named.
-
-    Columns go by name or by number. `index` is left out of the patterns, and so is an index that pandas wrote.
-
-    >>> read_labelled(b",x,y,animal\\n0,1,2,cat\\n1,3,4,dog\\n", "animal")
-    (array([[1., 2.],
-           [3., 4.]]), array(['cat', 'dog'], dtype='<U3'))
-    """
-    from solspace.system import tables
-
-    return tables.labelled(source, _kind(source), label, index, limit)
 
 
 def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | None = None) -> dict[str, np.ndarray]:
@@ -123,7 +87,7 @@ def contents(source: Source, limit: int | None = None) -> bytes:
         stream.seek(0)
         plain: Any = gzip.GzipFile(fileobj=stream) if packed else stream
         content = bytearray()
-        while chunk := plain.read(_CHUNK):
+        while chunk := plain.read(1 << 20):
             content += chunk
             check_size(source, len(content), size, limit)
         return bytes(content)
@@ -172,7 +136,8 @@ def _stream(source: Source) -> BinaryIO:
     return open(source, "rb")
 
 
-def _kind(source: Source) -> str:
+def kind_of(source: Source) -> str:
+    """Return the ending of a file's name, one of `KINDS`; bytes are known by how they begin."""
     if isinstance(source, bytes):
         return _MAGIC.get(source[:4], ".csv")
     for kind in KINDS:

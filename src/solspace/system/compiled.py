@@ -1,19 +1,16 @@
 """Numba's compiler with a cache that never gets in the way, timed.
 
 Modules with compiled code, and Numba with them, are imported at first use. Compiled code is cached next to the source, in the
-user's cache folder where the source is read-only, and not at all where neither can be written. A damaged file of the cache
-counts as none.
-
-The first run on a machine compiles for half a minute. Time limits do not count these seconds (`seconds`), and progress bars
-show them (`watchers`).
+user's cache folder where the source is read-only, and not at all where neither can be written. The first run on a machine
+compiles for half a minute, which time limits do not count (`seconds`) and progress bars show (`watchers`).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -41,12 +38,10 @@ def import_numba() -> ModuleType:
 
     class Timing(event.Listener):
         def on_start(self, event: object) -> None:
-            _start()
-            _notify(True)
+            _start(watchers)
 
         def on_end(self, event: object) -> None:
-            _notify(False)
-            _stop()
+            _stop(watchers)
 
     event.register("numba:compile", Timing())
     if hasattr(os, "register_at_fork"):
@@ -64,38 +59,27 @@ def require_jit() -> None:
 
 
 def seconds() -> float:
-    """Return the seconds that this process has spent on compiling, and on reading and writing the cache."""
+    """Return the seconds that this process has spent on compiling and on the cache."""
     return _spent + (time.monotonic() - _begun if _depth else 0.0)
 
 
 # Numba holds its lock around all of these: one thread at a time, though calls nest
-def _start() -> None:
+def _start(watchers: Sequence[Callable[[bool], None]] = ()) -> None:
     global _begun, _depth
     if not _depth:
         _begun = time.monotonic()
+        for watcher in tuple(watchers):
+            watcher(True)
     _depth += 1
 
 
-def _stop() -> None:
+def _stop(watchers: Sequence[Callable[[bool], None]] = ()) -> None:
     global _spent, _depth
     _depth -= 1
     if not _depth:
-        _spent += time.monotonic() - _begun
-
-
-def _notify(compiling: bool) -> None:
-    if _depth == 1:
         for watcher in tuple(watchers):
-            watcher(compiling)
-
-
-@contextmanager
-def _timed() -> Iterator[None]:
-    _start()
-    try:
-        yield
-    finally:
-        _stop()
+            watcher(False)
+        _spent += time.monotonic() - _begun
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -116,18 +100,17 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             return compile(**options)(function)
         kept: Any = getattr(dispatcher, "_cache", None)
         if hasattr(kept, "save_overload") and hasattr(kept, "load_overload"):
-            kept.save_overload = _timed()(_forgiving(kept.save_overload, kept.flush))
-            kept.load_overload = _timed()(_forgiving(_same_types(kept.load_overload), kept.flush))
+            kept.save_overload = _guarded(kept.save_overload, kept.flush)
+            kept.load_overload = _guarded(_same_types(kept.load_overload), kept.flush)
         return dispatcher
 
     return decorate
 
 
 def _same_types(load: Callable[..., Any]) -> Callable[..., object]:
-    """Return `load` that takes code for arguments of other types for none.
+    """Return `load` without code for arguments of other types.
 
-    Numba numbers the files of a cache by what it finds there: two processes that save at once take the same number, and one
-    finds the other's code under its own name.
+    Numba numbers the files of a cache: two processes that save at once take the same number, and one finds the other's code.
     """
 
     def call(signature: Any, *more: object) -> object:
@@ -138,10 +121,11 @@ def _same_types(load: Callable[..., Any]) -> Callable[..., object]:
     return call
 
 
-def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
-    """Return `method` without errors: the cache folder may vanish or fill up, and its files may be damaged."""
+def _guarded(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
+    """Return `method` timed and without errors: the cache folder may vanish or fill up, and its files may be damaged."""
 
     def call(*arguments: object) -> object:
+        _start()
         try:
             return method(*arguments)
         except OSError:
@@ -150,5 +134,7 @@ def _forgiving(method: Callable[..., object], flush: Callable[[], None]) -> Call
             with suppress(Exception):
                 flush()  # an empty index in place of the damaged one, so that the next process finds a whole cache
             return None
+        finally:
+            _stop()
 
     return call

@@ -1,12 +1,9 @@
 """Files that are written whole or not at all, and locks that end with their holder.
 
-`replacing` writes to a temporary file in the same folder, flushes it to the disk and moves it over the old file: after a crash, a
-kill or a full disk either the old file or the new one is there. The writer holds a lock on its temporary file, so that the next
-writer can remove what a killed one left.
-
-`Lock` sits on a file of its own beside the store it protects: SQLite keeps locks on its file, and POSIX drops them all when any
-part of the process closes it. Its holder is named in a second file. Symbolic links and pipes under these names are neither
-followed nor waited for.
+After a crash, a kill or a full disk either the old file or the new one is there. A writer holds a lock on its temporary file, so
+that the next writer can remove what a killed one left. `Lock` sits on a file of its own beside the store it protects: SQLite
+keeps locks on its file, and POSIX drops them all when any part of the process closes it. Symbolic links and pipes under these
+names are neither followed nor waited for.
 """
 
 from __future__ import annotations
@@ -47,9 +44,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if sys.platform != "win32":  # while the lock is held; Windows moves closed files only
+            if os.name == "posix":  # while the lock is held; Windows moves closed files only
                 os.replace(name, path)
-        if sys.platform == "win32":
+        if os.name != "posix":
             os.replace(name, path)
     except BaseException:
         with suppress(FileNotFoundError):

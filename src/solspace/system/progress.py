@@ -8,11 +8,11 @@ are one line of text, which the kernel replaces as work goes on.
 from __future__ import annotations
 
 import io
+import math
 import sys
 import time
 import uuid
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self
 
 from solspace.system import compiled
@@ -45,13 +45,13 @@ class progress:
 
     def __init__(self, total: float, label: str, enabled: bool | None = None) -> None:
         self.total, self.label = total, label
-        self._shell = _kernel() if enabled is not False else None
+        self._shell: Any = _kernel() if enabled is not False else None
         self.enabled = (sys.stderr.isatty() or self._shell is not None) if enabled is None else enabled
-        self.done = 0.0
-        self.note = ""
+        self.done, self.note = 0.0, ""
         self._bar: Any = None
         self._opening = Lock()
-        self._start = time.monotonic()
+        self._start, self._published = time.monotonic(), -math.inf
+        self._place = {"display_id": uuid.uuid4().hex}
 
     def __enter__(self) -> Self:
         self._start = time.monotonic()
@@ -66,22 +66,45 @@ class progress:
         if self.enabled and (self._bar is not None or time.monotonic() - self._start > _PATIENCE):
             self._show(note)
 
+    def __exit__(self, *error: object) -> None:
+        if self._compiles in compiled.watchers:
+            compiled.watchers.remove(self._compiles)
+        if self._bar is not None:
+            self._bar.stop() if self._shell is None else self._publish()
+
     def _compiles(self, compiling: bool) -> None:
         self._show(COMPILING if compiling else self.note)
 
     def _show(self, note: str) -> None:
         with self._opening:  # kernels may compile in several threads
             if self._bar is None:
-                self._bar = _Bar(self.label, self.total, self._start, self._shell)
-        self._bar.update(self.done, note)
+                self._bar = self._open()
+        self._bar.update(self._bar.task_ids[0], completed=self.done, note=note)
+        if self._shell is not None and time.monotonic() - self._published >= _EVERY:
+            self._publish()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._compiles in compiled.watchers:
-            compiled.watchers.remove(self._compiles)
-        if self._bar is not None:
-            self._bar.stop()
+    def _open(self) -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        page = Console(file=io.StringIO(), width=120, force_jupyter=False)
+        columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%")]
+        columns += [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}")]
+        console = Console(stderr=True) if self._shell is None else page
+        bar = Progress(*columns, console=console, transient=True, get_time=time.monotonic)
+        bar.add_task(self.label, total=self.total, note="")
+        bar.tasks[0].start_time = self._start
+        if self._shell is None:
+            bar.start()
+        return bar
+
+    def _publish(self) -> None:
+        """Write the line into the page, in the place of the one before."""
+        with self._bar.console.capture() as line:
+            self._bar.console.print(self._bar.get_renderable())
+        text, update = {"text/plain": line.get().strip()}, self._published > -math.inf
+        self._shell.display_pub.publish(text, {}, transient=self._place, update=update)
+        self._published = time.monotonic()
 
 
 def _kernel() -> Any:
@@ -89,51 +112,3 @@ def _kernel() -> Any:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if getattr(shell, "kernel", None) is not None else None
-
-
-class _Bar:
-    """Rich's bar: on a terminal, from which it goes when the work is done, or in the kernel `shell` as a line of text."""
-
-    def __init__(self, label: str, total: float, start: float, shell: Any) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        self._shell, self._display, self._shown = shell, uuid.uuid4().hex, -_EVERY
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True)
-            if shell is None
-            else Console(file=io.StringIO(), width=120, force_jupyter=False),
-            transient=True,
-            get_time=time.monotonic,
-        )
-        self._task = self._bar.add_task(label, total=total, note="")
-        self._bar.tasks[0].start_time = start
-        if shell is None:
-            self._bar.start()
-
-    def update(self, done: float, note: str) -> None:
-        self._bar.update(self._task, completed=done, note=note)
-        if self._shell is not None and time.monotonic() - self._shown >= _EVERY:
-            self._publish()
-
-    def stop(self) -> None:
-        if self._shell is None:
-            self._bar.stop()
-        else:
-            self._publish()
-
-    def _publish(self) -> None:
-        with self._bar.console.capture() as line:
-            self._bar.console.print(self._bar.get_renderable())
-        transient = {"display_id": self._display}
-        self._shell.display_pub.publish(
-            {"text/plain": line.get().strip()}, {}, transient=transient, update=self._shown >= 0
-        )
-        self._shown = time.monotonic()

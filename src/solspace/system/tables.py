@@ -13,14 +13,12 @@ import csv
 import io
 import math
 import re
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from solspace.system.arrays import Damaged, Source, check_size, contents, explained, opened
+from solspace.system.arrays import Damaged, Source, check_size, contents, explained, kind_of, opened
 from solspace.system.checks import install
 
 _MISSING_WORDS = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"})
@@ -36,7 +34,6 @@ _CURES = {
 """What cells that are no finite numbers are, and what to do about them."""
 _LISTED = 4
 """Names of columns that a message lists, from both ends."""
-_PART = 1000
 
 
 class _Table(NamedTuple):
@@ -48,11 +45,16 @@ class _Table(NamedTuple):
     width: int
     cells: Callable[[Sequence[int]], Iterator[Sequence[str]]]
     """The cells of some columns, row by row."""
-    parse: Callable[[Sequence[int]], np.ndarray]
-    """The numbers (rows, k) of some columns; ValueError or TypeError if a cell is none."""
+    parse: Callable[[Sequence[int], Sequence[int]], np.ndarray]
+    """The numbers (rows, k) of some columns, some of which say true and false; ValueError or TypeError if a cell is none."""
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the first column, without a name, may be pandas' index."""
+        return self.width > 1 and self.names is not None and self.names[0] == ""
 
 
-def numbers(source: Source, kind: str, limit: int | None) -> np.ndarray:
+def read_numbers(source: Source, kind: str, limit: int | None) -> np.ndarray:
     """Return the numbers of a table, (rows,) where it has one column; the words of a column that holds no numbers."""
     with explained(source):
         table = _read(source, kind, limit)
@@ -63,12 +65,19 @@ def numbers(source: Source, kind: str, limit: int | None) -> np.ndarray:
         return patterns[:, 0] if patterns.shape[1] == 1 else patterns
 
 
-def labelled(
-    source: Source, kind: str, label: str | None, index: str | None, limit: int | None
+def read_labelled(
+    source: Source, label: str | None = None, index: str | None = None, limit: int | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return patterns (m, n) and labels (m,) of a table; no labels where `label` is None."""
+    """Return patterns (m, n) and labels (m,) of a table: the other columns, and the column `label` where one is named.
+
+    Columns go by name or by number. `index` is left out of the patterns, and so is an index that pandas wrote.
+
+    >>> read_labelled(b",x,y,animal\\n0,1,2,cat\\n1,3,4,dog\\n", "animal")
+    (array([[1., 2.],
+           [3., 4.]]), array(['cat', 'dog'], dtype='<U3'))
+    """
     with explained(source):
-        return _split(source, _read(source, kind, limit, label), label, index, limit)
+        return _split(source, _read(source, kind_of(source), limit, label), label, index, limit)
 
 
 def _read(source: Source, kind: str, limit: int | None, label: str | None = None) -> _Table:
@@ -104,8 +113,14 @@ def _text(source: Source, limit: int | None, label: str | None) -> _Table:
                 raise Damaged(source, f"its row {number} has {len(row)} cells instead of {width}")
             yield [row[k] for k in columns]
 
-    def parse(columns: Sequence[int]) -> np.ndarray:
-        return np.loadtxt(lines, delimiter=separator, comments=None, quotechar='"', ndmin=2, usecols=columns)
+    def parse(columns: Sequence[int], truths: Sequence[int]) -> np.ndarray:
+        how: Any = {
+            "delimiter": separator,
+            "comments": None,
+            "quotechar": '"',
+            "converters": dict.fromkeys(truths, _truth),
+        }
+        return np.loadtxt(lines, ndmin=2, usecols=columns, **how)
 
     return _Table(len(content), names, title, width, cells, parse)
 
@@ -125,7 +140,7 @@ def _are_names(cells: list[str], label: str | None) -> bool:
 
 def _parquet(source: Source, limit: int | None) -> _Table:
     try:
-        import pandas  # noqa: F401  used by pyarrow
+        import pandas
         from pyarrow import parquet, types
     except ImportError:
         raise ValueError(f"reading .parquet needs pyarrow: {install('pandas')}.") from None
@@ -142,12 +157,10 @@ def _parquet(source: Source, limit: int | None) -> _Table:
         frame = table.to_pandas()
 
     def cells(columns: Sequence[int]) -> Iterator[Sequence[str]]:
-        for start in range(0, len(frame), _PART):
-            part = frame.iloc[start : start + _PART, list(columns)].astype(object)
-            for row in part.where(part.notna(), "").itertuples(index=False, name=None):
-                yield [str(cell) for cell in row]
+        for row in frame.iloc[:, list(columns)].itertuples(index=False, name=None):
+            yield ["" if pandas.isna(cell) else str(cell) for cell in row]
 
-    def parse(columns: Sequence[int]) -> np.ndarray:
+    def parse(columns: Sequence[int], truths: Sequence[int]) -> np.ndarray:
         return frame.iloc[:, list(columns)].to_numpy(dtype=float)
 
     return _Table(size, [str(name) for name in frame.columns], [], frame.shape[1], cells, parse)
@@ -155,75 +168,54 @@ def _parquet(source: Source, limit: int | None) -> _Table:
 
 def _words(source: Source, table: _Table) -> list[str]:
     """Return the words of a table of one column, or of one beside pandas' index; [] if it holds numbers."""
-    indexed = table.width == 2 and table.names is not None and table.names[0] == ""
-    if table.width != 1 + indexed:
+    at = int(table.has_index)
+    if table.width != 1 + at:
         return []
-    words = [row[0].strip() for row in table.cells([int(indexed)])]
+    words = [row[0].strip() for row in table.cells([at])]
     if all(map(_is_number, words)) or not all(map(str.isprintable, words)):
         return []
     if any(map(_is_missing, words)):
-        raise Damaged(source, _unusable([[word] for word in words], table.names, [int(indexed)], words=True))
-    return words if indexed else table.title + words
+        raise Damaged(source, _unusable([[word] for word in words], table.names, [at], words=True))
+    return words if at else table.title + words
 
 
 def _split(
     source: Source, table: _Table, label: str | None, index: str | None, limit: int | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the patterns (m, n) of a table, and its labels (m,) if a column is named."""
-    at, kept = _places(source, label, index, table)
+    at, apart = (None if name is None else position(source, name, table.names, table.width) for name in (label, index))
+    if at is not None and at == apart:
+        raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
+    kept = [k for k in range(table.width) if k not in (at, apart)]
+    only_labels = Damaged(source, "it holds no column of numbers beside its labels")
+    if not kept:
+        raise only_labels
     first = next(table.cells(kept), None)
     if first is None:
         raise Damaged(source, "it holds no rows")
-    apart = [k for k, cell in zip(kept, first) if not _is_number(cell)]
-    picked = apart if at is None else [*apart, at]
-    rows = [[sys.intern(cell.strip()) for cell in row] for row in table.cells(picked)]
-    labels = None if at is None else [row[-1] for row in rows]
-    if at is not None and labels is not None and any(map(_is_missing, labels)):
+    labels = None if at is None else [row[0].strip() for row in table.cells([at])]
+    if at is not None and any(map(_is_missing, labels or ())):
         raise Damaged(source, _unusable(table.cells([at]), table.names, [at], words=True))
     try:
-        patterns = _patterns(table, kept, apart, rows)
+        patterns = table.parse(kept, [k for k, cell in zip(kept, first) if cell.strip().lower() in _TRUTHS])
+        if not np.isfinite(patterns).all():
+            raise ValueError("NaN or inf")
     except (ValueError, TypeError) as error:
         if reason := _unusable(table.cells(kept), table.names, kept):
             hint = "; --index NAME leaves one column out" if label is not None and index is None else ""
             raise Damaged(source, reason + hint) from None
         raise Damaged(source, f"it is not a table of numbers: {str(error).partition(';')[0]}") from None
-    if table.names is not None and table.names[0] == "" and kept[0] == 0 and table.width > 1:
+    if table.has_index and kept[0] == 0:
         if not np.array_equal(patterns[:, 0], np.arange(len(patterns))):
             raise Damaged(
                 source, "its first column has no name and does not count rows: an index is left out by --index 0"
             )
-        if len(kept) == 1:
-            raise Damaged(source, "it holds no column of numbers beside its labels")
         patterns = patterns[:, 1:]
-    return patterns, None if labels is None else _values(source, table, labels, limit)
-
-
-def _patterns(table: _Table, kept: list[int], apart: list[int], rows: list[list[str]]) -> np.ndarray:
-    """Return the columns `kept`, of which those `apart`, whose cells are in `rows`, must say true and false."""
-    plain = np.setdiff1d(kept, apart).tolist()
-    patterns = table.parse(plain) if plain else np.empty((len(rows), 0))
-    if not np.isfinite(patterns).all():
-        raise ValueError("NaN or inf")
-    if not apart:
-        return patterns
-    both = np.empty((len(rows), len(kept)))
-    both[:, np.isin(kept, plain)] = patterns
-    truths = [[_TRUTHS.get(cell.lower(), math.nan) for cell in row[: len(apart)]] for row in rows]
-    both[:, np.isin(kept, apart)] = truths
-    if np.isnan(both).any():
-        raise ValueError("text")
-    return both
-
-
-def _places(source: Source, label: str | None, index: str | None, table: _Table) -> tuple[int | None, list[int]]:
-    """Return where the labels are, and which columns are neither those nor the index."""
-    at, apart = (None if name is None else position(source, name, table.names, table.width) for name in (label, index))
-    if at is not None and at == apart:
-        raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
-    kept = [k for k in range(table.width) if k not in (at, apart)]
-    if not kept:
-        raise Damaged(source, "it holds no column of numbers beside its labels")
-    return at, kept
+        if not patterns.size:
+            raise only_labels
+    if labels is not None and all(map(_is_number, labels)):
+        return patterns, np.array([float(word) for word in labels])
+    return patterns, None if labels is None else _words_array(source, table, labels, limit)
 
 
 def position(source: Source, column: str, names: Sequence[str] | None, width: int) -> int:
@@ -241,13 +233,6 @@ def position(source: Source, column: str, names: Sequence[str] | None, width: in
     if names is None:
         raise Damaged(source, f"it has no column {column!r}: columns without names go by number, 0 to {width - 1}")
     raise Damaged(source, f"it has no column {column!r}; its {width} columns are {_listed(list(map(repr, names)))}")
-
-
-def _values(source: Source, table: _Table, words: Sequence[str], limit: int | None) -> np.ndarray:
-    """Return the cells of a column as numbers where all are, else as words."""
-    if all(map(_is_number, words)):
-        return np.array([float(word) for word in words])
-    return _words_array(source, table, words, limit)
 
 
 def _words_array(source: Source, table: _Table, words: Sequence[str], limit: int | None) -> np.ndarray:
@@ -268,6 +253,10 @@ def _is_missing(cell: str) -> bool:
     return cell.strip().lower() in _MISSING_WORDS
 
 
+def _truth(word: str) -> float:
+    return _TRUTHS[word.strip().lower()] if word.strip().lower() in _TRUTHS else float(word)
+
+
 def _unusable(
     rows: Iterable[Sequence[str]], names: Sequence[str] | None, columns: Sequence[int], words: bool = False
 ) -> str:
@@ -279,16 +268,16 @@ def _unusable(
     "it has missing values in column 'age' (first 'NA', in row 2 of the data): fill them in ..."
     """
     first: dict[str, dict[int, str]] = {what: {} for what in _CURES}
-    missing: Counter[int] = Counter()
-    number = 0
+    filled: set[int] = set()
     for number, row in enumerate(rows, 1):
         for k, cell in zip(columns, row):
             what = _fault(cell)
             if what == _MISSING or (what and not words):
-                missing[k] += what == _MISSING
                 first[what].setdefault(k, f" (first {cell[:40]!r}, in row {number} of the data)")
-    first[_EMPTY] = {k: "" for k, count in missing.items() if count == number}
-    first[_MISSING] = {k: where for k, where in first[_MISSING].items() if k not in first[_EMPTY]}
+            if what != _MISSING:
+                filled.add(k)
+    first[_EMPTY] = {k: "" for k in first[_MISSING] if k not in filled}
+    first[_MISSING] = {k: where for k, where in first[_MISSING].items() if k in filled}
     parts = [
         f"{what} in {_named(sorted(found), names)}{next(iter(found.values()))}: {'drop these rows' if words else _CURES[what]}"
         for what, found in first.items()

@@ -1,7 +1,7 @@
 """Share an elementwise task among threads, in parts whose bounds do not change results.
 
-Compiled loops release the interpreter's lock, so plain threads are enough. Numba's own parallel regions are avoided: their
-default thread pool neither survives a fork nor allows calls from several threads at once.
+Compiled loops release the interpreter's lock. Numba's own parallel regions are avoided: their default pool neither survives a
+fork nor allows calls from several threads at once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ _pools: dict[tuple[int, str, int], ThreadPoolExecutor] = {}
 
 
 def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Call `task(start, stop)` for pieces of range(`size`), on as many threads as Numba may use.
-
-    Pieces start at multiples of `grain`. What `task` writes must not depend on where pieces begin.
+    """Call `task(start, stop)` for pieces of range(`size`) that start at multiples of `grain`, on all threads.
 
     >>> done = []
     >>> share(lambda start, stop: done.append((start, stop)), 10)
@@ -46,10 +44,7 @@ def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
 
 
 def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Call `task(start, stop)` for equal parts of range(`size`), one for each thread that Numba may use.
-
-    Parts start at multiples of `grain`. For tasks with a cost at every call; what `task` writes must not depend on where
-    parts begin.
+    """Call `task(start, stop)` for equal parts of range(`size`), one to a thread, for tasks with a cost at every call.
 
     >>> done = []
     >>> split(lambda start, stop: done.append(stop - start), 10, grain=16)
