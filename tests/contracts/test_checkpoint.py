@@ -18,7 +18,7 @@ def test_round_trip(tmp_path):
     Checkpoint(path, {"seed": 1}).save(STATE)
     again = Checkpoint(path, {"seed": 1})
     np.testing.assert_array_equal(again.load()["state"], np.arange(3))
-    again.finish(lambda: {"state": np.arange(3, 6)})
+    again.save({"state": np.arange(3, 6)})
     np.testing.assert_array_equal(again.load()["state"], np.arange(3, 6))
     assert Checkpoint(tmp_path / "new.ckpt", {"seed": 1}).load() is None
 
@@ -73,7 +73,6 @@ def test_without_a_path_nothing_happens():
     quiet = Checkpoint(None, {})
     quiet.save({"a": np.ones(1)})
     quiet.maybe_save(lambda: pytest.fail("must not be asked"))
-    quiet.finish(lambda: pytest.fail("must not be asked"))
     assert quiet.load() is None
 
 

@@ -21,31 +21,19 @@ from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.files import replacing
 
-FORMAT = 3
-"""Version of the file; solspace 0.1 wrote none, 0.2 wrote 2."""
-EVERY = 5.0
-"""Least time in seconds between two writes."""
+FORMAT = 3  # version of the file
+_EVERY = 5.0  # least time in seconds between two writes
 
 
 class Checkpoint:
-    """The state of a run on disk.
+    """The state of a run in the file `path`; without one nothing is written.
 
-    Parameters
-    ----------
-    path : str or path-like, optional
-        The file. If None, nothing is written.
-    key : mapping
-        The run's identity, in types of JSON. Runs with equal keys must give equal results.
-    every : float, default 5.0
-        Least time in seconds between two writes of `maybe_save`.
+    `key` is the run's identity, in types of JSON: runs with equal keys must give equal results.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, key: Mapping[str, object] | None = None, every: float = EVERY
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, key: Mapping[str, object] | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.key = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-        self.every = every
         self._last = time.monotonic()
         self._warned = False
 
@@ -59,12 +47,12 @@ class Checkpoint:
             raise self._refused(error.reason) from error
         version, stored, key = (str(state.pop(name, "")) for name in ("format", "digest", "key"))
         if key and version != str(FORMAT) and (version.isdecimal() or not version):
-            newer = version.isdecimal() and int(version) > FORMAT
+            newer = int(version or 0) > FORMAT
             raise ValueError(
                 f"{self.path} was written by {'a newer' if newer else 'an older'} solspace: "
                 f"{'upgrade' if newer else 'finish the run with that version'}, or delete the file to start anew."
             )
-        if version != str(FORMAT) or stored != digest(key, state):
+        if version != str(FORMAT) or stored != _digest(key, state):
             raise self._refused("its content is damaged")
         if key != self.key:
             raise ValueError(
@@ -80,7 +68,7 @@ class Checkpoint:
         """Replace the file by the arrays of `state`; if that fails, warn once and let the run go on."""
         if self.path is None:
             return
-        words = {"format": str(FORMAT), "digest": digest(self.key, state), "key": self.key}
+        words = {"format": str(FORMAT), "digest": _digest(self.key, state), "key": self.key}
         try:
             with replacing(self.path) as file:
                 np.savez(file, **{name: np.array(word) for name, word in words.items()}, **state)  # type: ignore[arg-type]
@@ -92,17 +80,12 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def maybe_save(self, make_state: Callable[..., Mapping[str, Array]]) -> None:
-        """Write `make_state()` if the last write is longer ago than `every` seconds."""
-        if self.path is not None and time.monotonic() - self._last >= self.every:
-            self.save(make_state())
-
-    def finish(self, make_state: Callable[[], Mapping[str, Array]]) -> None:
-        """Write the final state."""
-        if self.path is not None:
+        """Write `make_state()` if the last write is some seconds ago."""
+        if self.path is not None and time.monotonic() - self._last >= _EVERY:
             self.save(make_state())
 
 
-def digest(key: str, state: Mapping[str, Array]) -> str:
+def _digest(key: str, state: Mapping[str, Array]) -> str:
     """Return a hash of the key and of the names, types, shapes and bytes of the arrays."""
     total = hashlib.sha256(key.encode())
     for name in sorted(state):

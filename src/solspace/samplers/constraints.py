@@ -1,8 +1,4 @@
-"""The constraints alone: what a potential allows, whatever it prefers, and why no weights may be able to meet them all.
-
-Solving asks which stabilities are allowed and nothing else. Half-spaces and bands have channels of their own; whatever a
-user's own potential allows goes through quadrature, as it does in sampling.
-"""
+"""The constraints alone: what a potential allows, whatever it prefers, and why no weights may be able to meet them all."""
 
 from __future__ import annotations
 
@@ -17,12 +13,11 @@ from solspace.numerics.arrays import Array, Bools, Reals
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 
+# stabilities, from the margin, by which constraints are told apart
 _PROBE = np.concatenate([-np.logspace(-3, 3, 400), [0.0], np.logspace(-3, 3, 400)])
-"""Stabilities, from the margin, by which constraints are told apart."""
-CERTAIN = 63
-"""Weights beyond which two random patterns are never opposite."""
+_CERTAIN = 63  # weights beyond which two random patterns are never opposite
+# entries of patterns up to which a linear program is worth its time: after a search, and before one
 SEPARABLE_ENTRIES, SMALL_ENTRIES = 300_000, 10_000
-"""Entries of patterns up to which a linear program is worth its time: after a search, and before one."""
 
 
 @dataclass(frozen=True)
@@ -34,38 +29,24 @@ class Allowed(Potential):
 
     @property
     def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Where the other is not smooth."""
         return tuple(self.potential.breakpoints)
 
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return 0 where allowed, -inf elsewhere."""
         return np.where(self.violated(s), -np.inf, 0.0)
 
     def violated(self, s: ArrayLike) -> Bools:
-        """Return the other's answer."""
         return np.asarray(self.potential.violated(s), dtype=bool)
 
 
 @dataclass(frozen=True)
-class Unmet(Potential):
+class Unmet(Allowed):
     """U = 1 on what another potential does not allow, 0 elsewhere: the number of unmet constraints; soft."""
 
-    potential: Potential
     name = "unmet"
     hard = False
 
-    @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Where the other is not smooth."""
-        return tuple(self.potential.breakpoints)
-
     def log_weight(self, s: ArrayLike) -> Reals:
-        """Return -1 where not allowed, 0 elsewhere."""
         return np.where(self.violated(s), -1.0, 0.0)
-
-    def violated(self, s: ArrayLike) -> Bools:
-        """Return the other's answer."""
-        return np.asarray(self.potential.violated(s), dtype=bool)
 
 
 def flat(target: Target) -> Target:
@@ -172,7 +153,7 @@ def _opposite(problem: Perceptron) -> tuple[int, int] | None:
 
     One product with a random vector tells which rows may be; only these are compared.
     """
-    if problem.ensemble is not None and problem.n > CERTAIN:
+    if problem.ensemble is not None and problem.n > _CERTAIN:
         return None
     along = generator(0).standard_normal(problem.n)
     seen = np.concatenate([block @ along for _, block in problem.blocks()])
@@ -255,11 +236,9 @@ def zero_rows(problem: Perceptron) -> Array:
 
 def without(zero: Array, m: int) -> str:
     """Return what to do about the constraints `zero` of `m`, whose patterns are all zero."""
-    return (
-        f"drop such rows ({len(zero)} of {m})"
-        if len(zero) < m
-        else "so are all others: these data hold nothing to learn"
-    )
+    if len(zero) == m:
+        return "so are all others: these data hold nothing to learn"
+    return f"drop such rows ({len(zero)} of {m})"
 
 
 def nonzero(problem: Perceptron) -> Perceptron:

@@ -1,9 +1,4 @@
-"""Where samplers run: the processor, or a CUDA device through CuPy.
-
-CuPy is imported at the first use of a device, never by ``import solspace``. `"auto"` takes a device where there is one
-and falls back to the processor without a word; `"gpu"` says in words what is missing. A device that stops answering in
-the middle of a run ends it with a sentence.
-"""
+"""Where samplers run: the processor, or a CUDA device through CuPy, which is imported at the first use of a device."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,13 +19,15 @@ from solspace.system.checks import install, unknown
 if TYPE_CHECKING:
     from cupy import ndarray
 
-DeviceArray: TypeAlias = "ndarray"
-"""An array of CuPy's, which lies on the device."""
+T = TypeVar("T")
+DeviceArray: TypeAlias = "ndarray"  # an array of CuPy's, which lies on the device
 DEVICES = ("cpu", "gpu", "auto")
+_SMALL = 1 << 16  # bytes that a driver copies at once, page-locked or not
+_BUFFER = 1 << 24
 
 
 class NoDevice(RuntimeError):
-    """A device was asked for that is not there; the message says what is missing."""
+    """There is no device; the message says what is missing."""
 
 
 class LostDevice(OSError):
@@ -76,48 +73,68 @@ def missing() -> str:
 
 
 def cupy() -> Any:
-    """Return the CuPy module; raise in words where there is no device to use."""
+    """Return the CuPy module; raise `NoDevice` if there is no device."""
     resolve("gpu")
     import cupy
 
     return cupy
 
 
-def stream() -> Any:
-    """Return a stream that nobody uses; whoever is done with it gives it to `idle_streams`.
-
-    Streams live as long as the process: CuPy's memory belongs to them, so that they are worth keeping. CuPy's own way to
-    end one is never taken, since it speaks of itself where a stream could not be made: when a device is lost, or a process
-    ends while its threads still make streams.
-    """
+def _taken(idle: list[T], make: Callable[[], T]) -> T:
     try:
-        return idle_streams.pop()
+        return idle.pop()  # one statement: other threads take from the list too
     except IndexError:
-        return _stream_type()(non_blocking=True)
+        return make()
+
+
+@lru_cache(maxsize=1)
+def _stream_type() -> Any:
+    # Streams live as long as the process: CuPy's memory belongs to them. CuPy's own way to end one prints errors where a stream
+    # could not be made: when a device is lost, or a process ends while its threads still make streams.
+    return type("Stream", (cupy().cuda.Stream,), {"__del__": lambda self: None})
+
+
+def stream() -> Any:
+    """Return a stream that is not in use; to be given to `idle_streams` afterwards."""
+    return _taken(idle_streams, lambda: _stream_type()(non_blocking=True))
 
 
 idle_streams: list[Any] = []
 
 
-def fetched(array: DeviceArray) -> Array:
-    """Return a copy of `array` on the host, once the current stream is through.
+@contextmanager
+def own_stream() -> Iterator[None]:
+    """Let what the block asks of the device go beside what other threads ask, and before launches that wait for room there."""
+    own = _taken(_urgent_streams, _urgent_stream)
+    with own:
+        yield
+        own.synchronize()
+    _urgent_streams.append(own)
 
-    A copy into ordinary memory that has to wait keeps other threads from launching anything meanwhile, so that work on
-    several streams would come one after another; waiting for a stream does not.
-    """
+
+_urgent_streams: list[Any] = []
+
+
+def _urgent_stream() -> Any:
+    try:
+        return _stream_type()(non_blocking=True, priority=-1)
+    except TypeError:  # CuPy 13 knows no priorities
+        return _stream_type()(non_blocking=True)
+
+
+def fetched(array: DeviceArray) -> Array:
+    """Return a copy of `array` on the host, once the current stream is through."""
+    # a copy into ordinary memory that has to wait keeps other threads from launching anything; waiting for a stream does not
     cupy().cuda.get_current_stream().synchronize()
     found: Array = array.get()
     return found
 
 
 def sent(array: Array) -> DeviceArray:
-    """Return a copy of `array` on the device.
-
-    CuPy's own way there takes page-locked memory of its very size, which is made anew wherever copies of that size still wait,
-    or none of that size was ever made; and while it is made, no other thread can send anything.
-    """
+    """Return a copy of `array` on the device."""
     array = np.ascontiguousarray(array)
     if array.nbytes > _SMALL:
+        # CuPy would take new page-locked memory of this very size, and while it is made, no other thread can send anything
         return sent_together([array])[0]
     there = cupy().empty(array.shape, array.dtype)
     if array.size:
@@ -129,7 +146,8 @@ def sent_together(arrays: Sequence[Array]) -> DeviceArray:
     """Return copies of arrays of one shape and type on the device, as one array, by way of page-locked memory that is kept."""
     there = cupy().empty((len(arrays), *arrays[0].shape), arrays[0].dtype)
     to, own = there.reshape(-1).view(np.uint8), cupy().cuda.get_current_stream()
-    buffer, begun, filled = _buffer(), 0, 0
+    buffer = _taken(_idle_buffers, lambda: np.frombuffer(cupy().cuda.alloc_pinned_memory(_BUFFER), np.uint8, _BUFFER))
+    begun, filled = 0, 0
 
     def flush() -> None:
         nonlocal begun, filled
@@ -147,50 +165,11 @@ def sent_together(arrays: Sequence[Array]) -> DeviceArray:
                 flush()
     if filled:
         flush()
-    idle_buffers.append(buffer)
+    _idle_buffers.append(buffer)
     return there
 
 
-def _buffer() -> Array:
-    """Return page-locked memory that nobody uses; whoever is done with it gives it to `idle_buffers`."""
-    try:
-        return idle_buffers.pop()
-    except IndexError:
-        return np.frombuffer(cupy().cuda.alloc_pinned_memory(_BUFFER), np.uint8, _BUFFER)
-
-
-idle_buffers: list[Array] = []
-_SMALL = 1 << 16
-"""Bytes that a driver takes over at once, page-locked or not."""
-_BUFFER = 1 << 24
-
-
-@contextmanager
-def own_stream() -> Iterator[None]:
-    """Let what the block asks of the device go beside what other threads ask, and before launches that wait for room there."""
-    try:
-        own = _urgent_streams.pop()
-    except IndexError:
-        own = _urgent_stream()
-    with own:
-        yield
-        own.synchronize()
-    _urgent_streams.append(own)
-
-
-_urgent_streams: list[Any] = []
-
-
-def _urgent_stream() -> Any:
-    try:
-        return _stream_type()(non_blocking=True, priority=-1)
-    except TypeError:  # an old CuPy
-        return _stream_type()(non_blocking=True)
-
-
-@lru_cache(maxsize=1)
-def _stream_type() -> Any:
-    return type("Stream", (cupy().cuda.Stream,), {"__del__": lambda self: None})
+_idle_buffers: list[Array] = []
 
 
 def recorded(launches: Callable[[], None]) -> Recorded | None:
@@ -204,7 +183,7 @@ def recorded(launches: Callable[[], None]) -> Recorded | None:
             own.begin_capture()
             launches()
             graph = own.end_capture()
-    except Exception:  # an old CuPy, or a device that will say what is wrong when they are made one by one
+    except Exception:  # a device that will say what is wrong when they are made one by one
         return None
     idle_streams.append(own)
     return Recorded(graph)
@@ -221,7 +200,7 @@ class Recorded:
         self.graph.launch()
 
     def __del__(self) -> None:
-        # CuPy would speak of itself where a graph goes after its device, or with the process: such a one stays
+        # CuPy prints errors where a graph goes after its device, or with the process: such a one stays
         if sys.is_finalizing() or not _answers():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.graph))
 
@@ -236,7 +215,7 @@ def _answers() -> bool:
 
 @contextmanager
 def device_errors() -> Iterator[None]:
-    """Turn what a device raises that no longer answers into a `LostDevice`; other errors pass."""
+    """Turn errors of a device that no longer answers into a `LostDevice`; other errors pass."""
     try:
         yield
     except Exception as error:

@@ -54,28 +54,19 @@ VARIANCES = ("auto", "scalar", "full")
 
 
 def damping_option() -> Any:
-    """Return the field for the damping of message passing."""
     return option("auto", damping, "share of the old state kept at every iteration, or auto: more where it is needed")
 
 
 def variances_option() -> Any:
-    """Return the field for the variances of message passing."""
     return choice("auto", VARIANCES, "scalar, full (one for every constraint and weight), or auto: by the data")
 
 
 def device_option() -> Any:
-    """Return the field for the device."""
     return choice("cpu", DEVICES, "cpu, gpu, or auto: a GPU if there is one")
 
 
 def problem_list(problem: Any) -> list[Perceptron]:
-    """Return a list of problems.
-
-    Raises
-    ------
-    ValueError
-        If `problem` is neither a `Perceptron` nor an iterable of them.
-    """
+    """Return a list of problems from one or several."""
     found = list(problem) if isinstance(problem, Iterable) else [problem]
     if not all(isinstance(one, Perceptron) for one in found):
         raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(problem)}.")
@@ -105,7 +96,7 @@ def _even_entries(problem: Perceptron) -> bool:
         rows[part] = square.mean(axis=1)
         columns += square.sum(axis=0) / problem.m
         fourth += float(np.square(square).sum()) / (problem.m * problem.n)
-    excess = fourth - rows.mean() ** 2  # the variance of x²
-    chance = 2.0 * excess + 1e-9 * rows.mean() ** 2  # twice what is expected of independent entries, and rounding
-    heavy = excess > 3.0 * rows.mean() ** 2
-    return bool(not heavy and rows.var() * problem.n <= chance and columns.var() * problem.m <= chance)
+    mean = rows.mean()
+    excess = fourth - mean**2  # the variance of x²
+    chance = 2.0 * excess + 1e-9 * mean**2  # twice what is expected of independent entries, and rounding
+    return bool(excess <= 3.0 * mean**2 and rows.var() * problem.n <= chance and columns.var() * problem.m <= chance)

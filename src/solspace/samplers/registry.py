@@ -16,7 +16,6 @@ from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
-from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samplers.localization import localize
 from solspace.samplers.options import Config
@@ -27,24 +26,18 @@ from solspace.system.checks import unknown
 Options = Mapping[str, Any]
 
 
-def _nothing(problem: Perceptron, sampler: str, options: Options) -> Any:
-    return None
-
-
 @dataclass(frozen=True)
 class DeviceMethod:
     """How the batches of a sampler share a device; samplers with the same method run side by side."""
 
     name: str
     start: Start
-    most: int = 2048
-    """Samples in a batch at most; at least one problem is."""
-    mixed: bool = True
-    """Whether short batches run between long ones. Those of `solve` must not: its time is limited."""
+    most: int = 2048  # samples in a batch at most; at least one problem is
+    mixed: bool = True  # whether short batches run between long ones; not those of `solve`, whose time is limited
+    # (batch, samples in all) -> the CUDA module that it will need
     module: Callable[[Batch, int], tuple[str, Sizes] | None] = lambda batch, total: None
-    """(batch, samples in all) -> the CUDA module that it will need."""
-    prepare: Callable[[Perceptron, str, Options], Any] = _nothing
-    """(problem, sampler, options) -> what a thread can compute of a problem beforehand."""
+    # (problem, sampler, options) -> what a thread can compute of a problem beforehand
+    prepare: Callable[[Perceptron, str, Options], Any] = lambda problem, sampler, options: None
 
     def compile(self, batches: Sequence[Batch], total: int) -> None:
         """Compile side by side what batches will need, before the first of them runs."""
@@ -56,33 +49,22 @@ class Sampler:
     """A named sampler."""
 
     name: str
-    title: str
-    """The name in text."""
-    about: str
-    """A line of help."""
-    size: int
-    """Default number of weights on the command line."""
-    function: Callable[..., Any]
-    """(problem or problems, n_samples, rng=…, **options) -> Samples or a list of them."""
-    info: type[Info]
-    """The record of a run."""
-    work: Callable[[int, int, int, Options], float]
-    """(n, m, n_samples, options) -> number of elementary operations, up to a constant: the shape of the cost."""
+    title: str  # the name in text
+    about: str  # a line of help
+    size: int  # default number of weights on the command line
+    function: Callable[..., Any]  # (problem or problems, n_samples, rng=…, **options) -> Samples or a list of them
+    info: type[Info]  # the record of a run
+    work: Callable[[int, int, int, Options], float]  # (n, m, n_samples, options) -> cost, up to a constant
     config: type[Config]
-    lacks: Callable[[int, Target], str]
-    """(n, target) -> what keeps the sampler from working there, as a sentence; empty if nothing does."""
-    any_patterns: bool = True
-    """Whether it is meant for a user's own data."""
-    fair: bool = True
-    """Whether its samples follow a law."""
-    version: int = 1
-    """Raised when its results change; old rows then stay in a store but no longer count."""
-    method: Callable[[Options], DeviceMethod] | None = None
-    """options -> how tasks with these share a device; None: they do not."""
-    on_device: Callable[[Perceptron, Options], bool] = lambda problem, options: True
-    """(problem, options) -> whether `method` supports them."""
-    anywhere: bool = False
-    """Whether samples are the same on every device, so that a result of one counts for all."""
+    lacks: Callable[[int, Target], str]  # (n, target) -> what keeps the sampler from working there, "" if nothing does
+    any_patterns: bool = True  # whether it is meant for a user's own data
+    fair: bool = True  # whether its samples follow a law
+    version: int = 1  # raised when its results change; old rows then stay in a store but no longer count
+    method: Callable[[Options], DeviceMethod] | None = (
+        None  # options -> how tasks with these share a device, if they do
+    )
+    on_device: Callable[[Perceptron, Options], bool] = lambda problem, options: True  # whether `method` supports them
+    anywhere: bool = False  # whether samples are the same on every device, so that a result of one counts for all
 
     @property
     def options(self) -> dict[str, Field[Any]]:
@@ -95,17 +77,14 @@ class Sampler:
 
     def check(self, n: int, target: Target) -> None:
         """Raise ValueError where the sampler cannot work on `n` weights under `target`."""
-        lacking = self.lacks(n, target)
-        if lacking:
+        if lacking := self.lacks(n, target):
             raise ValueError(lacking)
 
 
-FIRST = "tau-first"
-"""Name of τ-annealing that stops at its first solution."""
+FIRST = "tau-first"  # τ-annealing that stops at its first solution
+# parts of a device for a batch that is localized, a problem that is solved, and one whose replicas are exchanged
 _LOCALIZED, _SOLVED, _EXCHANGED = 1 / 3, 1 / 8, 1 / 16
-"""Part of a device for a batch that is localized, a problem that is solved, and one whose replicas are exchanged."""
-_LARGE = 10**7
-"""Entries of the patterns above which a problem that is solved takes two parts."""
+_LARGE = 10**7  # entries of the patterns above which a problem that is solved takes two parts
 
 
 def find(name: str) -> Sampler:
@@ -152,12 +131,9 @@ _make_plan = lru_cache(maxsize=64)(anneal.make_plan)  # batches with equal optio
 
 
 def _chains(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    plan = _plan(problems[0].target, batch.sampler, batch.options)
+    config = anneal.AnnealConfig(**batch.options)
+    plan = _make_plan(problems[0].target, _schedule(batch.sampler), config, batch.sampler == FIRST)
     return ChainJob(batch, problems, plan, total, named=False)  # the samples become numbers
-
-
-def _plan(target: Target, sampler: str, options: Options) -> Plan:
-    return _make_plan(target, _schedule(sampler), anneal.AnnealConfig(**options), sampler == FIRST)
 
 
 def _chains_module(batch: Batch, total: int) -> tuple[str, Sizes]:
@@ -181,13 +157,13 @@ def _reach(target: Target, schedule: str, config: anneal.AnnealConfig) -> float:
 
 def _exchange(batch: Batch, problems: list[Perceptron], total: int) -> Job:
     (problem,), (seed,) = problems, batch.seeds
-    call = partial(anneal.exchanged, problem, batch.n_samples, batch.sampler, seed, CHAINS)
-    return CallJob(lambda report: [call(report, batch.options)], _EXCHANGED)
+    options = batch.n_samples, batch.sampler, seed, anneal.AnnealConfig(**batch.options)
+    return CallJob(lambda report: [anneal.exchanged(problem, *options, CHAINS, report)], _EXCHANGED)
 
 
 def _localize(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    call = partial(localize.localized, problems, batch.n_samples, batch.seeds)
-    return CallJob(lambda report: call(report, batch.options), _LOCALIZED)
+    call = partial(localize.localized, problems, batch.n_samples, batch.seeds, options=batch.options)
+    return CallJob(lambda report: call(callback=report), _LOCALIZED)
 
 
 def _localize_module(batch: Batch, total: int) -> tuple[str, Sizes] | None:

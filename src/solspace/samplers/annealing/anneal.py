@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -184,17 +184,11 @@ def first_solutions(
 
 
 def exchanged(
-    problem: Perceptron,
-    n_chains: int,
-    schedule: str,
-    rng: RNG,
-    company: int,
-    callback: Callback,
-    options: Mapping[str, Any],
+    problem: Perceptron, n_chains: int, schedule: str, rng: RNG, config: AnnealConfig, company: int, callback: Callback
 ) -> Samples:
-    """Return the samples of ladders on a device that carries `company` chains in all, from options of `anneal`."""
-    config = AnnealConfig(**{**options, "device": "gpu"})
-    return _call(problem, n_chains, schedule, rng, config, company=company).samples(progress=False, callback=callback)
+    """Return the samples of ladders on a device that carries `company` chains in all."""
+    call = _call(problem, n_chains, schedule, rng, replace(config, device="gpu"), company=company)
+    return call.samples(progress=False, callback=callback)
 
 
 def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: bool = False) -> Plan:

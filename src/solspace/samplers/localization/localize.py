@@ -237,7 +237,7 @@ def localize(  # type: ignore[misc]
         store, loop = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else Checkpoint(), Loop(plan)
         (samples,) = loop.run(store, callback, progress)
         _warn(samples, loop, config)
-        store.finish(loop.state)
+        store.save(loop.state())
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
