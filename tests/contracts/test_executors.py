@@ -23,8 +23,8 @@ from distributed import Client
 from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
-from solspace.experiments import device, executors, runner, tasks
-from solspace.experiments.executors import EXECUTORS, processes_beside
+from solspace.experiments import cluster, device, runner, tasks
+from solspace.experiments.executors import EXECUTORS, beside
 from solspace.experiments.tasks import Task, problem_of
 from solspace.samplers.device import missing
 from solspace.samplers.registry import SAMPLERS, DeviceMethod
@@ -82,7 +82,7 @@ def test_every_executor_gives_the_serial_rows(tmp_path: Path, reference: dict[st
 
 
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]], Callable[[], None]]]:
+def started(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]], Callable[[], None]]]:
     """A real scheduler and real workers, each a process of its own, as on a cluster; and a way to start another."""
     file = folder / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard", "--scheduler-file", str(file)]
@@ -112,7 +112,7 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
 @pytest.mark.slow
 def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
-    with cluster(tmp_path, workers=2) as (address, processes, _):
+    with started(tmp_path, workers=2) as (address, processes, _):
         process = driver(path, "dask", scheduler=address)
         wait_for(lambda: rows_in(path) >= 20, process)
         processes[2].kill()
@@ -124,7 +124,7 @@ def test_a_dask_worker_killed_in_the_middle(tmp_path: Path, reference: dict[str,
 @pytest.mark.slow
 def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    with cluster(tmp_path, workers=1) as (address, processes, _):
+    with started(tmp_path, workers=1) as (address, processes, _):
         process = driver(path, "dask", scheduler=address)
         wait_for(lambda: rows_in(path) >= 10, process)
         processes[0].kill()
@@ -137,7 +137,7 @@ def test_a_dask_scheduler_killed_in_the_middle(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_dask_without_workers_says_so_and_goes_on_when_one_comes(tmp_path: Path, reference: dict[str, Any]) -> None:
     path = tmp_path / "runs.db"
-    with cluster(tmp_path, workers=1) as (address, processes, start_worker):
+    with started(tmp_path, workers=1) as (address, processes, start_worker):
         process = driver(path, "dask", scheduler=address)
         wait_for(lambda: rows_in(path) >= 10, process)
         processes[1].kill()
@@ -151,15 +151,15 @@ def test_dask_without_workers_says_so_and_goes_on_when_one_comes(tmp_path: Path,
 
 
 def test_a_deserted_local_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_GIVE_UP_AFTER", 0.0)
+    monkeypatch.setattr(cluster, "_GIVE_UP_AFTER", 0.0)
     deserted = SimpleNamespace(status="running", nthreads=dict, scheduler=SimpleNamespace(address="tls://here"))
     with pytest.raises(ConnectionError, match="Results so far are in the store: run the same command again"):
-        executors._Dask(deserted, None, local=True).receive()
+        cluster._Dask(deserted, (), local=True).receive()
 
 
 @pytest.mark.slow  # the client of distributed 2024.8 may hang after the refusal that is asked for here
 def test_the_local_cluster_takes_work_from_its_own_sweep_only() -> None:
-    with executors._local(1) as (address, key):
+    with cluster._local(1) as (address, key):
         assert address.startswith("tls://127.0.0.1:")
         with pytest.raises(TypeError, match="TLS expects a `ssl_context`"):
             Client(address, timeout="5s", set_as_default=False)
@@ -308,12 +308,12 @@ def test_two_dask_workers_share_one_card(tmp_path: Path) -> None:
 def test_local_workers_take_the_cards_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
     monkeypatch.setattr("solspace.samplers.device.missing", lambda: "")
-    cards = executors.local_cards()
     taken = {}
     for n_workers in (None, 3):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+        cards = cluster.local_cards(n_workers)
         for worker in range(3):
-            executors.LocalCards(cards, n_workers).take(worker)
-            taken[n_workers, worker] = os.environ["CUDA_VISIBLE_DEVICES"]
+            taken[n_workers, worker] = cluster.visible_card(cards, SimpleNamespace(name=worker))
     assert list(taken.values()) == ["2", "5", "", "2", "5", "2"]
 
 
@@ -334,8 +334,8 @@ def test_tasks_of_a_card_that_is_gone_go_to_another(monkeypatch: pytest.MonkeyPa
             sent.append((len(batch), workers))
             return SimpleNamespace(key=len(sent), add_done_callback=lambda put: None, cancel=lambda: None)
 
-    stream = executors._Dask(Cluster(), None, local=False)
-    stream.submit(list(ss.Spec(**CARDS).tasks())[:2], executors._CARDS)
+    stream = cluster._Dask(Cluster(), (), local=False)
+    stream.submit(list(ss.Spec(**CARDS).tasks())[:2], cluster.CARDS)
     while not stream.failed:
         stream._check()
     assert [count for count, _ in sent[:3]] == [2, 1, 1]
@@ -365,7 +365,7 @@ def _until(made: list[Result], count: int) -> Iterator[list[Result]]:
 @pytest.mark.slow
 def test_processes_work_while_this_process_does() -> None:
     tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:5], list[Result]()
-    for found in processes_beside(iter(tasks), _until(made, 3), n_workers=2):
+    for found in beside(iter(tasks), _until(made, 3), n_workers=2):
         made += found
     keys = [result.key for result in made]
     assert sorted(keys) == sorted(["own", *(task.key for task in tasks)])
@@ -382,7 +382,7 @@ def test_what_processes_made_is_not_lost_when_this_process_fails() -> None:
         raise KeyboardInterrupt
 
     def keep() -> None:
-        for found in processes_beside(iter(tasks), failing(), n_workers=2):
+        for found in beside(iter(tasks), failing(), n_workers=2):
             made.extend(found)
 
     with pytest.raises(KeyboardInterrupt):

@@ -193,7 +193,7 @@ def test_a_figure_is_told_as_soon_as_it_is_drawn(tmp_path: Path, monkeypatch: py
         time.sleep(0.05)  # the process that drew it has yet to say so
         return finished(task, *plausible(task))
 
-    monkeypatch.setattr("solspace.experiments.executors.run_on_one_thread", once_drawn)
+    monkeypatch.setattr("solspace.experiments.executors.run", once_drawn)
     config = ReproduceConfig(store=path, out=out, formats=["svg"], run=SERIAL)
     making = reproduce_all(["edge", "spherical-t-alpha"], config)
     assert next(making).name == "edge"

@@ -122,11 +122,11 @@ def check_device(specs: Sequence[Spec | ImageSpec], name: str) -> None:
 
 def count_workers(config: RunConfig) -> int | None:
     """Return how many tasks would run side by side; None if only the cluster knows."""
-    from solspace.experiments.executors import cores
+    from joblib import cpu_count
 
     if config.executor == "serial":
         return 1
-    return None if config.scheduler else config.n_workers or cores()
+    return None if config.scheduler else config.n_workers or cpu_count()
 
 
 def _show_plan(spec: Spec, store: Path, config: RunConfig, as_json: bool) -> None:

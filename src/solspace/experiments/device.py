@@ -11,17 +11,18 @@ import itertools
 import json
 import os
 import sys
-import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from solspace.experiments.executors import cores, one_thread
-from solspace.experiments.tasks import Sampled, Task, finished, function, plain, run, sample
+import numpy as np
+from joblib import cpu_count
+
+from solspace.experiments.tasks import Sampled, Task, finished, function, one_thread, run, sample, unless_empty
 from solspace.measure import Target
 from solspace.problem import Perceptron, constraints
 from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
@@ -29,20 +30,18 @@ from solspace.samplers.device import check_answer, device_errors, resolve
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
 from solspace.store import Result
+from solspace.system.plain import plain
 
 _WINDOW = 75_000
 """Tasks that are sorted at a time, so that those of one shape come together."""
 _AHEAD = 3
 """Batches whose problems are drawn before their turn."""
-_FEW, _LONG = 3, 4e-3
-"""Threads for problems that are drawn in less than so many seconds: more would wait for the interpreter's lock."""
+_FEW, _SMALL = 3, 4e6
+"""Threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other."""
 
 
-class _Waiting(NamedTuple):
-    """A task, and what sorts it: method, work, patterns, and everything but the instance."""
-
-    order: tuple[str, float, str, str]
-    task: Task
+_Waiting = tuple[tuple[str, float, str, str], Task]
+"""What sorts a task (method, work, patterns, and everything but the instance), and the task."""
 
 
 def packs(task: Task) -> bool:
@@ -82,26 +81,29 @@ def _supported(config: str) -> bool:
     return (patterns is not None or sampler.anywhere) and sampler.on_device(smallest, options)
 
 
-def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Iterator[list[Result]]:
+def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[list[Result], None, None]:
     """Yield the results of tasks for the device, a batch at a time."""
+    if not (tasks := unless_empty(tasks)):
+        return
     tasks, room = iter(tasks), _room()
-    with Drawing(n_workers or cores(), 3 * room) as drawing, one_thread(), _short_turns():
+    with Drawing(n_workers or cpu_count(), 3 * room) as drawing, one_thread(), _short_turns():
         while window := list(itertools.islice(tasks, _WINDOW)):
-            shared = [_shares(task) for task in window]
-            yield from ([_single(task)] for task, shares in zip(window, shared) if not shares)
+            alone = [task for task in window if not _shares(task)]
+            yield from ([_single(task)] for task in alone)
             # those of the same patterns come together, whatever their sampler: they are drawn and sent once
             waiting = [
-                _Waiting((_method(task).name, -_work(task), _patterns(task), _point(task)), task)
-                for task in itertools.compress(window, shared)
+                ((_method(task).name, -_work(task), _patterns(task), _point(task)), task)
+                for task in window
+                if _shares(task)
             ]
-            waiting.sort(key=lambda one: one.order)
-            for _, own in itertools.groupby(waiting, key=lambda one: one.order[0]):
+            waiting.sort(key=lambda one: one[0])
+            for _, own in itertools.groupby(waiting, key=lambda one: one[0][0]):
                 yield from _of_one_method(list(own), drawing, room)
 
 
 def _of_one_method(waiting: Sequence[_Waiting], drawing: Drawing, room: float) -> Iterator[list[Result]]:
-    method = _method(waiting[0].task)
-    total = sum(one.task.values["n_samples"] for one in waiting)
+    method = _method(waiting[0][1])
+    total = sum(task.values["n_samples"] for _, task in waiting)
     batches = [_batch(tasks) for tasks in _groups(waiting, method, room)]
     if method.mixed:
         batches = _mixed(batches)
@@ -137,7 +139,7 @@ def _one_by_one(tasks: Sequence[Task], error: Exception) -> list[Result]:
 
 def _batch(tasks: list[Task]) -> Batch:
     values = tasks[0].values
-    shape = Shape(values["n"], _m(tasks[0]), _of_signs(tasks[0]), Target.from_dict(values["target"]))
+    shape = Shape(values["n"], _m(values), _of_signs(tasks[0]), Target.from_dict(values["target"]))
     return Batch(
         values["sampler"], shape, values["n_samples"], values["options"], [task.seed for task in tasks],
         finish=partial(_results, tasks), tag=tasks,
@@ -147,20 +149,17 @@ def _batch(tasks: list[Task]) -> Batch:
 def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
     kept = function(tasks[0].values["kind"]).observe(tasks, problems, samples)
     return [
-        finished(
-            task, {name: plain(value) for name, value in numbers.items()}, arrays,
-            seconds=(own.info.wall_time or 0.0) / len(tasks),
-        )
+        finished(task, plain(numbers), arrays, seconds=(own.info.wall_time or 0.0) / len(tasks))
         for task, (numbers, arrays), own in zip(tasks, kept, samples)
-    ]  # fmt: skip
+    ]
 
 
 def _of_signs(task: Task) -> bool:
     return task.values.get("patterns") == "binary"
 
 
-def _m(task: Task) -> int:
-    return constraints(task.values["alpha"], task.values["n"])
+def _m(values: Mapping[str, Any]) -> int:
+    return constraints(values["alpha"], values["n"])
 
 
 @contextmanager
@@ -176,7 +175,7 @@ def _short_turns() -> Iterator[None]:
 
 def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
     """Yield lists of tasks that differ in instance and seed alone, and fit into the device's memory."""
-    for _, group in itertools.groupby(waiting, key=lambda one: one.order):
+    for _, group in itertools.groupby(waiting, key=lambda one: one[0]):
         tasks: list[Task] = []
         for _, task in group:
             count = len(tasks) + 1
@@ -199,31 +198,26 @@ def _mixed(batches: list[Batch]) -> list[Batch]:
         list(own)
         for _, own in itertools.groupby(batches[full:], key=lambda one: (_work(one.tag[0]), _patterns(one.tag[0])))
     )
-    work, count = (sum(map(cost, groups)) for cost in (_device_cost, _host_cost))
-    mixed, worked, counted = batches[:full], 0.0, 0
+    work, count = np.sum([_costs(own) for own in groups], axis=0) if groups else (0.0, 0)
+    mixed, worked, counted = batches[:full], 0.0, 0.0
     while groups:
         own = groups.popleft() if worked * count <= counted * work else groups.pop()
         mixed += own
-        worked, counted = worked + _device_cost(own), counted + _host_cost(own)
+        worked, counted = np.add((worked, counted), _costs(own))
     return mixed
 
 
-def _device_cost(batches: list[Batch]) -> float:
-    return sum(len(batch.tag) * _work(batch.tag[0]) for batch in batches)
-
-
-def _host_cost(batches: list[Batch]) -> int:
-    return sum(len(batch.tag) for batch in batches)
+def _costs(batches: list[Batch]) -> tuple[float, float]:
+    """Return the work of the device and of the host."""
+    return sum(len(one.tag) * _work(one.tag[0]) for one in batches), sum(len(one.tag) for one in batches)
 
 
 class Drawing:
-    """Threads that draw problems, few where that is soon done; the last ones, of `room` bytes, are kept for other tasks."""
+    """Threads that draw problems; the last ones, of `room` bytes, are kept for other tasks."""
 
     def __init__(self, n_threads: int, room: float) -> None:
         self.pool, self.few = (ThreadPoolExecutor(n, "problems") for n in (n_threads, min(_FEW, n_threads)))
         self.room, self.held = room, 0.0
-        self.taken: dict[tuple[str, int], float] = {}
-        """Seconds that the last problem of a kind and a size took."""
         self.kept: OrderedDict[str, tuple[Future[tuple[Perceptron, Any]], float]] = OrderedDict()
 
     def __enter__(self) -> Drawing:
@@ -250,20 +244,18 @@ class Drawing:
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key][0]
-        pool = self.pool if self.taken.get(_kind(task), 0.0) > _LONG else self.few
-        future, size = pool.submit(self._draw, task), _bytes(task)
+        size = _bytes(task)
+        future = (self.few if _of_signs(task) and size < _SMALL else self.pool).submit(_drawn, task)
         self.kept[key] = future, size
         self.held += size
         while self.held > self.room and len(self.kept) > 1:
             self.held -= self.kept.popitem(last=False)[1][1]
         return future
 
-    def _draw(self, task: Task) -> tuple[Perceptron, Any]:
-        begun, values = time.thread_time(), task.values
-        problem = _problem(task)
-        prepared = _method(task).prepare(problem, values["sampler"], values["options"])
-        self.taken[_kind(task)] = time.thread_time() - begun
-        return problem, prepared
+
+def _drawn(task: Task) -> tuple[Perceptron, Any]:
+    problem = _problem(task)
+    return problem, _method(task).prepare(problem, task.values["sampler"], task.values["options"])
 
 
 def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) -> list[tuple[Perceptron, Any]]:
@@ -275,10 +267,6 @@ def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) ->
     ]
 
 
-def _kind(task: Task) -> tuple[str, int]:
-    return task.values["kind"], task.values["n"]
-
-
 def _problem(task: Task) -> Perceptron:
     """Return the problem of a task; random ±1 patterns stay packed, since only the device reads them."""
     values = task.values
@@ -287,7 +275,7 @@ def _problem(task: Task) -> Perceptron:
     from solspace.samplers.packed import PackedPerceptron
 
     seed = task.seed_from(*sample.depends)
-    return PackedPerceptron(values["n"], _m(task), Target.from_dict(values["target"]), rng=seed)
+    return PackedPerceptron(values["n"], _m(task.values), Target.from_dict(values["target"]), rng=seed)
 
 
 def _patterns(task: Task, *more: str) -> str:
@@ -301,8 +289,12 @@ def _point(task: Task) -> str:
 
 
 def _work(task: Task) -> float:
-    values = task.values
-    return find(values["sampler"]).work(values["n"], _m(task), values["n_samples"], values["options"])
+    return work_of(task.values)
+
+
+def work_of(values: Mapping[str, Any]) -> float:
+    """Return the work of a task or a point of a grid, in units of its sampler's own."""
+    return find(values["sampler"]).work(values["n"], _m(values), values["n_samples"], values["options"])
 
 
 def _bytes(task: Task) -> float:
@@ -310,7 +302,7 @@ def _bytes(task: Task) -> float:
     values, options = task.values, task.values["options"]
     entry = (1 / 8 if values["sampler"] != "asl" else 1 / 4) if _of_signs(task) else 8
     draws = options.get("n_extra", 0) // options.get("thin", 10)
-    return values["n"] * (_m(task) * entry + values["n_samples"] * (1 + draws))
+    return values["n"] * (_m(task.values) * entry + values["n_samples"] * (1 + draws))
 
 
 def _room() -> float:

@@ -117,7 +117,7 @@ def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
 
 
 def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -> Iterator[Reproduced]:
-    """Make figures of the paper; yield each when its picture is there, or the problem that it met.
+    """Make figures of the paper; yield each when its picture is there, or the problem that prevents it.
 
     Other processes draw a figure while the next one is computed. A GPU computes several figures together, those with few tasks
     beside those with many, and the processors compute the theory of all beside the first; what was computed together is counted
@@ -135,7 +135,10 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
             theory = theory or _theory(group, config.size)
             own = [_Drawing(figure.name, len(group)) for figure in group]
             try:
-                own[0].outcome = yield from _while_drawing(drawing, _compute(theory, group, config))
+                with closing(_computing(theory, group, config)) as computing:
+                    for outcome in computing:
+                        own[0].outcome = outcome
+                        yield from _drawn(drawing)
             except (LostDevice, StoreError):  # every other figure would fail as well
                 yield from (one.result() for one in drawing)
                 raise
@@ -155,25 +158,12 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
         yield from (one.result() for one in drawing)
 
 
-def _compute(
+def _computing(
     theory: Sequence[Task], group: Sequence[Figure], config: ReproduceConfig
-) -> Generator[None, None, Outcome]:
+) -> Generator[Outcome, None, None]:
     total = len(theory) + sum(len(spec) for figure in group for spec in figure.specs(config.size))
     label = group[0].name + f" and {len(group) - 1} more" * (len(group) > 1)
     return running(lambda: _tasks(theory, group, config.size, config.device), config.store, config.run, total, label)
-
-
-def _while_drawing(
-    drawing: deque[_Drawing], steps: Generator[None, None, Outcome]
-) -> Generator[Reproduced, None, Outcome]:
-    """Take all steps and return their outcome; yield figures as soon as they are drawn."""
-    with closing(steps):
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
-            yield from _drawn(drawing)
 
 
 def _drawn(drawing: deque[_Drawing]) -> Iterator[Reproduced]:

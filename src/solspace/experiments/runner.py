@@ -11,23 +11,23 @@ interpolated, beyond them it stays constant.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solspace.experiments import executors
-from solspace.experiments.device import on_device, packs, wants_device
+from solspace.experiments.device import packs, wants_device, work_of
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
-from solspace.experiments.tasks import Task
-from solspace.problem import constraints
-from solspace.samplers.registry import find
+from solspace.experiments.tasks import Task, one_thread, unless_empty
 from solspace.store import Result, Store
 from solspace.system.plain import Values
 from solspace.system.progress import progress
@@ -148,25 +148,16 @@ def run_tasks(
     label: str = "sweep",
 ) -> Outcome:  # fmt: skip
     """Run those of `tasks()` that the store lacks."""
-    run = running(tasks, store, config, total, label)
-    while True:
-        try:
-            next(run)
-        except StopIteration as end:
-            return end.value
+    return deque(running(tasks, store, config, total, label), maxlen=1).pop()
 
 
 def running(
     tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str], config: RunConfig, total: int = 0,
     label: str = "sweep",
-) -> Generator[None, None, Outcome]:  # fmt: skip
-    """Run those of `tasks()` that the store lacks; yield whenever results were stored, and return the outcome.
-
-    Tasks for a device are computed in this process. Beside it the executor "processes" computes the others; all other executors
-    compute them before.
-    """
+) -> Generator[Outcome, None, None]:  # fmt: skip
+    """Run those of `tasks()` that the store lacks; yield the outcome so far at the start and whenever results were stored."""
     with Store(store, write=True) as results, progress(total, label, config.show_progress) as bar:
-        outcome = Outcome()
+        yield (outcome := Outcome())
         if results.mended is not None:
             _warn_damaged(outcome, results, [damage.key for damage in results.mended])
         for_device = wants_device if config.executor == "dask" else packs
@@ -175,39 +166,27 @@ def running(
             for select in (itertools.filterfalse, filter)
         )
         together = any(map(for_device, itertools.islice(tasks(), _SEARCHED)))
-        for stream in _streams(others, packed, config, together):
-            try:
-                for found in filter(None, stream):
-                    results.add_all(found)
-                    outcome.computed += len(found)
-                    outcome.failed += sum(result.status == "failed" for result in found)
-                    bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")
-                    yield
-            finally:  # end the workers
-                getattr(stream, "close", lambda: None)()
-    return outcome
+        with closing(_results(others, packed, config, together)) as stream:  # which ends the workers
+            for found in filter(None, stream):
+                results.add_all(found)
+                outcome.computed += len(found)
+                outcome.failed += sum(result.status == "failed" for result in found)
+                bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")
+                yield outcome
 
 
-def _streams(
-    others: Iterator[Task], packed: Iterator[Task], config: RunConfig, together: bool
-) -> Iterator[Iterator[list[Result]]]:
-    """Yield streams of results; none without tasks, since even an idle executor takes seconds to start."""
-    where = {"n_workers": config.n_workers, "scheduler": config.scheduler}
-    if config.executor == "dask" and together and (first := next(packed, None)) is not None:
-        yield executors.find("dask")(others, **where, for_cards=itertools.chain([first], packed))
+def _results(
+    others: Iterable[Task], packed: Iterable[Task], config: RunConfig, together: bool
+) -> Generator[list[Result], None, None]:
+    """Yield results, those of a device beside the others or after them."""
+    run = partial(executors.find(config.executor), n_workers=config.n_workers, scheduler=config.scheduler)
+    if together:
+        yield from run(others, packed)
         return
-    if (first := next(others, None)) is not None:
-        others = itertools.chain([first], others)
-        if together and config.executor == "processes":
-            yield executors.processes_beside(others, on_device(packed, config.n_workers), config.n_workers)
-        else:
-            yield executors.find(config.executor)(others, **where)
-    if (first := next(packed, None)) is not None:
-        packed = itertools.chain([first], packed)
-        if config.executor == "dask":
-            yield executors.find("dask")(iter(()), **where, for_cards=packed)
-        else:
-            yield on_device(packed, config.n_workers)
+    if others := unless_empty(others):
+        yield from run(others)
+    if packed := unless_empty(packed):
+        yield from run((), packed)
 
 
 def _missing(
@@ -256,12 +235,6 @@ class Cost:
     timed: tuple[tuple[Values, float], ...]
 
 
-class _Point(NamedTuple):
-    work: float
-    values: Values
-    n_tasks: int
-
-
 def stored(tasks: Iterable[Task], store: str | os.PathLike[str], retry: bool = False) -> set[str]:
     """Return the keys of those tasks that a run would skip, since the store holds their results."""
     if not Path(store).exists():
@@ -278,49 +251,45 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, skipped: 
     >>> cost.tasks, cost.seconds > 0
     (20, True)
     """
-    groups: dict[str, list[_Point]] = {}
+    groups: dict[str, list[tuple[float, Values, int]]] = {}
     for spec in specs:
         for values in spec.points():
-            count = spec.instances
-            if skipped:
-                count = sum(Task({**values, "instance": i}).key not in skipped for i in range(spec.instances))
-            sampler, m = find(values["sampler"]), constraints(values["alpha"], values["n"])
-            work = sampler.work(values["n"], m, values["n_samples"], values["options"])
-            if count:
-                groups.setdefault(values["sampler"], []).append(_Point(work, values, count))
+            tasks = (Task({**values, "instance": i}) for i in range(spec.instances))
+            if count := sum(task.key not in skipped for task in tasks) if skipped else spec.instances:
+                groups.setdefault(values["sampler"], []).append((work_of(values), values, count))
     total, timed = 0.0, list[tuple[Values, float]]()
-    with executors.one_thread():
+    with one_thread():
         for group in groups.values():
-            times = _time(sorted(group, key=lambda point: point.work), allowed / len(groups))
-            timed += [(point.values, seconds) for point, seconds in times]
-            known = [math.log(point.work) for point, _ in times]
-            rates = [math.log(max(seconds, 1e-6) / point.work) for point, seconds in times]
-            total += sum(p.n_tasks * p.work * math.exp(float(np.interp(math.log(p.work), known, rates))) for p in group)
-    return Cost(sum(point.n_tasks for group in groups.values() for point in group), total, tuple(timed))
+            group.sort(key=lambda point: point[0])
+            times = _time([(work, values) for work, values, _ in group], allowed / len(groups))
+            timed += [(values, seconds) for _, values, seconds in times]
+            known, seconds = np.array([(work, max(seconds, 1e-6)) for work, _, seconds in times]).T
+            work, counts = np.array([(work, count) for work, _, count in group]).T
+            total += counts @ (work * np.exp(np.interp(np.log(work), np.log(known), np.log(seconds / known))))
+    return Cost(sum(count for group in groups.values() for *_, count in group), float(total), tuple(timed))
 
 
-def _time(group: list[_Point], allowed: float) -> list[tuple[_Point, float]]:
+def _time(group: list[tuple[float, Values]], allowed: float) -> list[tuple[float, Values, float]]:
     """Return points of increasing work with their seconds; the last is the one of most work if the time allows."""
-    times: list[tuple[_Point, float]] = []
-    for point in group:
+    times: list[tuple[float, Values, float]] = []
+    for place, (work, values) in enumerate(group):
         if times:
-            last, seconds = times[-1]
-            if point.work < _FACTOR * last.work and (point is not group[-1] or point.work == last.work):
+            known, _, seconds = times[-1]
+            last = place == len(group) - 1
+            if work < _FACTOR * known and (not last or work == known):
                 continue
-            if seconds * point.work / last.work > allowed:
+            if seconds * work / known > allowed:
                 break
-        seconds = _seconds(Task({**point.values, "instance": 0}))
+        task = Task({**values, "instance": 0})
+        first = executors.run(task)  # compiles code and reads data
+        if first.status == "failed":
+            raise CannotEstimate(first.error.splitlines()[0])
+        seconds = executors.run(task).seconds
+        if seconds < _SHORT:
+            seconds = min(seconds, executors.run(task).seconds)
         allowed -= seconds
-        times.append((point, seconds))
+        times.append((work, values, seconds))
     return times
-
-
-def _seconds(task: Task) -> float:
-    first = executors.run_on_one_thread(task)  # compiles code and reads data
-    if first.status == "failed":
-        raise CannotEstimate(first.error.splitlines()[0])
-    seconds = executors.run_on_one_thread(task).seconds
-    return min(seconds, executors.run_on_one_thread(task).seconds) if seconds < _SHORT else seconds
 
 
 def duration(seconds: float) -> str:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import json
 import socket
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -34,7 +36,6 @@ from solspace.numerics.series import mean_pair_product
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 from solspace.store import Result
-from solspace.system.checks import unknown
 from solspace.system.plain import Values, plain
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ KINDS = {
 """Kind of task: (module and name of its function, version of its results)."""
 KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
 """Arrays that a spec can keep; `path` is what the sampler records of each step."""
+DEATHS = 3
+"""Worker processes that a task may end before it is a failed result."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def _digest(text: str) -> str:
 
 def results_version(values: Mapping[str, Any]) -> str:
     """Return the version of the results of a task: its kind's, and its sampler's where it has one."""
-    _, version = _kind(values["kind"])
+    _, version = KINDS[values["kind"]]
     return f"{version}.{_sampler(values).version}" if "sampler" in values else str(version)
 
 
@@ -114,17 +117,17 @@ def _sampler(values: Mapping[str, Any]) -> Sampler:
     return find(values["sampler"])
 
 
-def _kind(name: str) -> tuple[str, int]:
-    if name not in KINDS:
-        raise unknown("kind of task", name, KINDS)
-    return KINDS[name]
-
-
 @cache
 def function(kind: str) -> Any:
     """Return the function of a kind of tasks: task -> (numbers, arrays)."""
-    module, name = _kind(kind)[0].split(":")
+    module, name = KINDS[kind][0].split(":")
     return getattr(import_module(f"solspace.experiments.{module}"), name)
+
+
+def unless_empty(tasks: Iterable[Task]) -> Iterable[Task]:
+    """Return the tasks, or an empty tuple if there is none: even an idle executor takes seconds to start."""
+    tasks = iter(tasks)
+    return next((itertools.chain([first], tasks) for first in tasks), ())
 
 
 def import_modules(names: Iterable[str]) -> None:
@@ -160,6 +163,45 @@ def finished(task: Task, values: Values, arrays: Values, error: str = "", second
         host=socket.gethostname(), seconds=seconds,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
+
+
+def lost(task: Task, cause: str) -> Result:
+    """Return the failed result of a task that ended all workers it ran on."""
+    message = f"the task ended {DEATHS} worker processes ({cause}): out of memory, or killed by the system?"
+    return finished(task, {}, {}, error=message)
+
+
+def of_the_same_code(task: Task, result: Result) -> Result:
+    """Return a worker's result; raise ChildProcessError if another version of the code computed it."""
+    if result.key != task.key:
+        raise ChildProcessError(
+            f"the worker on {result.host} runs another version of solspace ({result.version}), whose results do "
+            "not belong into this store: install the same version everywhere."
+        )
+    return result
+
+
+def use_one_thread() -> Any:
+    """Keep BLAS and Numba to one thread from now on; return a context whose end restores BLAS."""
+    import numba
+    import scipy.linalg.blas  # noqa: F401  SciPy has a BLAS of its own, which is found once it is loaded
+    from threadpoolctl import threadpool_limits
+
+    numba.set_num_threads(1)
+    return threadpool_limits(1)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS and Numba to one thread in the block."""
+    import numba
+
+    before = numba.get_num_threads()
+    try:
+        with use_one_thread():
+            yield
+    finally:
+        numba.set_num_threads(before)
 
 
 @dataclass(frozen=True)
