@@ -24,7 +24,6 @@ from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.samplers.localization.steps import Denoiser
-from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.messages import SampleColumns
 
 SWEEPS = 32  # of the heat bath
@@ -63,7 +62,7 @@ class Bath:
         """Return the 64 bits for each problem from which all random numbers of a turn are made."""
         return [int(own.generate_state(turn + 2, np.uint64)[-1]) for own in self.seeds]
 
-    def draw(self, samples: SampleColumns | GpuMessages, lanes: Array, turn: int) -> Draw:
+    def draw(self, samples: SampleColumns, lanes: Array, turn: int) -> Draw:
         """Return a draw for each of the samples `lanes` in its field."""
         from solspace.samplers.kernels.philox import tilted_weights
 
@@ -103,7 +102,7 @@ class GpuBath(Bath):
         sizes = self.problems, self.plan, self.keys(0), 2 * self.each
         return gpu_flips(*sizes) if self.bits is None else GpuIntegerFlips(*sizes, bits=self.bits)
 
-    def draw(self, samples: SampleColumns | GpuMessages, lanes: Array, turn: int) -> Draw:
+    def draw(self, samples: SampleColumns, lanes: Array, turn: int) -> Draw:
         """Return a draw for each of the samples `lanes` in its field."""
         from solspace.samplers.kernels.cuda import kernel
 
@@ -123,7 +122,7 @@ class GpuBath(Bath):
         own, cross = fetched(shared)[:, lanes] / (2 * n)
         return Draw(lambda rows: fetched(weights[sent(np.flatnonzero(rows))]), missed, _mixed(own, cross))
 
-    def _begin(self, samples: SampleColumns | GpuMessages) -> tuple[DeviceArray, DeviceArray]:
+    def _begin(self, samples: SampleColumns) -> tuple[DeviceArray, DeviceArray]:
         """Return the first weights (2 k, n) of two replicas of each sample, and their fields (2 k, n)."""
         from solspace.samplers.kernels.cuda import kernel
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, overload
 
@@ -234,10 +234,12 @@ def localize(  # type: ignore[misc]
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
         plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)
-        store, loop = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else Checkpoint(), Loop(plan)
+        store, loop = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else None, Loop(plan)
         (samples,) = loop.run(store, callback, progress)
-        _warn(samples, loop, config)
-        store.save(loop.state())
+        for warning in _warnings(samples, loop, config):
+            warnings.warn(warning, stacklevel=2)
+        if store is not None:
+            store.save(loop.state())
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
@@ -273,7 +275,7 @@ def _many(
     results: dict[int, Samples] = {}
     for rows in groups.values():
         plan = plan_run([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
-        results |= zip(rows, Loop(plan).run(Checkpoint(), callback, progress))
+        results |= zip(rows, Loop(plan).run(None, callback, progress))
     return [results[i] for i in range(len(problems))]
 
 
@@ -293,7 +295,7 @@ def choose_denoiser(problem: Perceptron, config: LocalizeConfig) -> tuple[str, s
 
 def place(problem: Perceptron, config: LocalizeConfig, denoiser: str) -> str:
     """Return "cpu" or "gpu"; "auto" takes the device only if it supports the run."""
-    where = resolve(config.device)
+    where = "cpu" if config.device == "cpu" else resolve(config.device)
     if where == "cpu" or denoiser == "ep":
         return where
     lacking = "A denoiser of your own runs on the CPU."
@@ -341,19 +343,16 @@ def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k:
         finish=sweeps,
     )
     denoiser = _denoiser_of(problems, k, config, settings, pace)
+    noise: Noise | GpuNoise
     columns, bits = denoiser.samples, None
     if isinstance(columns, GpuMessages):
-        noise: Noise | GpuNoise = GpuNoise(seeds, problem.n, k)
+        noise = GpuNoise(seeds, problem.n, k)
         bits = columns.patterns.columns if isinstance(columns.patterns, GpuSigns) else None
     else:
         noise = Noise(seeds[0], np.zeros_like(columns.mean))
-    bath = None
-    if sweeps:
-        bath = (
-            exits.Bath(problems, seeds, k, sweeps)
-            if device == "cpu"
-            else exits.GpuBath(problems, seeds, k, sweeps, bits)
-        )
+    bath = exits.Bath(problems, seeds, k, sweeps) if sweeps else None
+    if sweeps and device == "gpu":
+        bath = exits.GpuBath(problems, seeds, k, sweeps, bits)
     slower = careful if config.accuracy == "auto" else None
     return Plan(problems, seeds, k, settings, pace, slower, config.times, exit_times, denoiser, noise, bath)
 
@@ -407,7 +406,7 @@ def _identity(plan: Plan, config: LocalizeConfig) -> Values:
     }
 
 
-def _warn(samples: Samples, loop: Loop, config: LocalizeConfig) -> None:
+def _warnings(samples: Samples, loop: Loop, config: LocalizeConfig) -> Iterator[str]:
     (problem,), lost = loop.plan.problems, loop.diverged
     missed = ~samples.solved & ~lost & problem.target.potential.hard
     shaken = unstable(samples.info["instability"]) & ~lost & ~missed
@@ -418,18 +417,16 @@ def _warn(samples: Samples, loop: Loop, config: LocalizeConfig) -> None:
         cure = cures(problem, damped=config.damping == "auto")
         if loop.plan.settings.denoiser == "ep":
             cure = 'Try denoiser="amp", which may reach biased solutions, a lower load, or ss.anneal.'
-        warnings.warn(f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}", stacklevel=3)
+        yield f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}"
     if missed.any():
         share = 1 - np.mean(loop.record.converged)
-        warnings.warn(
+        yield (
             f"{missed.sum()} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of "
-            f"the calls. Try {further}.",
-            stacklevel=3,
+            f"the calls. Try {further}."
         )
     if shaken.any():
         highest = np.nanmax(samples.info["instability"][:, shaken])
-        warnings.warn(
+        yield (
             f"message passing was unstable in {shaken.sum()} of {len(samples)} samples, which may be biased: λ reached "
-            f"{highest:.3g}, and must stay below 1. Try {further}.",
-            stacklevel=3,
+            f"{highest:.3g}, and must stay below 1. Try {further}."
         )

@@ -28,9 +28,9 @@ from solspace.samples import Samples
 from solspace.system.plain import Values
 from solspace.system.progress import progress as progress_bar
 
+# Instability beyond which message passing cannot have been near its fixed point, whatever its residual: that takes one below 1,
+# and near the threshold samples that are fair meet up to 4.
 UNSTABLE = 10.0
-"""Instability beyond which message passing cannot have been near its fixed point, whatever its residual: that takes one below
-1, and near the threshold samples that are fair meet up to 4."""
 NEAR, FAR = 0.7, 0.5  # instability at which a sample goes on carefully, and at which a critical one goes fast again
 
 
@@ -184,15 +184,17 @@ class Loop:
         """(k,) True for samples that are still on their way to the next exit."""
         return self.clock.running & ~self.diverged & ~self.left
 
-    def run(self, store: Checkpoint, callback: Callable[[Record], object] | None, show: bool | None) -> list[Samples]:
+    def run(
+        self, store: Checkpoint | None, callback: Callable[[Record], object] | None, progress: bool | None
+    ) -> list[Samples]:
         """Localize, from the checkpoint if there is one; return the samples of each problem."""
         began = clocks.perf_counter()
         errors = device_errors() if self.plan.settings.device == "gpu" else nullcontext()
         with np.errstate(all="ignore"), errors:
-            state = store.load()
+            state = store.load() if store is not None else None
             if state is not None:
                 self._restore(state)
-            with progress_bar(1.0, "localizing", show) as bar:
+            with progress_bar(1.0, "localizing", progress) as bar:
                 for exit_time in self.plan.exits[int(self.turn) :]:
                     self.clock.final = exit_time
                     while self.active.any() or not len(self.record):
@@ -200,7 +202,8 @@ class Loop:
                         path = np.log1p(self.clock.time) / np.log1p(self.plan.exits[-1])
                         done = float(np.mean(np.where(self.diverged | self.left, 1.0, path)))
                         bar.advance(done - bar.done, f"|m|²/n = {np.nanmean(self.record.rows['overlap'][-1]):.4f}")
-                        store.maybe_save(self.state)
+                        if store is not None:
+                            store.maybe_save(self.state)
                         if callback is not None:
                             callback(self.record)
                     self._leave()

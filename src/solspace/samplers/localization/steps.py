@@ -62,7 +62,7 @@ def _finite(instability: Array) -> Array:
 class Denoiser:
     """Brings the means of `samples` up to their fields, which the integrators move."""
 
-    samples: SampleColumns | GpuMessages
+    samples: SampleColumns
     damping: Array
     robust = False  # whether a sample whose iteration diverged has means that can be drawn from all the same
 

@@ -27,6 +27,7 @@ from solspace.samplers.marginals.messages import (
     TOSSING,
     VARIANCE_FLOOR,
     Ending,
+    SampleColumns,
     Terms,
 )
 from solspace.system.plain import Values
@@ -215,21 +216,22 @@ def _typed(value: object) -> Any:
     return np.float32(value) if isinstance(value, (float, np.floating)) else value
 
 
-class GpuMessages:
+class GpuMessages(SampleColumns):
     """The messages of `each` samples of each problem: sample j of problem i is column i each + j of `k`.
 
     Fields and means are (problems, n, each), responses (problems, m, each), variances and the rest (k,), float32.
     """
 
     def __init__(self, problems: Sequence[Perceptron], each: int) -> None:
-        self.cupy, self.each, self.k = cupy(), each, len(problems) * each
         self.target, self.n, self.m = problems[0].target, problems[0].n, problems[0].m
+        field, mean, self.g = (
+            cupy().zeros((len(problems), rows, each), np.float32) for rows in (self.n, self.n, self.m)
+        )
+        super().__init__(field, mean, len(problems) * each)
+        self.cupy, self.each = cupy(), each
         few = each <= FEW and all(problem.has_binary_patterns for problem in problems)
         self.patterns: Patterns = GpuSigns(problems) if few else GpuPatterns(problems)
         self.table = sent(response_table(self.target))
-        self.field, self.mean, self.g = (
-            self.cupy.zeros((len(problems), rows, each), np.float32) for rows in (self.n, self.n, self.m)
-        )
         moments = np.repeat(self.patterns.moments, each).astype(np.float32)
         self.moment, self.variance = sent(moments), sent(moments)
         self.instability, self.spread = (sent(np.full(self.k, x, np.float32)) for x in (0.0, 1.0))
@@ -285,7 +287,6 @@ class GpuMessages:
         """Save all messages for `restore`."""
         if not self._kept:
             self._kept = [part.copy() for part in self.messages()]
-            return
         for kept, current in zip(self._kept, self.messages()):
             kept[...] = current
 
@@ -317,13 +318,9 @@ class GpuMessages:
         """Return |m|²/n of each column, (k,)."""
         return fetched((self.mean * self.mean).sum(axis=1)).astype(float).ravel() / self.n
 
-    def means(self) -> Array:
-        """Return the means (k, n) in double precision."""
-        return self._rows(self.mean).astype(float)
-
-    def fields(self) -> Array:
-        """Return the fields (k, n) in double precision."""
-        return self._rows(self.field).astype(float)
+    def rows(self, columns: DeviceArray) -> Array:
+        """Return columns (problems, n, each) as rows (k, n) on the host."""
+        return fetched(self.cupy.ascontiguousarray(columns.transpose(0, 2, 1))).reshape(self.k, -1)
 
     def finite(self) -> Array:
         """Return (k,) True where field and means are finite."""
@@ -337,17 +334,13 @@ class GpuMessages:
         for lane in np.flatnonzero(~fetched(there).ravel()):
             problem, column = divmod(int(lane), self.each)
             signs[problem, :, column] = sent(np.where(random(int(lane)) >= 0, 1, -1).astype(np.int8))
-        return self._rows(signs)
+        return self.rows(signs)
 
     def stabilities(self, weights: Array) -> Array | None:
-        """Return the stabilities (k, m) of `weights` (k, n) of ±1, None where the host must compute them."""
+        """Return the stabilities (k, m) of `weights` (k, n) of ±1, None if the host must compute them."""
         columns = sent(weights.reshape(-1, self.each, self.n)).transpose(0, 2, 1)
         found = self.patterns.stabilities(self.cupy.ascontiguousarray(columns))
         return None if found is None else found.reshape(self.k, -1)
-
-    def _rows(self, columns: DeviceArray) -> Array:
-        """Return columns (problems, n, each) as rows (k, n) on the host."""
-        return fetched(self.cupy.ascontiguousarray(columns.transpose(0, 2, 1))).reshape(self.k, -1)
 
     def state(self) -> dict[str, Array]:
         """Return fields and messages by name, on the host."""

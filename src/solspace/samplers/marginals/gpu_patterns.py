@@ -53,10 +53,8 @@ class GpuPatterns:
         if self.parts == 1:
             to[...] = sent(np.ascontiguousarray(problem.patterns, dtype=np.float32))
             return
-        packed = isinstance(problem, PackedPerceptron)
-        given = sent(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
-        signs = kernel("patterns", "from_bits" if packed else "from_signs")
-        signs((-(-to.size // 256),), (256,), (given, np.int64(to.size), to))
+        name, entries = _entries(problem)
+        kernel("patterns", name)((-(-to.size // 256),), (256,), (entries, np.int64(to.size), to))
 
     def of(self, numbers: Array) -> GpuPatterns:
         """Return the patterns of some of the problems, a copy."""
@@ -69,20 +67,20 @@ class GpuPatterns:
         """Replace the patterns by those of the problems `numbers` of `other`."""
         self.matrix, self.moments = other.matrix[sent(numbers)], other.moments[numbers]
 
-    def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
-        """Write X · given, or Xᵀ · given, to `out`: float32 operands, or bfloat16 for patterns of ±1.
+    def product(self, operand: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
+        """Write X · operand, or Xᵀ · operand, to `out`: float32 operands, or bfloat16 for patterns of ±1.
 
         All columns are multiplied, whatever their `weight`: in a matrix product some cost as much as all.
         """
         if self.parts == 1:
             left = self.matrix.transpose(0, 2, 1) if transposed else self.matrix
-            out[...] = left @ given
+            out[...] = left @ operand
             return
-        # row-major (rows, columns) is column-major (columns, rows): out' = given' · patterns', or given' · patterns
-        width, rows, inner = given.shape[2], out.shape[1], given.shape[1]
+        # row-major (rows, columns) is column-major (columns, rows): out' = operand' · patterns', or operand' · patterns
+        width, rows, inner = operand.shape[2], out.shape[1], operand.shape[1]
         _blas().gemmStridedBatchedEx(
             self.cupy.cuda.device.get_cublas_handle(), 0, int(transposed), width, rows, inner, _ONE.ctypes.data,
-            given.data.ptr, _BFLOAT, width, width * inner, self.matrix.data.ptr, _BFLOAT, self.n, self.m * self.n,
+            operand.data.ptr, _BFLOAT, width, width * inner, self.matrix.data.ptr, _BFLOAT, self.n, self.m * self.n,
             _ZERO.ctypes.data, out.data.ptr, _FLOAT, width, width * rows, len(self), _COMPUTE, 99,
         )  # fmt: skip
 
@@ -103,8 +101,16 @@ class GpuPatterns:
         """Return Σ x w, (problems, m, k) on the device."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
         bfloat = (signs < 0).astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80)
-        self.product(bfloat if self.parts == 3 else signs.astype(np.float32), out, False)
+        weight = sent(np.ones(len(self) * signs.shape[2], np.float32))
+        self.product(bfloat if self.parts == 3 else signs.astype(np.float32), out, False, weight)
         return out
+
+
+def _entries(problem: Perceptron) -> tuple[str, DeviceArray]:
+    """Return the kernel that reads the problem's patterns of ±1, and these on the device."""
+    if isinstance(problem, PackedPerceptron):
+        return "from_bits", sent(problem.bits)
+    return "from_signs", sent(problem.patterns)
 
 
 def _blas() -> Any:
@@ -129,13 +135,12 @@ class GpuSigns(GpuPatterns):
         shapes = ((-(-self.n // _WORD), self.m), (-(-self.m // _WORD), self.n))
         self.rows, self.columns = (self.cupy.empty((len(problems), *shape), np.uint32) for shape in shapes)
         for problem, rows, columns in zip(problems, self.rows, self.columns):
-            packed = isinstance(problem, PackedPerceptron)
-            given = sent(problem.bits if isinstance(problem, PackedPerceptron) else problem.patterns)
-            pack = kernel("signs", "from_bits" if packed else "from_signs", _sizes())
+            name, entries = _entries(problem)
+            pack = kernel("signs", name, _sizes())
             for to, row_step, step, inner in ((rows, self.n, 1, self.n), (columns, 1, self.n, self.m)):
                 words, count = to.shape
                 sizes = map(np.int32, (count, inner, row_step, step, words))
-                pack((-(-count // 128), words), (128,), (given, *sizes, to))
+                pack((-(-count // 128), words), (128,), (entries, *sizes, to))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -152,25 +157,19 @@ class GpuSigns(GpuPatterns):
     def take(self, other: Any, numbers: Array) -> None:
         """Overwrite the patterns by those of as many problems `numbers` of `other`."""
         chosen, self.moments = sent(numbers), other.moments[numbers]
-        for own, given in ((self.rows, other.rows), (self.columns, other.columns)):
-            given.take(chosen, axis=0, out=own)
+        for own, source in ((self.rows, other.rows), (self.columns, other.columns)):
+            source.take(chosen, axis=0, out=own)
 
-    def product(self, given: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
-        """Write X · given, or Xᵀ · given, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
+    def product(self, operand: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
+        """Write X · operand, or Xᵀ · operand, to `out`, for problems with columns whose `weight` (problems k,) is positive."""
         bits, inner = (self.columns, self.m) if transposed else (self.rows, self.n)
         number, words, rows = bits.shape
-        k = given.shape[2]
+        k = operand.shape[2]
         together = next((size for size in _RUN if size >= k), max(_RUN))
         height = next(size for size in (32, 64, 128, _ROWS) if size >= min(rows, _ROWS))
         grid = (-(-rows // height), number * -(-k // together))
         multiply = kernel("signs", "multiply", _sizes(together, height))
-        multiply(grid, (height, _SLICES), (bits, given, *map(np.int32, (rows, inner, words, k)), weight, out))
-
-    def _sums(self, signs: DeviceArray) -> DeviceArray:
-        out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
-        weight = sent(np.ones(len(self) * signs.shape[2], np.float32))
-        self.product(signs.astype(np.float32), out, False, weight)
-        return out
+        multiply(grid, (height, _SLICES), (bits, operand, *map(np.int32, (rows, inner, words, k)), weight, out))
 
 
 def _sizes(columns: int = 1, rows: int = _ROWS) -> Sizes:

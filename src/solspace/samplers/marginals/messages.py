@@ -222,20 +222,24 @@ class SampleColumns:
         """Return |m|²/n of each column, (k,)."""
         return np.einsum("ij,ij->j", self.mean, self.mean)[: self.k].astype(float) / len(self.mean)
 
+    def rows(self, columns: Array) -> Array:
+        """Return columns (n, width) as rows (k, n) on the host."""
+        return columns[:, : self.k].T
+
     def means(self) -> Array:
         """Return the means (k, n) in double precision."""
-        return self.mean[:, : self.k].T.astype(float)
+        return self.rows(self.mean).astype(float)
 
     def fields(self) -> Array:
         """Return the fields (k, n) in double precision."""
-        return self.field[:, : self.k].T.astype(float)
+        return self.rows(self.field).astype(float)
 
     def finite(self) -> Array:
         """Return (k,) True where field and means are finite."""
         return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
 
     def stabilities(self, weights: Array) -> Array | None:
-        """Return None: the patterns are not here."""
+        """Return the stabilities (k, m) of `weights` (k, n) of ±1, None if they are not at hand."""
         return None
 
 
