@@ -162,8 +162,10 @@ def _exchange(batch: Batch, problems: list[Perceptron], total: int) -> Job:
 
 
 def _localize(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    call = partial(localize.localized, problems, batch.n_samples, batch.seeds, options=batch.options)
-    return CallJob(lambda report: call(callback=report), _LOCALIZED)
+    call = partial(
+        localize.localize_many, problems, batch.n_samples, batch.seeds, localize.LocalizeConfig(**batch.options)
+    )
+    return CallJob(lambda report: call(callback=report, progress=False), _LOCALIZED)
 
 
 def _localize_module(batch: Batch, total: int) -> tuple[str, Sizes] | None:

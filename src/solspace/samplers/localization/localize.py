@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, overload
 
@@ -92,7 +92,7 @@ def _finish(name: str, value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizeConfig(Config):
-    """Options of `localize`, where they are documented."""
+    """Options of `localize`, which documents them: defaults, checks, and help for the command line."""
 
     accuracy: str = choice("auto", ACCURACIES, "fast, careful, or auto: careful where it gets hard")
     integrator: str = choice("auto", ("auto", *INTEGRATORS), "how the field is moved")
@@ -243,27 +243,16 @@ def localize(  # type: ignore[misc]
         return samples
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
-    return _many(problem_list(problem), n_samples, rng, config, None, progress)
+    return localize_many(problem_list(problem), n_samples, rng, config, progress=progress)
 
 
-def localized(
-    problems: Sequence[Perceptron],
-    n_samples: int,
-    seeds: Sequence[RNG],
-    callback: Callable[[Record], object],
-    options: Mapping[str, Any],
-) -> list[Samples]:
-    """Return the samples of each problem without warnings or a progress bar; `callback` is called after every step."""
-    return _many(problems, n_samples, list(seeds), LocalizeConfig(**options), callback, False)
-
-
-def _many(
+def localize_many(
     problems: Sequence[Perceptron],
     n_samples: int,
     rng: RNG | Sequence[RNG],
     config: LocalizeConfig,
-    callback: Callable[[Record], object] | None,
-    progress: bool | None,
+    callback: Callable[[Record], object] | None = None,
+    progress: bool | None = None,
 ) -> list[Samples]:
     """Localize together, on a device, by AMP, problems of one shape, kind of patterns and target; the others one by one."""
     groups: dict[Hashable, list[int]] = {}

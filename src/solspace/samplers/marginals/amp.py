@@ -107,7 +107,7 @@ class Marginals:
 
 @dataclass(frozen=True, kw_only=True)
 class AmpConfig(Config):
-    """Options of `amp`, where they are documented."""
+    """Options of `amp`, which documents them: defaults and checks."""
 
     tolerance: float = option(1e-12, number(positive=True), "mean squared change at which to stop")
     max_iterations: int = count(1000, "limit of undamped iterations")

@@ -23,7 +23,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.constraints import check_measure, without, zero_rows
 from solspace.samplers.device import resolve
 from solspace.samplers.marginals.amp import Marginals, failures, rows_of, statuses
-from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Moments, ScalarGaussian, Sites
+from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Moments, ScalarGaussian, Sites, put
 from solspace.samplers.marginals.messages import Effort
 from solspace.samplers.options import VARIANCES, Config, choice, count, device_option, option
 from solspace.system.checks import instance, number
@@ -39,7 +39,7 @@ NARROWEST = 1e-12  # least precision and least variance of a cavity; a site with
 
 @dataclass(frozen=True, kw_only=True)
 class EPConfig(Config):
-    """Options of `ep`, where they are documented."""
+    """Options of `ep`, which documents them: defaults and checks."""
 
     tolerance: float = option(1e-10, number(positive=True), "mean squared difference of the two means at which to stop")
     max_iterations: int = count(300, "limit of iterations in one attempt")
@@ -184,7 +184,7 @@ class Propagation:
         effort.converged[lanes], effort.residual[lanes] = False, np.inf
         todo, first = np.asarray(lanes), self.sites.of(lanes)
         afresh = np.flatnonzero(self.missed[todo])
-        first.put(afresh, self._beginning(len(afresh)))
+        put(first, afresh, self._beginning(len(afresh)))
         for cap in CAPS:
             self._attempt(todo, first, cap, tolerance, limit, effort)
             enough = np.where(self.missed, LOST, NEAR * tolerance)
@@ -221,8 +221,8 @@ class Propagation:
             now = np.where(after.proper & np.isfinite(found.residual), found.residual, np.inf)
             better = now <= residual[here]
             step[here] = np.where(better, np.minimum(1.1 * step[here], cap), np.maximum(0.5 * step[here], 0.02))
-            sites.put(here, new)
-            update.sites.put(here, found.sites)
+            put(sites, here, new)
+            put(update.sites, here, found.sites)
             residual[here] = now
             count[here] += 1
             nearest_at[here] = np.where(now < nearest[here], count[here], nearest_at[here])
@@ -245,8 +245,8 @@ class Propagation:
             step[lanes[improper]] *= 0.5
             again = old.of(improper).moved(new.of(improper), step[lanes[improper]])
             found = self.law.moments(again)
-            sites.put(improper, again)
-            moments.put(improper, found)
+            put(sites, improper, again)
+            put(moments, improper, found)
             improper = improper[~found.proper & (step[lanes[improper]] > SHORTEST)]
         return sites, moments
 
@@ -283,6 +283,6 @@ class Propagation:
         """Keep sites and marginals of those samples `lanes` whose `residual` is their smallest so far."""
         best = residual < np.minimum(effort.residual[lanes], LOST)
         own = lanes[best]
-        self.sites.put(own, sites.of(best))
+        put(self.sites, own, sites.of(best))
         self.mean[own], self.spread[own] = update.mean[best], update.spread[best]
         self.log_partition[own], effort.residual[own] = update.log_partition[best], residual[best]

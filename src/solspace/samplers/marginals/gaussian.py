@@ -10,7 +10,7 @@ fewer constraints than weights all follow from a matrix of their number (Woodbur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,14 +22,11 @@ from solspace.samplers.device import DeviceArray, cupy, fetched, sent
 from solspace.system.threads import one_blas_thread, split
 
 LEAST_WEIGHT, LEAST_CONSTRAINT = 1e-4, 1e-8  # sites nearer to zero are moved away from it: both forms divide by them
-Solved = tuple[
-    Array, Array, Array, float
-]  # means and variances of the weights, variances of the stabilities, and log|A|
-GpuSolved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
 _ROOM = 1 << 28  # most numbers of one array (samples, m, n) on the device
-_EXACT = (
-    1e-12  # largest squared residual of the means' equations, relative to the right-hand side, if a Cholesky succeeded
-)
+_EXACT = 1e-12  # largest squared residual of the means' equations, relative to their right-hand side, if A is definite
+# means and variances of the weights, variances of the stabilities, and log|A|
+Solved = tuple[Array, Array, Array, float]
+GpuSolved = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
 
 
 class Sites(NamedTuple):
@@ -43,11 +40,6 @@ class Sites(NamedTuple):
     def of(self, lanes: Array) -> Sites:
         """Return the sites of the samples `lanes`, a copy."""
         return Sites(*(part[lanes] for part in self))
-
-    def put(self, lanes: Array, new: Sites) -> None:
-        """Write the sites of the samples `lanes`."""
-        for own, part in zip(self, new):
-            own[lanes] = part
 
     def moved(self, other: Sites, share: Array) -> Sites:
         """Return the sites a `share` (k,) of the way towards others."""
@@ -71,10 +63,11 @@ class Moments(NamedTuple):
         weights, constraints = (np.zeros((k, n)), np.ones((k, n))), (np.zeros((k, m)), np.ones((k, m)))
         return cls(*weights, *constraints, np.zeros(k), np.zeros(k, bool))
 
-    def put(self, lanes: Array, new: Moments) -> None:
-        """Write the moments of the samples `lanes`."""
-        for own, part in zip(self, new):
-            own[lanes] = part
+
+def put(own: Sequence[Array], lanes: Array, new: Sequence[Array]) -> None:
+    """Write the sites or moments of the samples `lanes`."""
+    for part, source in zip(own, new):
+        part[lanes] = source
 
 
 class Gaussian:
@@ -238,7 +231,7 @@ class GpuGaussian:
             room = max(1, _ROOM // size)
             for first in range(0, len(lanes), room):
                 few = lanes[first : first + room]
-                found.put(few, self._batch(form, sites.of(few)))
+                put(found, few, self._batch(form, sites.of(few)))
         return found
 
     def _batch(self, form: Callable[..., GpuSolved], sites: Sites) -> Moments:

@@ -71,7 +71,7 @@ def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:
     def look(chains: Chains) -> None:
         nonlocal best, done
         best, made, done = chains.weights, chains.sweep - done, chains.sweep
-        search.go_on(made)
+        search.advance(made)
 
     try:
         best = first_solutions(

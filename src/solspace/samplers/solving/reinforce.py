@@ -91,7 +91,7 @@ def _amp_pass(search: Search, one: Pass, number: int) -> None:
         steps = np.arange(first, first + BURST)
         shares = np.minimum(one.start + one.rate * steps, 1.0)
         runs.advance(steps, shares, one.noise * (1 - shares))
-        search.go_on(BURST, runs.field_size)
+        search.advance(BURST, runs.field_size)
         moving = runs.moving()
         if len(moving) and runs.overlaps()[moving].max() > DECIDED:
             unmet = runs.unmet()[moving]
@@ -127,7 +127,7 @@ def _ep_pass(search: Search, rate: float, k: int, number: int) -> None:
         felt = np.arctanh(np.clip(sites.mean, -np.tanh(LARGEST), np.tanh(LARGEST)))
         share = min(rate * step, 1.0)
         sites.field[...] = share * felt + SITE_NOISE * (1 - share) * random.standard_normal((k, problem.n))
-        search.go_on(1, lambda: float(np.abs(sites.field).mean()))
+        search.advance(1, lambda: float(np.abs(sites.field).mean()))
         missed = search.offer(np.where(sites.mean[moving] >= 0, 1, -1))
         moving = moving[(missed > 0) & ((sites.mean[moving] ** 2).mean(axis=1) < SITES_DECIDED)]
         if not search.lacking or not len(moving):

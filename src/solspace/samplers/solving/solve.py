@@ -44,7 +44,7 @@ OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has bee
 
 @dataclass(frozen=True, kw_only=True)
 class SolveConfig(Config):
-    """Options of `solve`, where they are documented."""
+    """Options of `solve`, which documents them: defaults, checks, and help for the command line."""
 
     method: str = choice("auto", METHODS, "reinforce, tau, ep, exact, or auto: by data, load and size")
     time_limit: float | None = positive_or_none("seconds after which the best so far is returned")
@@ -188,7 +188,7 @@ class Search:
         if method not in self.tried:
             self.tried.append(method)
 
-    def go_on(self, iterations: int, field: Callable[[], float] = lambda: 0.0) -> None:
+    def advance(self, iterations: int, field: Callable[[], float] = lambda: 0.0) -> None:
         """Count iterations, report, and raise `OutOfTime` if no time is left; `field` gives the size of the fields fed back."""
         self.iterations, self.field = self.iterations + iterations, field
         self.report(self)
