@@ -299,11 +299,10 @@ class SolvingInfo(Info):
         return {name: float(value) for name, value in numbers.items()}
 
 
-def from_dict(values: Mapping[str, Any], kind: str | None = None) -> Info:
-    """Return the record with the entries of `Info.to_dict`; `kind` is that of its class, None in files of version 0.1."""
-    if kind is None:
-        kind = "annealing" if "acceptance" in values else "localization" if "overlap" in values else "plain"
-        values = {"kernel" if name == "path" else name: value for name, value in values.items()}
+def from_dict(values: Mapping[str, Any], kind: str) -> Info:
+    """Return the record with the entries of `Info.to_dict`; `kind` is that of its class."""
+    if kind == "localization" and "method" in values:  # the name of `accuracy` in version 0.2
+        values = {"accuracy": values["method"], **values}
     kinds = (LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)
     found = next((own for own in kinds if own.kind == kind), Info)
     known = {f.name for f in fields(found) if f.name != "extra"}

@@ -315,6 +315,8 @@ class Samples:
         meta = json.loads(str(arrays.pop("meta")))
         if meta["format"] > FORMAT:
             raise ValueError(f"it was written by a newer solspace (format {meta['format']}); upgrade to read it")
+        if meta["format"] < FORMAT:
+            raise ValueError("it was written by version 0.1; read it with solspace 0.2, or draw the samples again")
         weights, stabilities, solved = (arrays.pop(name) for name in ARRAYS)
         shapes = weights.shape, stabilities.shape, solved.shape
         if [len(shape) for shape in shapes] != [2, 2, 1] or len({shape[0] for shape in shapes}) != 1:
@@ -325,7 +327,7 @@ class Samples:
             raise ValueError("its weights are not finite")
         target = Target.from_dict(meta["target"])
         info = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
-        return cls(weights, stabilities, solved, target, from_dict(info, meta.get("kind")), meta.get("patterns"))
+        return cls(weights, stabilities, solved, target, from_dict(info, meta["kind"]), meta.get("patterns"))
 
     def by_chain(self) -> Array:
         """Return the weights by chain and draw; independent samples are chains of one draw.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import solspace as ss
-from solspace.info import AnnealingInfo, Info, LocalizationInfo
+from solspace.info import LocalizationInfo
 from solspace.samplers.annealing.anneal import first_solutions
 
 
@@ -48,23 +47,26 @@ def test_what_a_sampler_tells_is_kept_with_its_samples(draw, tmp_path):
         np.testing.assert_array_equal(again.info[name], value)
 
 
-@pytest.mark.parametrize(("told", "kind", "renamed"), [
-    ({"sampler": "asl", "t": np.zeros((2, 6)), "overlap": np.zeros((2, 6)), "status": ["fine"] * 6}, LocalizationInfo, {}),
-    ({"sampler": "tau", "acceptance": np.zeros((6, 2)), "path": "integer"}, AnnealingInfo, {"kernel": "integer"}),
-    ({"sampler": "exact"}, Info, {}),
-], ids=["asl", "tau", "exact"])  # fmt: skip
-def test_files_of_version_0_1_still_load(samples, told, kind, renamed, tmp_path):
-    """Its files say nothing of the kind of record; what one of a whole run holds is filled up here."""
-    full = {f.name: None for f in dataclasses.fields(kind) if f.name != "extra"} | told
-    arrays = {f"info/{name}": value for name, value in full.items() if isinstance(value, np.ndarray)}
-    plain = {name: value for name, value in full.items() if not isinstance(value, np.ndarray)}
-    meta = {"format": 1, "target": samples.target.to_dict(), "info": plain}
-    main = {name: getattr(samples, name) for name in ("weights", "stabilities", "solved")}
-    np.savez_compressed(tmp_path / "old.npz", meta=np.array(json.dumps(meta)), **main, **arrays)
-    again = ss.Samples.load(tmp_path / "old.npz")
-    assert type(again.info) is kind
-    assert again.info.sampler == told["sampler"]
-    assert renamed.items() <= dict(again.info).items()
+def rewrite(path, change):
+    """Change the description in a file of samples."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    meta = json.loads(str(arrays["meta"]))
+    change(meta)
+    np.savez_compressed(path, **arrays | {"meta": np.array(json.dumps(meta))})
+
+
+def test_files_of_version_0_2_load(tmp_path):
+    path = tmp_path / "s.npz"
+    samples = ss.localize(ss.Perceptron.random(51, 0.3, rng=1), 3, rng=1)
+    samples.save(path)
+    rewrite(path, lambda meta: meta["info"].update(method=meta["info"].pop("accuracy")))
+    again = ss.Samples.load(path)
+    assert isinstance(again.info, LocalizationInfo)
+    assert again.info.accuracy == samples.info.accuracy
+    rewrite(path, lambda meta: meta.update(format=1))
+    with pytest.raises(ValueError, match=r"version 0\.1"):
+        ss.Samples.load(path)
 
 
 def test_overlaps_are_those_of_all_pairs(samples):
@@ -110,10 +112,10 @@ def test_foreign_and_broken_files_are_refused(samples, tmp_path):
         ({"meta": np.array("[" * 100_000)}, "description is damaged"),
         ({"meta": np.array("[]")}, "description is damaged"),
         ({"meta": np.array("{}")}, "description is damaged"),
-        ({"meta": np.array('{"format": 1}')}, "description is damaged"),
+        ({"meta": np.array('{"format": 2}')}, "description is damaged"),
         ({"meta": np.array('{"format": 3}')}, "newer solspace"),
         (
-            {"meta": np.array('{"format": 1, "info": {}, "target": {"potential": {"name": "lgo"}}}')},
+            {"meta": np.array('{"format": 2, "info": {}, "target": {"potential": {"name": "lgo"}}}')},
             "did you mean 'log'",
         ),
     ],
