@@ -353,9 +353,9 @@ class Report:
         matplotlib.axes.Axes
             The axes.
         """
-        from solspace.plots.samples import plot_report
+        from solspace.plots.samples import report_deviations
 
-        return plot_report(self, ax, **style)
+        return report_deviations(self, ax, **style)
 
     def to_dict(self) -> Values:
         """Return the report as plain values.

@@ -171,7 +171,7 @@ class Results:
         --------
         mean : The numbers that are drawn.
         """
-        from solspace.plots.sweeps import plot_sweep
+        from solspace.plots.sweeps import sweep_curves
 
         names = self.varying()
         x = x if x is not None else "alpha" if "alpha" in names or not names else names[0]
@@ -184,7 +184,7 @@ class Results:
         for name, word, allowed in (("value", value, numbers), ("x", x, [*known])):
             if word not in known:
                 raise unknown(name, word, allowed)
-        return plot_sweep(self.mean(value, [x, *series]), value, x, series, ax, **style)
+        return sweep_curves(self.mean(value, [x, *series]), ax, value, x, series, **style)
 
     def varying(self) -> list[str]:
         """Return what differs between the tasks, except the instance.

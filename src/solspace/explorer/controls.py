@@ -97,9 +97,9 @@ class Field:
         self.message = html_pane()
         self.layout = pn.Column(self.text, self.message, margin=0, sizing_mode="stretch_width")
         if scale is not None:
-            look = {**_LOOK, "margin": (0, 8, 0, 8), "css_classes": ["dragged", f"slider-{name}"]}
-            numbers = {"start": 0.0, "end": 1.0, "step": 0.001, "value": scale.position(value)}
-            self.slider = pn.widgets.FloatSlider(name=label, show_value=False, tooltips=False, **numbers, **look)
+            look = {**_LOOK, "margin": (0, 8, 0, 8), "css_classes": [f"slider-{name}"], "tooltips": False}
+            self.slider = pn.widgets.FloatSlider(name=label, end=1.0, step=0.001, show_value=False, **look)
+            self.slider.value = scale.position(value)
             self.slider.param.watch(self._dragged, "value")
             self.layout.insert(1, self.slider)
 
@@ -111,7 +111,6 @@ class Field:
         self.refuse("")
 
     def rescale(self, scale: Scale, value: float) -> None:
-        """Set the range of the slider."""
         self.scale, self._silent = scale, True
         self.slider.value = scale.position(value)
         self._silent = False
@@ -124,7 +123,6 @@ class Field:
             self.page.refusals_changed()
 
     def type(self, text: str) -> None:
-        """Do what typing `text` does."""
         try:
             value = self.read(text)
         except ValueError as error:

@@ -21,14 +21,10 @@ from solspace.numerics.arrays import Reals
 from solspace.system.plain import Values
 from solspace.theory.prediction import Prediction
 
-LATEST = 30.0
-"""The last time shown."""
-FINE = 1e-3
-"""Largest distance of a drawn chord from its curve, relative to the height of the curve."""
-COLUMNS = 36
-"""Loads at which the lines of the t–α diagram are computed, half of them where the regimes change."""
-BATCH = 4
-"""Loads that are computed together."""
+LATEST = 30.0  # the last time shown
+FINE = 1e-3  # largest distance of a drawn chord from its curve, relative to the height of the curve
+COLUMNS = 36  # loads at which the lines of the t–α diagram are computed, half of them where the regimes change
+BATCH = 4  # loads that are computed together
 FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "populated", "satisfiable")
 
 

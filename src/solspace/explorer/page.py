@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 
 _HERE = files("solspace.explorer")
 _TARGET = ("prior", "potential", "temperature", "margin")
-_FLAT = ("uniform", "band")
-"""Potentials that do not depend on temperature."""
-SLOW = 0.4
-"""Seconds after which the page shows that it is computing."""
-REST = 0.6
-"""Seconds after which a slider is taken to be at rest."""
+_FLAT = ("uniform", "band")  # potentials that do not depend on temperature
+SLOW = 0.4  # seconds after which the page shows that it is computing
+REST = 0.6  # seconds after which a slider is taken to be at rest
 
 
 class Page:
@@ -76,7 +73,6 @@ class Page:
         self.sample.settings_changed()
 
     def view(self) -> pn.Template:
-        """Return the page."""
         page = _Template((_HERE / "page.html").read_text(encoding="utf-8"))
         controls = pn.Column(*(part.layout for part in self.fields.values()), margin=0, sizing_mode="stretch_width")
         roots = {"tools": self._tools(), "verdict": self.verdict, "controls": controls, "numbers": self.numbers}
@@ -144,7 +140,7 @@ class Page:
 
     def _tools(self) -> pn.Row:
         theme = Select(self, "theme").layout
-        theme.param.update(width=90, sizing_mode="fixed", margin=0, css_classes=["field-theme"])
+        theme.param.update(width=90, sizing_mode=None, margin=0, css_classes=["field-theme"])
         theme.jscallback(value="window.setTheme(cb_obj.value)")
         link = pn.widgets.Button(name="Copy link", margin=(0, 0, 0, 8), stylesheets=[STYLES])
         copy = "navigator.clipboard && navigator.clipboard.writeText(location.href); cb_obj.label = 'Copied'"
@@ -190,7 +186,6 @@ class Page:
     # ---- what a change does
 
     def changed(self, name: str, value: object) -> None:
-        """Schedule a new value of one setting."""
         self.schedule(self._change, name, value)
 
     def _change(self, name: str, value: Any) -> None:

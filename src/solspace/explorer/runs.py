@@ -30,14 +30,10 @@ from solspace.system.arrays import read_arrays
 from solspace.system.plain import Values, plain
 from solspace.theory.prediction import Prediction
 
-INTERVAL = 0.2
-"""Seconds between two updates of a page."""
-MAX_BYTES = 32 * 2**20
-"""Largest file with patterns."""
-MAX_PATTERNS = 64 * 2**20
-"""Bytes that patterns may take in memory."""
-FILES = ("samples.npz", "report.json", "picture.svg", "picture.png", "code.py")
-"""Files of a finished run."""
+INTERVAL = 0.2  # seconds between two updates of a page
+MAX_BYTES = 32 * 2**20  # largest file with patterns
+MAX_PATTERNS = 64 * 2**20  # bytes that patterns may take in memory
+FILES = ("samples.npz", "report.json", "picture.svg", "picture.png", "code.py")  # files of a finished run
 
 
 def read_patterns(content: bytes) -> Array:
@@ -105,7 +101,6 @@ class Progress:
         self._missed: list[tuple[int, float]] = []
 
     def localized(self, path: Record) -> None:
-        """Report a step of localization."""
         if not self._due():
             return
         times, overlaps = path.t, path.overlap
@@ -123,7 +118,6 @@ class Progress:
         )
 
     def annealed(self, chains: Chains) -> None:
-        """Report some sweeps of annealing."""
         stabilities = self.problem.stabilities(chains.weights)
         violated = float(self.problem.target.violated(stabilities).sum(axis=1).mean())
         self._missed.append((chains.sweep, violated))

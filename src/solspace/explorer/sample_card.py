@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from solspace.explorer.page import Page
 
 _CONTROLS = {"sampler": Select, "n": Field, "samples": Field, "sweeps": Field, "patterns": Select, "seed": Field}
-_INSTANCE = {"n", "alpha", "patterns", "seed"}
-"""Settings that do not matter for patterns of the user."""
+_INSTANCE = {"n", "alpha", "patterns", "seed"}  # settings that do not matter for patterns of the user
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,6 @@ class FinishedRun:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Files to download, by name."""
         return self.value["files"]
 
     @property
@@ -106,11 +104,9 @@ class SampleCard:
 
     @property
     def busy(self) -> bool:
-        """Whether a run is in progress."""
         return self.future is not None
 
     def run(self) -> None:
-        """Start a run with the page's settings."""
         if self.busy or self._refusal():
             return
         service, settings, patterns = self.page.service, self.page.settings, self.patterns
@@ -131,7 +127,6 @@ class SampleCard:
         self.settings_changed()
 
     def halt(self) -> None:
-        """Stop the run."""
         if self.worker is not None:
             self.worker.stop()
 
@@ -209,18 +204,13 @@ class SampleCard:
             return
         self.patterns, (m, n) = patterns, patterns.shape
         kind = "±1" if patterns.dtype.itemsize == 1 else "real-valued"
-        text = (
-            f"Your patterns: M = {m}, N = {n}, {kind}, α = {m / n:.4g}. Theory lines hold for random patterns; "
-            "a link does not carry yours."
-        )
-        self.upload.object = f'<div class="run" role="status">{text}</div>'
+        text = f"Your patterns: M = {m}, N = {n}, {kind}, α = {m / n:.4g}. Theory lines hold for random patterns; "
+        self.upload.object = f'<div class="run" role="status">{text}a link does not carry yours.</div>'
 
     def refuse_upload(self, sentence: str) -> None:
-        """Show why a file is refused."""
         self.upload.object = f'<div class="refused" role="alert">Refused: {escape(sentence)}</div>'
 
     def use_random(self) -> None:
-        """Go back to random patterns."""
         self.patterns = None
         self.upload.object = ""
         self.settings_changed()

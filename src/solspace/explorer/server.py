@@ -36,30 +36,26 @@ if TYPE_CHECKING:
     from solspace.explorer.page import Page
     from solspace.explorer.sample_card import FinishedRun
 
-KEPT_FOR = 24 * 3600.0
-"""Seconds that the finished run of a closed page is kept for a reload."""
-MAX_KEPT = 256 * 2**20
-"""Bytes of finished runs above which those of closed pages are dropped."""
-MAX_UPLOADS = 256 * 2**20
-"""Bytes that patterns of users may take, over all pages."""
-MAX_RUNS = 16
-"""Runs in progress at once, over all pages."""
+KEPT_FOR = 24 * 3600.0  # seconds that the finished run of a closed page is kept for a reload
+MAX_KEPT = 256 * 2**20  # bytes of finished runs above which those of closed pages are dropped
+MAX_UPLOADS = 256 * 2**20  # bytes that patterns of users may take, over all pages
+MAX_RUNS = 16  # runs in progress at once, over all pages
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::")
+# arguments of `pn.serve`
 LIMITS = {
     "websocket_max_message_size": 2**20,
     "check_unused_sessions_milliseconds": 1000,
     "unused_session_lifetime_milliseconds": 12_000,  # as long as a slow machine needs to load the page
     "http_server_kwargs": {"max_body_size": MAX_BYTES},
 }
-"""Arguments of `pn.serve`."""
+# what the page needs
 PATHS = re.compile(
     r"/|/ws"
     r"|/files/[0-9a-f]{32}/[a-z]+\.[a-z]+|/upload/[0-9a-f]{32}"
     r"|/static/js/bokeh[a-z-]*\.min\.js"
     r"|/static/extensions/panel/[\w@%^.+/-]+\.(js|css|svg|woff2)"
 )
-"""What the page needs."""
 HEADERS = {
     "Cache-Control": "no-store",  # going back must open a new page: the session of the old one has ended
     "X-Content-Type-Options": "nosniff",
@@ -96,7 +92,6 @@ class Service:
                 del self.finished[other]
 
     def may_run(self) -> bool:
-        """Return whether another run may start."""
         return sum(page.sample.busy for page in self.pages.values()) < MAX_RUNS
 
     def no_memory(self, page: Page, size: int) -> str:
@@ -111,7 +106,6 @@ class Service:
         )
 
     def close(self) -> None:
-        """End all processes."""
         for page in list(self.pages.values()):
             page.close()
         self.theory.close()

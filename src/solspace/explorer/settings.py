@@ -45,12 +45,9 @@ NUMBERS = {
     "sweeps": Number("sweeps", "sweeps", 1, 100_000),
     "seed": Number("seed", "seed", 0, 2**31 - 1),
 }
-BEGINNINGS = {"wall": "wall(-1, 2)"}
-"""Initial parameters of potentials that have no defaults."""
-MAX_ENTRIES = 10**8
-"""Largest number of pattern entries (N times M) of a run."""
-MAX_STABILITIES = 5 * 10**6
-"""Largest number of stabilities (samples times M) of a run."""
+BEGINNINGS = {"wall": "wall(-1, 2)"}  # initial parameters of potentials that have no defaults
+MAX_ENTRIES = 10**8  # largest number of pattern entries (N times M) of a run
+MAX_STABILITIES = 5 * 10**6  # largest number of stabilities (samples times M) of a run
 
 
 def _complete(name: str) -> bool:

@@ -19,8 +19,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+# seconds allowed on top of the time limit for the first answer of a process: it imports, and may have to compile
 STARTING = 120.0
-"""Seconds allowed on top of the time limit for the first answer of a process: it imports, and may have to compile."""
 _SPAWN = multiprocessing.get_context("spawn")
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 
@@ -137,7 +137,6 @@ class Pool:
                 self._known.pop(key, None)
 
     def close(self) -> None:
-        """End all processes."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in list(self._workers.values()):
             worker.stop()

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged
+from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged, on_axes
 
 if TYPE_CHECKING:
     from solspace.theory.phases import PhaseDiagram, SamplingMap
@@ -155,6 +155,7 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Ax
     return ax
 
 
+@on_axes
 def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
     """Draw all thresholds over margins or widths; the region that ASL samples is green."""
     lines = {name: getattr(found, name) for name in found.LINES}
@@ -167,12 +168,6 @@ def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
     name = found.target.potential.name if found.axis == "width" else str(found.target.potential)
     ax.set_title(f"{found.target.prior} weights, {name} potential")
     return ax
-
-
-def plot_map(found: SamplingMap, ax: Any, **style: Any) -> Axes:
-    """Draw a map of thresholds on given or new axes."""
-    with drawing(ax) as one:
-        return sampling_map(found, one, **style)
 
 
 def alpha_kappa(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
 from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.numerics.series import bins, pair_products, spacing
-from solspace.plots.style import BLUE, GREY, RED, drawing, mark_margin, merged, no_style, thick
+from solspace.plots.style import BLUE, GREY, RED, all_panels, histogram, mark_margin, merged, on_axes, one_or_all, thick
 from solspace.samples import Samples
-from solspace.system.checks import unknown
+from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.diagnostics.report import Report
@@ -32,7 +32,7 @@ def stability_histogram(
     """Draw the histogram of all stabilities, with P(s) by theory."""
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
-    _histogram(ax, values, edges, style, f"{len(samples)} samples")
+    histogram(ax, values, edges, style, label=f"{len(samples)} samples")
     if prediction is not None:
         grid = np.linspace(edges[0], edges[-1], 400)
         ax.plot(grid, prediction.stability_density(grid), color=RED, lw=thick(), label="theory")
@@ -50,10 +50,10 @@ def overlap_histogram(
     if len(seen):
         low, high = min([*seen, *other]), max([*seen, *other])
         edges = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
-        look = _histogram(ax, seen, edges, style, f"{len(seen)} pairs")
+        look = histogram(ax, seen, edges, style, label=f"{len(seen)} pairs")
         ax.axvline(float(seen.mean()), color=look["color"], lw=thick(), label=f"mean {seen.mean():.3f}")
         if len(other):
-            ax.hist(other, bins=list(edges), density=True, histtype="step", color=RED, lw=thick(), label="chains")
+            histogram(ax, other, edges, histtype="step", color=RED, alpha=1.0, lw=thick(), label="chains")
             ax.axvline(float(other.mean()), color=RED, lw=thick(), ls="--", label=f"mean {other.mean():.3f}")
     if prediction is not None:
         ax.axvline(prediction.overlap, color=RED, lw=thick(), label=f"theory r = {prediction.overlap:.3f}")
@@ -62,13 +62,6 @@ def overlap_histogram(
         ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
         ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
     return ax
-
-
-def _histogram(ax: Axes, values: Reals, edges: Reals, style: Mapping[str, Any], label: str) -> dict[str, Any]:
-    """Draw a histogram as a density; return its properties."""
-    look = merged(style, Patch, color=BLUE, alpha=0.55, label=label)
-    ax.hist(values, **{"bins": list(edges), "density": True, **look})
-    return look
 
 
 def _pairs(samples: Samples) -> Reals:
@@ -141,9 +134,10 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
     width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
     edges = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
     for (name, seen), colour in zip(overlaps.items(), (GREY, RED, BLUE)):
-        filled = colour == GREY
-        look: dict[str, Any] = {"histtype": "stepfilled" if filled else "step", "alpha": 0.35 if filled else 1.0}
-        ax.hist(seen, bins=list(edges), density=True, color=colour, lw=2, label=f"{name}: {means[name]:.3f}", **look)
+        look: Values = {"histtype": "step", "alpha": 1.0}
+        if colour == GREY:
+            look = {"histtype": "stepfilled", "alpha": 0.35}
+        histogram(ax, seen, edges, color=colour, lw=2, label=f"{name}: {means[name]:.3f}", **look)
         ax.axvline(means[name], color=colour, lw=1.5, ls="--")
     ax.set(xlabel="overlap of two samples", ylabel="density")
     ax.legend(frameon=False, loc="upper left", fontsize="small")
@@ -158,8 +152,8 @@ def overlap_run(
     t, q = samples.info["t"], samples.info["overlap"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", r"$|m|^2/n$, each sample")
-    ax.plot(t, q, **look)
-    ax.plot([], [], **look, label=label)
+    first, *_ = ax.plot(t, q, **look)
+    first.set_label(label)
     if prediction is not None:
         grid = np.linspace(0, float(np.nanmax(t)), 200)
         ax.plot(grid, prediction.overlap_at(grid), color=RED, lw=thick(), label="theory $q(t)$")
@@ -208,40 +202,39 @@ def sample_kinds(samples: Samples) -> list[str]:
     return ["stabilities", "overlaps", *run.get(type(samples.info), [])]
 
 
+def _pictures(
+    samples: Samples, prediction: Prediction | None, reference: Samples | None
+) -> tuple[dict[str, Callable[..., Axes]], str]:
+    """Return the pictures of samples that apply, and a title over all of them."""
+    title = (
+        f"{samples.info.sampler or 'samples'}: {samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}, "
+        f"{int(samples.solved.sum())} of {len(samples)} solved"
+    )
+    beside: Values = {"prediction": prediction, "reference": reference}
+    return {kind: partial(KINDS[kind], samples, **beside) for kind in sample_kinds(samples)}, title
+
+
 def sample_panels(
     samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, reference: Samples | None = None
 ) -> Any:
     """Draw all pictures of samples that apply."""
-    for ax, kind in zip(axes, sample_kinds(samples)):
-        KINDS[kind](samples, ax, prediction, reference)
-    figure = axes[0].get_figure()
-    assert figure is not None
-    figure.suptitle(
-        f"{samples.info.sampler or 'samples'}: {samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}, "
-        f"{int(samples.solved.sum())} of {len(samples)} solved"
-    )
-    return axes
+    pictures, title = _pictures(samples, prediction, reference)
+    return all_panels(pictures, axes, title)
 
 
 def plot_samples(
     samples: Samples, kind: str, ax: Any, prediction: Prediction | None, reference: Samples | None, **style: Any
 ) -> Any:
     """Draw one picture of samples or all of them, on given or new axes."""
-    kinds = sample_kinds(samples)
     if len(samples) == 0:
         raise ValueError("there is no sample to draw.")
     if reference is not None and (why := samples.differs(reference)):
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
-    if kind == "all":
-        no_style(style)
-        with drawing(ax, len(kinds)) as axes:
-            return sample_panels(samples, axes, prediction, reference)
-    if kind not in kinds:
-        raise unknown("kind of picture", kind, ("all", *kinds))
-    with drawing(ax) as one:
-        return KINDS[kind](samples, one, prediction, reference, **style)
+    pictures, title = _pictures(samples, prediction, reference)
+    return one_or_all(pictures, kind, ax, title, **style)
 
 
+@on_axes
 def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
     """Draw the deviation of each quantity of a diagnosis in units of its error; beyond the band it is a bias."""
     found = report.deviations()
@@ -267,9 +260,3 @@ def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
         verdict += f", fair within {report.within:.3g}"
     ax.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
     return ax
-
-
-def plot_report(report: Report, ax: Any, **style: Any) -> Axes:
-    """Draw the deviations of a report on given or new axes."""
-    with drawing(ax) as one:
-        return report_deviations(report, one, **style)

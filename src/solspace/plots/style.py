@@ -8,8 +8,9 @@ of colour blindness (tested by simulation); markers and dashes differ as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from matplotlib.axes import Axes
 from matplotlib.cbook import normalize_kwargs
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
+from solspace.numerics.arrays import Reals
+from solspace.system.checks import unknown
 from solspace.system.files import replacing
+from solspace.system.plain import Values
 
 __all__ = ["BLUE", "DOUBLE", "GREY", "MARKERS", "RED", "REGIMES", "SERIES", "SINGLE", "TEXT", "panels", "save", "style"]
 
@@ -138,10 +143,45 @@ def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
         yield pyplot.subplots(1, columns, figsize=size, layout="constrained", FigureClass=JournalFigure)[1]
 
 
-def no_style(style: Mapping[str, Any]) -> None:
-    """Refuse properties of lines for several pictures at once."""
-    if style:
-        raise ValueError(f"several pictures have no style in common; give a kind with {', '.join(style)}.")
+def all_panels(pictures: Mapping[str, Callable[..., Axes]], axes: Sequence[Axes], title: str) -> Sequence[Axes]:
+    """Draw each of `pictures` on axes of its own, under a common title."""
+    for ax, draw in zip(axes, pictures.values()):
+        draw(ax)
+    figure = axes[0].get_figure()
+    assert figure is not None
+    figure.suptitle(title)
+    return axes
+
+
+def one_or_all(pictures: Mapping[str, Callable[..., Axes]], kind: str, ax: Any, title: str, **style: Any) -> Any:
+    """Draw one of `pictures` by its name, or "all", on given or new axes."""
+    if kind == "all":
+        if style:
+            raise ValueError(f"several pictures have no style in common; give a kind with {', '.join(style)}.")
+        with drawing(ax, len(pictures)) as axes:
+            return all_panels(pictures, axes, title)
+    if kind not in pictures:
+        raise unknown("kind of picture", kind, ("all", *pictures))
+    with drawing(ax) as one:
+        return pictures[kind](one, **style)
+
+
+def on_axes(draw: Callable[..., Axes]) -> Callable[..., Axes]:
+    """Make `draw(found, ax, ...)` draw on new axes where `ax` is None."""
+
+    @wraps(draw)
+    def drawn(found: Any, ax: Axes | None = None, *args: Any, **options: Any) -> Axes:
+        with drawing(ax) as one:
+            return draw(found, one, *args, **options)
+
+    return drawn
+
+
+def histogram(ax: Axes, values: Reals, edges: Reals, style: Mapping[str, Any] | None = None, **ours: Any) -> Values:
+    """Draw a histogram as a density, blue and filled unless said otherwise; return its properties."""
+    look = merged(style or {}, Patch, **{"color": BLUE, "alpha": 0.55, **ours})
+    ax.hist(values, **{"bins": list(edges), "density": True, **look})
+    return look
 
 
 def thick() -> float:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import BLUE, GREY, MARKERS, RED, SERIES, drawing, merged
+from solspace.plots.style import GREY, MARKERS, RED, SERIES, histogram, merged, on_axes
 
 Points = Iterable[Mapping[str, Any]]  # rows of `Results.mean`: the values of the axes, `mean`, `low`, `high`
 
@@ -61,6 +61,7 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
     return ax
 
 
+@on_axes
 def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
     """Draw the mean of a quantity of a sweep, one line for each combination of the series."""
     points = list(points)
@@ -84,12 +85,6 @@ def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[
 
 def _order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
     return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
-
-
-def plot_sweep(points: Points, value: str, x: str, series: Sequence[str], ax: Any, **style: Any) -> Axes:
-    """Draw the mean of a quantity of a sweep on given or new axes."""
-    with drawing(ax) as one:
-        return sweep_curves(points, one, value, x, series, **style)
 
 
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
@@ -122,7 +117,7 @@ def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
 
 def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str) -> Axes:
     """Draw pooled stabilities as a histogram with these `edges`, beside their `density` (j,) by theory on a `grid`."""
-    ax.hist(values, bins=list(edges), density=True, color=BLUE, alpha=0.5, label=label)
+    histogram(ax, values, edges, alpha=0.5, label=label)
     ax.plot(grid, density, color=RED, lw=1.8, label="theory $P(s)$")
     ax.axvline(margin, color=GREY, lw=1, ls="--")
     ax.set(xlabel="stability $s$", ylabel="density", xlim=(grid[0], grid[-1]), ylim=(0, None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,7 @@ from matplotlib.axes import Axes
 
 from solspace.numerics.arrays import Reals
 from solspace.plots.diagrams import entropy_curves
-from solspace.plots.style import BLUE, GREY, RED, REGIMES, drawing, mark_margin, merged, no_style, thick
-from solspace.system.checks import unknown
+from solspace.plots.style import BLUE, GREY, RED, REGIMES, all_panels, mark_margin, merged, one_or_all, thick
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -25,7 +25,7 @@ def _overlap_grid(prediction: Prediction, count: int = 400) -> Reals:
 
 
 def _last_window(prediction: Prediction) -> float | None:
-    """Return the last time at which there are two maxima."""
+    """Return the last time with two maxima."""
     return max((w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0), default=None)
 
 
@@ -108,33 +108,28 @@ KINDS: dict[str, Callable[..., Axes]] = {
 }
 
 
-def _flags(prediction: Prediction) -> str:
-    """Return the reasons to doubt a prediction, as part of a title."""
-    flags = "" if prediction.stable else ", RS unstable"
-    flags += "" if prediction.populated else ", entropy < 0"
-    return flags + ("" if prediction.satisfiable else ", past capacity")
+def _doubts(prediction: Prediction) -> str:
+    """Return the load and the reasons to doubt a prediction, as part of a title."""
+    reasons = {", RS unstable": prediction.stable, ", entropy < 0": prediction.populated}
+    reasons[", past capacity"] = prediction.satisfiable
+    return f"α = {prediction.alpha:g}{''.join(reason for reason, fine in reasons.items() if not fine)}"
 
 
 def prediction_panels(prediction: Prediction, axes: Sequence[Axes], times: Sequence[float] | None = None) -> Any:
     """Draw all four pictures of a prediction."""
-    for ax, (kind, draw) in zip(axes, KINDS.items()):
-        draw(prediction, ax, **({"times": times} if kind == "free entropy" else {}))
-    figure = axes[0].get_figure()
-    assert figure is not None
-    figure.suptitle(f"{prediction.target}, α = {prediction.alpha:g}{_flags(prediction)}")
-    return axes
+    pictures = {name: partial(draw, prediction) for name, draw in KINDS.items()}
+    pictures["free entropy"] = partial(free_entropy, prediction, times=times)
+    return all_panels(pictures, axes, f"{prediction.target}, {_doubts(prediction)}")
 
 
 def plot_prediction(prediction: Prediction, kind: str, ax: Any, **style: Any) -> Any:
     """Draw one picture of a prediction or all of them, on given or new axes."""
-    if kind == "all":
-        no_style(style)
-        with drawing(ax, len(KINDS)) as axes:
-            return prediction_panels(prediction, axes)
-    if kind not in KINDS:
-        raise unknown("kind of picture", kind, ("all", *KINDS))
-    with drawing(ax) as one:
-        KINDS[kind](prediction, one, **style)
-        if ax is None:
-            one.set_title(f"{prediction.target}\nα = {prediction.alpha:g}{_flags(prediction)}", fontsize="small")
+
+    def draw(name: str, one: Axes, **style: Any) -> Axes:
+        KINDS[name](prediction, one, **style)
+        if ax is None and kind != "all":
+            one.set_title(f"{prediction.target}\n{_doubts(prediction)}", fontsize="small")
         return one
+
+    pictures = {name: partial(draw, name) for name in KINDS}
+    return one_or_all(pictures, kind, ax, f"{prediction.target}, {_doubts(prediction)}", **style)

@@ -286,9 +286,9 @@ class SamplingMap:
         matplotlib.axes.Axes
             The axes.
         """
-        from solspace.plots.diagrams import plot_map
+        from solspace.plots.diagrams import sampling_map
 
-        return plot_map(self, ax, **style)
+        return sampling_map(self, ax, **style)
 
     def to_dict(self) -> Values:
         """Return the map as plain values.
