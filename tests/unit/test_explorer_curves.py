@@ -9,7 +9,7 @@ import pytest
 
 import solspace as ss
 from solspace.explorer.curves import FACTS, columns, curves, loads, path, thresholds
-from solspace.explorer.runs import histogram, overlap_bars, sample
+from solspace.explorer.runs import overlap_bars, sample, stability_bars
 from solspace.explorer.settings import Settings, program
 
 CASES = [
@@ -121,6 +121,6 @@ def test_overlaps_lie_in_the_middle_of_their_bars(rng):
 
 def test_bars_never_straddle_the_margin(rng):
     values = rng.integers(0, 60, size=2000) * 2 / np.sqrt(101) + 1 / np.sqrt(101)
-    bars = histogram(values, 0.0, 2 / np.sqrt(101), least=0.08)
+    bars = stability_bars(values, ss.Perceptron.random(n=101, alpha=0.2, rng=0))
     assert np.abs(bars["left"]).min() < 1e-12
     assert (bars["top"][bars["right"] <= 1e-12] == 0).all()

@@ -43,16 +43,18 @@ def mixing(samples: Samples) -> Mixing | None:
         return None
     if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS or not _even(info):
         return None
-    weights, sweeps = _thinned(samples, info)
-    decay, own, cross, memory = _memory(weights)
-    every, half = int(sweeps[1] - sweeps[0]), len(sweeps) // 2
-    energy, series = info.at_draws()["energy"], {"overlap": samples.chain_overlaps()}
+    # evenly spaced draws, as many as `_WORK` allows
+    most = max(int(np.sqrt(_WORK / (info.n_chains * samples.n))), 2 * ENOUGH_DRAWS)
+    kept = np.arange(info.n_draws)[:: -(-info.n_draws // most)]
+    decay, own, cross, memory = _memory(samples.by_chain()[:, kept])
+    every, half = int(np.diff(np.asarray(info.draw_sweep)[kept])[0]), len(kept) // 2
+    series, times, energy = {}, {}, info.at_draws()["energy"]
     if np.ptp(energy) > 0:
-        series = {"energy": energy, **series}
+        series["energy"] = energy
+        times["energy"] = autocorrelation_time(np.asarray(info.energy)[:, info.n_anneal :])
+    series["overlap"] = samples.chain_overlaps()
+    times["weights"] = every * believed(integrated(decay / decay[0]), len(kept))
     late = np.asarray(info.draw) >= info.n_draws // 2
-    times = {"weights": every * believed(integrated(decay / decay[0]), len(sweeps))}
-    if "energy" in series:
-        times = {"energy": autocorrelation_time(np.asarray(info.energy)[:, info.n_anneal :]), **times}
     return Mixing(
         lag=every * half,
         self_overlap=own,
@@ -70,13 +72,6 @@ def mixing(samples: Samples) -> Mixing | None:
 
 def _even(info: AnnealingInfo) -> bool:
     return len(set(np.diff(info.draw_sweep).tolist())) <= 1
-
-
-def _thinned(samples: Samples, info: AnnealingInfo) -> tuple[Array, Array]:
-    """Return evenly spaced draws (chains, some, n), as many as `_WORK` allows, and their sweeps."""
-    most = max(int(np.sqrt(_WORK / (info.n_chains * samples.n))), 2 * ENOUGH_DRAWS)
-    kept = np.arange(info.n_draws)[:: -(-info.n_draws // most)]
-    return samples.by_chain()[:, kept], np.asarray(info.draw_sweep)[kept]
 
 
 def _memory(weights: Array) -> tuple[Array, Estimate, Estimate, Estimate]:
@@ -105,7 +100,6 @@ def _mean(values: Array) -> Estimate:
 
 
 def judge(info: AnnealingInfo, found: Mixing | None) -> Verdict:
-    """Return whether chains have mixed, and within what bias their overlaps are then fair."""
     if found is None:
         uneven = "these draws are not equally far apart in time; take all of them, or every other"
         return Verdict(None, f"cannot tell: {_too_few(info) if _even(info) else uneven}.")
@@ -127,9 +121,9 @@ def judge(info: AnnealingInfo, found: Mixing | None) -> Verdict:
 
 def _too_few(info: AnnealingInfo) -> str:
     ran = info.energy.shape[1] - info.n_anneal
-    chains = "1 chain" if info.n_chains == 1 else f"{info.n_chains} chains"
+    chains = "1 chain of" if info.n_chains == 1 else f"{info.n_chains} chains of"
     draws = "1 draw" if info.n_draws == 1 else f"{info.n_draws} draws"
-    words = f"{chains} of {draws} {'is' if info.n_chains == 1 else 'are'} too few to judge by"
+    words = f"{chains} {draws} {'is' if info.n_chains == 1 else 'are'} too few to judge by"
     if info.n_draws < ENOUGH_DRAWS and ran >= USUAL_EXTRA:
         return f"{words}; keep more draws: run with thin <= {ran // (2 * ENOUGH_DRAWS)}"
     return f"{words}; run n_chains >= {max(USUAL_CHAINS, info.n_chains)} with n_extra >= {max(USUAL_EXTRA, ran)}"
@@ -142,7 +136,6 @@ def _within(error: float, n_chains: int) -> float:
 
 
 def _stuck(found: Mixing) -> str:
-    """Return the signs that chains have not mixed; empty if there are none."""
     signs = []
     if found.missed > MISSED:
         signs.append(f"{found.missed:.0%} of the later draws still miss constraints")

@@ -21,6 +21,7 @@ from solspace.diagnostics import Report
 from solspace.explorer.settings import Settings, program
 from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array, Reals
+from solspace.numerics.series import bins, spacing
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import Chains
 from solspace.samplers.localization.loop import Record
@@ -142,36 +143,28 @@ class Progress:
         return due
 
 
-def histogram(values: Reals, edge: float, step: float, least: float = 0.0, most: int = 60) -> dict[str, Reals]:
-    """Return bars (left, right, top) with widths in whole steps of a lattice and one edge at `edge`.
+def histogram(values: Reals, edges: Reals) -> dict[str, Reals]:
+    """Return the bars (left, right, top) of a density.
 
-    >>> bars = histogram(np.array([0.1, 0.3, 2.9]), edge=0.0, step=0.2, least=0.08)
-    >>> float((bars["top"] * (bars["right"] - bars["left"])).sum().round(12))
-    1.0
+    >>> histogram(np.array([0.1, 0.3, 2.9]), np.array([0.0, 1.0, 3.0]))["top"].round(6)
+    array([0.666667, 0.166667])
     """
-    values = values[np.isfinite(values)]
-    low, high = (float(x) for x in np.quantile(values, [0.001, 0.999]))
-    width = step * max(1, np.ceil(max((high - low) / most, least) / step - 1e-9))
-    first = edge + width * np.floor((values.min() - edge) / width)
-    edges = first + width * np.arange(np.ceil((values.max() - first) / width) + 1.5)
-    counts, _ = np.histogram(values, edges)
-    return {"left": edges[:-1], "right": edges[1:], "top": counts / (counts.sum() * width)}
+    return {"left": edges[:-1], "right": edges[1:], "top": np.histogram(values, edges, density=True)[0]}
 
 
 def stability_bars(stabilities: Reals, problem: Perceptron) -> dict[str, Reals]:
     """Return the histogram of stabilities of any shape."""
-    return histogram(stabilities, problem.target.margin, 2 / np.sqrt(problem.n), least=0.08)
+    values = stabilities[np.isfinite(stabilities)]
+    return histogram(values, bins(values, problem.target.margin, spacing(values, problem.n)))
 
 
 def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
     """Return the histogram of overlaps of pairs, with edges half way between the values 1 - 2j/n of ±1 weights.
 
     >>> overlap_bars(np.array([1 / 3]), n=3)["left"].round(6)
-    array([0.      , 0.666667])
+    array([0.])
     """
-    if len(values) == 0:
-        return {"left": values, "right": values, "top": values}
-    return histogram(values, 1 + 1 / n, 2 / n, most=24)
+    return histogram(values, bins(values, 1.0, 2 / n) if len(values) else values)
 
 
 def overlap_path(t: Reals, overlap: Reals) -> dict[str, Reals]:
