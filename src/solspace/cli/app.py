@@ -89,7 +89,11 @@ class Verbs(TyperGroup):
         if args and args[0] in VERBS:
             app = typer.Typer()
             app.callback()(lambda: None)
-            import_module(f"solspace.cli.{MODULES.get(args[0], args[0])}").register(app)
+            found = getattr(import_module(f"solspace.cli.{MODULES.get(args[0], args[0])}"), args[0])
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=args[0])
+            else:
+                app.command(args[0])(found)
             self.commands[args[0]] = typer.main.get_group(app).commands[args[0]]
         return super().resolve_command(ctx, args)
 

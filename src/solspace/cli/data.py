@@ -20,14 +20,11 @@ def image_sets() -> list[tuple[str, str]]:
 BEHIND = Rule("folder as_json", lambda o: o.subcommand is None, "goes behind the word prepare")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    group = typer.Typer(help="Show which image data sets are found and where; `prepare` fetches them.")
-    group.callback(invoke_without_command=True)(verb(show, BEHIND))
-    group.command("prepare")(verb(prepare))
-    app.add_typer(group, name="data")
+data = typer.Typer(help="Show which image data sets are found and where; `prepare` fetches them.")
 
 
+@data.callback(invoke_without_command=True)
+@verb(BEHIND)
 def show(
     context: typer.Context,
     folder: Path | None = option(None, "Look in this folder instead of SOLSPACE_DATA and the usual places."),
@@ -47,6 +44,8 @@ def show(
         show_table("image data sets", map(_cells, rows), columns, justify="left")
 
 
+@data.command("prepare")
+@verb()
 def prepare(
     names: list[str] | None = argument(
         "mnist, fashion, cifar10; all unless given.",
@@ -62,15 +61,15 @@ def prepare(
     from solspace.data import fetch, find
 
     report: list[Values] = []
-    for data in [data_set(name) for name in names] if names else CATALOGUE.values():
+    for one in [data_set(name) for name in names] if names else CATALOGUE.values():
         try:
-            here = find(data.name, folder, split)
-            if not data.downloads and split == "test":
-                raise FileNotFoundError(f"{data.name} has no test split.")
-            files = here[0].files if here else fetch(data.name, folder, split)
-            report.append({"name": data.name, "files": [str(path) for path in files], "downloaded": not here})
+            here = find(one.name, folder, split)
+            if not one.downloads and split == "test":
+                raise FileNotFoundError(f"{one.name} has no test split.")
+            files = here[0].files if here else fetch(one.name, folder, split)
+            report.append({"name": one.name, "files": [str(path) for path in files], "downloaded": not here})
         except FileNotFoundError as error:
-            report.append({"name": data.name, "problem": str(error)})
+            report.append({"name": one.name, "problem": str(error)})
         except KeyboardInterrupt:
             fail("stopped; what has arrived is kept. The same command goes on.", code=130)
     if as_json:
@@ -89,10 +88,10 @@ def _found(name: str, folder: Path | None) -> list[Values]:
 
     from solspace.data import find
 
-    data = CATALOGUE[name]
-    about = {"name": name, "title": data.title, "licence": data.licence}
-    if not data.downloads:
-        return [{**about, "found": True, "where": "scikit-learn", "images": data.count, "classes": list(range(10))}]
+    one = CATALOGUE[name]
+    about = {"name": name, "title": one.title, "licence": one.licence}
+    if not one.downloads:
+        return [{**about, "found": True, "where": "scikit-learn", "images": one.count, "classes": list(range(10))}]
     rows: list[Values] = []
     for split in ("train", "test"):
         for source in find(name, folder, split):

@@ -46,6 +46,7 @@ class Run:
     seed: int
     checkpoint: Path
     resume: bool
+    """Whether to go on from the checkpoint."""
     quiet: bool
 
     @property
@@ -108,8 +109,6 @@ def _enumerated(problem: Perceptron, run: Run) -> Outcome:
 
 
 def _sampled(problem: Perceptron, run: Run) -> Outcome:
-    if not run.resume:
-        run.checkpoint.unlink(missing_ok=True)
     localized = isinstance(run.config, LocalizeConfig)
     prediction, judges = _announced(problem, run) if localized else (None, 0)
     seed = child(seed_sequence(run.seed), 1)

@@ -15,12 +15,7 @@ from solspace.system.checks import install, whole
 CLONE = Path(__file__).parents[3]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs to `app`."""
-    app.command("explore")(verb(explore))
-    app.command("bench")(verb(bench))
-
-
+@verb()
 def explore(
     port: int = option(0, "Port; any free one unless given.", check=whole(0, most=65535)),
     browser: bool = option(True, "Open the page in a browser.", "--browser/--no-browser"),
@@ -46,9 +41,10 @@ def explore(
     serve(host, port, browser, say)
 
 
+@verb()
 def bench(
     parts: list[str] | None = argument("Parts to run; all unless given.", "[PART]...", default=None),
-    quick: bool = option(False, "At most three minutes: fewer rounds, smaller sizes.", "--quick"),
+    quick: bool = option(False, "At most three minutes: fewer rounds, smaller sizes."),
     out: Path | None = option(None, "Folder for benchmarks.md, the tables too; NAME.md names the file itself."),
     as_json: bool = AS_JSON,
 ) -> None:

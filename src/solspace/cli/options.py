@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
@@ -53,20 +54,12 @@ def sampler_option(config: type[Config], name: str, prefix: str = "") -> Any:
     return field(default=found.default, metadata={**found.metadata, "help": prefix + found.metadata["help"]})
 
 
-def potentials() -> list[tuple[str, str]]:
-    """Return the potentials, your own among them where they are registered."""
-    from solspace.measure.potentials import REGISTRY
-
-    return [(name, (one.__doc__ or "").strip().partition("\n")[0]) for name, one in REGISTRY.items()]
+def registered(module: str) -> Offer:
+    """Return what offers the names in a module's registry, the user's own among them."""
+    return lambda: list(import_module(module).REGISTRY)
 
 
-def priors() -> Iterable[str]:
-    """Return the priors."""
-    from solspace.measure.priors import REGISTRY
-
-    return REGISTRY
-
-
+POTENTIALS = registered("solspace.measure.potentials")
 AS_JSON = option(False, "Print the result as JSON on standard output, nothing else.", "--json")
 MARGIN = option(0.0, "κ: what a stability must reach.")
 
@@ -76,8 +69,8 @@ class TargetOptions:
     """The measure over the weights."""
 
     PANEL: ClassVar = "Target"
-    prior: str = option("binary", "binary or spherical.", offer=priors)
-    potential: str = option("log", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", offer=potentials)
+    prior: str = option("binary", "binary or spherical.", offer=registered("solspace.measure.priors"))
+    potential: str = option("log", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", offer=POTENTIALS)
     temperature: float = option(0.5, "T, for theory from 1e-4 on; inf is the uniform measure.")
     margin: float = MARGIN
 
@@ -165,8 +158,12 @@ def _options_of(function: Callable[..., None]) -> tuple[dict[str, _Option], dict
     return options, groups
 
 
-def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
-    """Return the command of `function`: options one by one, checked and held to `rules`; an error is one sentence."""
+def verb(*rules: Rule) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that makes a command for Typer: options are held to `rules`, and an error is one sentence."""
+    return lambda function: _command(function, rules)
+
+
+def _command(function: Callable[..., None], rules: Sequence[Rule]) -> Callable[..., None]:
     options, groups = _options_of(function)
     own = "context" in inspect.signature(function).parameters
 
@@ -197,7 +194,7 @@ def verb(function: Callable[..., None], *rules: Rule) -> Callable[..., None]:
     return run
 
 
-def _check(context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Iterable[Rule]) -> None:
+def _check(context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Sequence[Rule]) -> None:
     """Raise ValueError for the first rule that an option which the user wrote does not keep."""
     sources = {name: context.get_parameter_source(name) for name in options}
     written = {name for name, source in sources.items() if source and not source.name.startswith("DEFAULT")}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from solspace.system.tables import position, read_labelled
 
 PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")
 """Names of arrays in a .npz."""
-MANY = 20
-"""Different labels beyond which they are hardly classes."""
 
 
 def is_file(data: str | None) -> bool:
@@ -89,7 +87,8 @@ class ProblemOptions:
         if self.patterns is not None or is_file(self.data):
             problem, notes = self._from_files(target, rng)
         elif self.data is not None:
-            X, y = load(self.data, None if self.classes is None else two(self.classes), self.preprocess or "centred")
+            pair: Any = None if self.classes is None else tuple(_pair(self.classes))
+            X, y = load(self.data, pair, self.preprocess or "centred")
             alpha = 0.4 if self.alpha is None else self.alpha
             problem, notes = Perceptron.from_data(X, y, alpha, self.features, target=target, rng=rng), {}
         else:
@@ -141,22 +140,15 @@ RULES = (
     Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
     Rule("scale", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
     Rule("scale", lambda o: o.preprocess is None, "cannot stand beside --preprocess, which scales as well"),
-    Rule(
-        "n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances, not to --data or --patterns"
-    ),
+    Rule("n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances: no --data, no --patterns"),
 )
 
 
-def two(text: str) -> tuple[int, int]:
-    """Return the two classes of images in `text`.
-
-    >>> two("3,8")
-    (3, 8)
-    """
-    words = text.replace(",", " ").split()
-    if len(words) != 2 or not all(word.isdecimal() for word in words):
-        raise ValueError(f"--classes must be two numbers such as 3,8; got {text!r}.")
-    return int(words[0]), int(words[1])
+def _pair(classes: str) -> list[str]:
+    words = [word.strip() for word in classes.split(",")]
+    if len(words) != 2 or words[0] == words[1]:
+        raise ValueError(f"--classes must be two different labels such as 3,8 or cat,dog; got {classes!r}.")
+    return words
 
 
 def read_data(
@@ -232,9 +224,7 @@ def two_classes(X: Array, y: Array, wanted: str | None, path: Path) -> tuple[Arr
         _check_two(y, list(there), path)
         pair = list(there)
     else:
-        pair = [word.strip() for word in wanted.split(",")]
-        if len(pair) != 2 or pair[0] == pair[1]:
-            raise ValueError(f"--classes must be two different labels such as cat,dog; got {wanted!r}.")
+        pair = _pair(wanted)
         for word in pair:
             if word not in there:
                 raise unknown("class", word, list(there)[:20])
@@ -247,21 +237,16 @@ def two_classes(X: Array, y: Array, wanted: str | None, path: Path) -> tuple[Arr
 
 def _check_two(y: Array, there: list[str], path: Path) -> None:
     """Raise ValueError where labels are missing or not of two classes."""
-    missing = y == "" if y.dtype.kind == "U" else np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    missing = np.isnan(y) if y.dtype.kind == "f" else y.astype(str) == ""
     if missing.any():
-        first = int(np.argmax(missing)) + 1
-        raise ValueError(
-            f"{path} has no label in {missing.sum()} of {len(y)} rows (row {first} first): drop or fill them."
-        )
+        lacking = f"no label in {missing.sum()} of {len(y)} rows (row {int(np.argmax(missing)) + 1} first)"
+        raise ValueError(f"{path} has {lacking}: drop or fill them.")
     if len(there) == 1:
         raise ValueError(f"{path} has labels of one class only: every one is {there[0]}. There must be two.")
-    listed = ", ".join(there[:6]) + (", ..." if len(there) > 6 else "")
-    if len(there) > MANY:
-        raise ValueError(f"{path} has {len(there)} different labels ({listed}): there must be two classes.")
     if len(there) > 2:
-        raise ValueError(
-            f"{path} has {len(there)} classes ({listed}): choose two, as in --classes {there[0]},{there[1]}."
-        )
+        listed = ", ".join(there[:6]) + ", ..." * (len(there) > 6)
+        cure = f"choose two, as in --classes {there[0]},{there[1]}."
+        raise ValueError(f"{path} has {len(there)} classes ({listed}): {cure}")
 
 
 def _check_memory(n: int, alpha: float, ensemble: str) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
 from solspace.cli.output import fail, say, show_json, show_table
 from solspace.cli.sweep import DEVICE, RUNNING, RunOptions, check_device, count_workers
@@ -31,17 +29,13 @@ RULES = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    app.command("reproduce")(verb(reproduce, *RULES))
-
-
 def _figure_names() -> list[str]:
     from solspace.experiments.figures import FIGURES
 
     return [*FIGURES, "all"]
 
 
+@verb(*RULES)
 def reproduce(
     running: RunOptions,
     figure: str | None = argument("A figure's ID, or all.", "ID|all", _figure_names, default=None),
@@ -50,7 +44,7 @@ def reproduce(
     parameters: list[str] | None = option(
         None, "Another value of a parameter, as in temperature=0.7; may stand several times.", "--set"
     ),
-    dry_run: bool = option(False, "Show what it would cost.", "--dry-run"),
+    dry_run: bool = option(False, "Show what it would cost."),
     store: Path = option(Path("figures.db"), "The SQLite file of results."),
     out: Path = option(Path("figures"), "Folder for PNG, PDF, SVG and CSV."),
     device: str | None = DEVICE,
@@ -68,10 +62,9 @@ def reproduce(
     if listed or figure is None:
         _list(as_json)
         return
-    config = ReproduceConfig(
-        size=size, store=store, out=out, parameters=_values(parameters or []), device=device,
-        run=running.config(),
-    )  # fmt: skip
+    named = _values(parameters or [])
+    run = running.config()
+    config = ReproduceConfig(size=size, store=store, out=out, parameters=named, device=device, run=run)
     chosen = [config.figure(name) for name in (figures.FIGURES if figure == "all" else (figure,))]
     if dry_run:
         _estimate(chosen, config, as_json)
@@ -101,15 +94,11 @@ def _values(assignments: list[str]) -> dict[str, float]:
 def _list(as_json: bool) -> None:
     from solspace.experiments import figures
 
+    found = [figures.find(name) for name in figures.FIGURES]
     rows: list[Values] = [
-        {
-            "id": one.name,
-            "place": one.place,
-            "shows": one.title,
-            **{size: one.count(size) for size in figures.SIZES},
-            "parameters": one.parameters,
-        }
-        for one in map(figures.find, figures.FIGURES)
+        {"id": one.name, "place": one.place, "shows": one.title, "parameters": one.parameters}
+        | {size: one.count(size) for size in figures.SIZES}
+        for one in found
     ]
     if as_json:
         show_json(rows)
@@ -118,11 +107,9 @@ def _list(as_json: bool) -> None:
     width = max(len(row["id"]) for row in rows)
     print(f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows")
     for row in rows:
-        named = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
-        print(
-            f"{row['id']:<{width}}  {row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}  {row['shows']}"
-            + (f" (parameters: {named})" if named else "")
-        )
+        values = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
+        counts = f"{row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}"
+        print(f"{row['id']:<{width}}  {counts}  {row['shows']}" + f" (parameters: {values})" * bool(values))
 
 
 def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
@@ -134,9 +121,8 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
     # with several figures, one whose images are not on this machine does not stop the others
     for one in figures.reproduce_all(names, config) if several else [figures.reproduce(names[0], config)]:
         computed, failed = one.outcome.computed, one.outcome.failed
-        row: Values = {"problem": one.problem}
-        if not one.problem:
-            row = {"files": [str(path) for path in one.files], "computed": computed, "failed": failed}
+        row: Values = {"files": [str(path) for path in one.files], "computed": computed, "failed": failed}
+        row = {"problem": one.problem} if one.problem else row
         rows.append({"id": one.name, **row, "seconds": one.seconds, "together": one.together})
         counted = not several or computed  # what was computed with others is counted with one of them
         words = one.problem or f"{computed} tasks computed, " * bool(counted) + str(one.files[0])

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import typer
-
 from solspace.cli import problem as inputs
 from solspace.cli.draw import Outcome, Run, as_options, draw
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, sampler_option, verb
@@ -109,19 +107,13 @@ RULES = (
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    listed = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values() if one.fair)
-    sample.__doc__ = (sample.__doc__ or "").replace("SAMPLERS", listed)
-    app.command("sample")(verb(sample, *RULES))
-
-
+@verb(*RULES)
 def sample(
     sampling: SamplerOptions,
     stated: ProblemOptions,
     target: TargetOptions,
     out: Path = option(Path("."), "Folder for samples.npz, report.json, samples.png."),
-    resume: bool = option(False, "Go on from where the same command was stopped.", "--resume"),
+    resume: bool = option(False, "Go on from where the same command was stopped."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Draw fair samples of a perceptron's solution space: a table, `samples.npz`, `report.json` and a picture.
@@ -129,7 +121,7 @@ def sample(
     With no options: a random instance with ±1 weights under the log potential at T = 0.5, load 0.3, by ASL. The exit code is
     1 where solutions are sought and no sample is one.
 
-    SAMPLERS
+    {}
     """
     sampler = _named(sampling.sampler)
     resolve(sampling.device)
@@ -151,9 +143,14 @@ def sample(
         fail(_shortfall(outcome, out), code=1)
 
 
+_LISTED = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values() if one.fair)
+sample.__doc__ = (sample.__doc__ or "").format(_LISTED)
+
+
 def _finished(problem: Perceptron, run: Run, out: Path, notes: Values) -> Outcome:
     """Run the sampler and write its results; only then the checkpoint goes."""
-    before = _written(run.checkpoint)
+    if not run.resume:
+        run.checkpoint.unlink(missing_ok=True)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
@@ -164,22 +161,16 @@ def _finished(problem: Perceptron, run: Run, out: Path, notes: Values) -> Outcom
             write_json(out / FILES[1], outcome.report)
             write_picture(out / FILES[2], outcome.picture, outcome.size)
     except KeyboardInterrupt:
-        fail(f"stopped; {_resume_hint(run, before)}", code=130)
+        fail(f"stopped; {_resume_hint(run.checkpoint)}", code=130)
     except OSError as error:
-        raise OSError(f"cannot write the results ({error}); {_resume_hint(run, before)}") from error
+        raise OSError(f"cannot write the results ({error}); {_resume_hint(run.checkpoint)}") from error
     run.checkpoint.unlink(missing_ok=True)
     return outcome
 
 
-def _written(checkpoint: Path) -> int | None:
-    """Return when the checkpoint was written last."""
-    return checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
-
-
-def _resume_hint(run: Run, before: int | None) -> str:
-    """Return what is kept of a run whose checkpoint was last written at `before` when it began, and how to go on."""
-    last = _written(run.checkpoint)
-    if last is None or (last == before and not run.resume):
+def _resume_hint(checkpoint: Path) -> str:
+    """Return what is kept of a run, and how to go on."""
+    if not checkpoint.exists():
         return "nothing was kept: a run keeps its state from its first five seconds on."
     again = [word for word in sys.argv[1:] if word != "--resume"]
     return f"the state of the run is kept. To go on: {shlex.join(['solspace', *again, '--resume'])}"

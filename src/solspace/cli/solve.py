@@ -6,10 +6,8 @@ import math
 import warnings
 from pathlib import Path
 
-import typer
-
 from solspace.cli import problem as inputs
-from solspace.cli.options import AS_JSON, MARGIN, Rule, option, potentials, verb
+from solspace.cli.options import AS_JSON, MARGIN, POTENTIALS, Rule, option, verb
 from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json
 from solspace.cli.problem import ProblemOptions
 from solspace.info import SolvingInfo
@@ -18,7 +16,8 @@ from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
-from solspace.samplers.solving.solve import SolveConfig
+from solspace.samplers.solving.solve import Search, SolveConfig
+from solspace.samplers.solving.solve import solve as search_for
 from solspace.samples import Samples
 from solspace.system.checks import whole
 from solspace.system.plain import Values
@@ -27,27 +26,21 @@ FILES = ("solutions.npz", "report.json")
 RULES = (
     *inputs.RULES,
     Rule(
-        "solutions method time_limit",
-        lambda o: not o.count,
-        "has no effect with --count, which counts solutions and looks for none",
+        "solutions method time_limit", lambda o: not o.count, "has no effect with --count, which looks for no solution"
     ),
     Rule("device", lambda o: o.method != "exact" or o.device != "gpu", "gpu cannot be had with --method exact"),
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    app.command("solve")(verb(solve, *RULES))
-
-
+@verb(*RULES)
 def solve(
     config: SolveConfig,
     stated: ProblemOptions,
     solutions: int = option(1, "How many, different from each other.", check=whole(1)),
     seed: int = option(0, "Another seed, other solutions.", check=whole(0)),
-    count: bool = option(False, "Say how many solutions there are instead of looking for one.", "--count"),
+    count: bool = option(False, "Say how many solutions there are instead of looking for one."),
     potential: str = option(
-        "uniform", "uniform: stabilities of at least the margin; band(width): |s| up to a width.", offer=potentials
+        "uniform", "uniform: stabilities of at least the margin; band(width): |s| up to a width.", offer=POTENTIALS
     ),
     margin: float = MARGIN,
     out: Path = option(Path("."), "Folder for solutions.npz and report.json; for report.json alone with --count."),
@@ -67,22 +60,27 @@ def solve(
         _count(problem, config.device, out, as_json, notes)
         return
     samples, stopped = _search(problem, solutions, seed, config, quiet=as_json)
-    report = {**_report(problem, samples), **notes}
+    info = samples.info
+    assert isinstance(info, SolvingInfo)
+    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+    search = {name: value for name, value in info.to_dict().items() if name not in ("sampler", "wall_time")}
+    solved = int(samples.solved.sum())
+    report = {"problem": about, "solutions": len(samples), "solved": solved, **search, **notes}
     samples.save(out / FILES[0])
     write_json(out / FILES[1], report)
     if as_json:
         show_json(report)
     else:
-        _show(problem, samples, out)
-    if not samples.solved.all():
-        fail(_shortfall(problem, samples, stopped), code=130 if stopped else 1)
+        show_table(str(problem), _rows(samples, info), ("", "value"))
+        if solved:
+            print(f"{info.words}.")
+        say(f"wrote {FILES[0]} and {FILES[1]} to {out}")
+    if solved < len(samples):
+        fail(_shortfall(problem, samples, info, stopped), code=130 if stopped else 1)
 
 
 def _search(problem: Perceptron, solutions: int, seed: int, config: SolveConfig, quiet: bool) -> tuple[Samples, bool]:
     """Return what the search found, and whether Ctrl-C ended it."""
-    from solspace.samplers.solving.solve import Search
-    from solspace.samplers.solving.solve import solve as search_for
-
     seen: list[Search] = []
     try:
         with warnings.catch_warnings():
@@ -95,18 +93,9 @@ def _search(problem: Perceptron, solutions: int, seed: int, config: SolveConfig,
         return seen[-1].samples("it was stopped"), True
 
 
-def _report(problem: Perceptron, samples: Samples) -> Values:
-    info = samples.info
-    assert isinstance(info, SolvingInfo)
-    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
-    search = {name: value for name, value in info.to_dict().items() if name not in ("sampler", "wall_time")}
-    return {"problem": about, "solutions": len(samples), "solved": int(samples.solved.sum()), **search}
-
-
-def _show(problem: Perceptron, samples: Samples, out: Path) -> None:
-    info, solved = samples.info, int(samples.solved.sum())
-    assert isinstance(info, SolvingInfo)
-    rows = [
+def _rows(samples: Samples, info: SolvingInfo) -> list[tuple[str, str]]:
+    solved = int(samples.solved.sum())
+    return [
         ("solutions found", f"{solved}/{len(samples)}"),
         ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
         ("found by", info.method) if solved else ("tried", ", ".join(info.tried)),
@@ -114,16 +103,10 @@ def _show(problem: Perceptron, samples: Samples, out: Path) -> None:
         ("further runs", str(info.restarts)),
         ("seconds", f"{info.seconds:.2f}"),
     ]
-    show_table(str(problem), rows, ("", "value"))
-    if solved:
-        print(f"{info.words}.")
-    say(f"wrote {FILES[0]} and {FILES[1]} to {out}")
 
 
-def _shortfall(problem: Perceptron, samples: Samples, stopped: bool) -> str:
+def _shortfall(problem: Perceptron, samples: Samples, info: SolvingInfo, stopped: bool) -> str:
     """Return how far the search fell short, and what theory says of that load."""
-    info = samples.info
-    assert isinstance(info, SolvingInfo)
     missing = f"{int((~samples.solved).sum())} of {len(samples)} solutions" if len(samples) > 1 else "no solution"
     if stopped:
         lead = f"stopped; {missing} found"
@@ -138,8 +121,7 @@ def _shortfall(problem: Perceptron, samples: Samples, stopped: bool) -> str:
 def _theory(problem: Perceptron) -> str:
     from solspace.theory.capacity import capacity
 
-    structure = problem.structure()
-    if structure:
+    if structure := problem.structure():
         return f"There is no theory for these patterns ({structure})."
     try:
         limit = capacity(flat(problem.target))

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
 from solspace.cli.output import fail, say, show_json, show_table
 from solspace.system.checks import optional, whole
@@ -28,7 +26,7 @@ class RunOptions:
     executor: str = option("processes", "serial, processes or dask.")
     scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")
     n_workers: int | None = option(None, "Number of processes; by default one for each core.", check=optional(whole(1)))
-    retry: bool = option(False, "Try tasks again that failed.", "--retry")
+    retry: bool = option(False, "Try tasks again that failed.")
 
     def config(self) -> RunConfig:
         """Return the configuration of the runner."""
@@ -44,36 +42,28 @@ RUNNING = (
     Rule("n_workers", lambda o: o.scheduler is None, "has no effect with --scheduler, whose cluster has its own"),
 )
 RULES = (
-    Rule("status", lambda o: not o.dry_run and o.export is None, "cannot stand beside --dry-run or --export"),
+    Rule("status", lambda o: not (o.dry_run or o.export), "cannot stand beside --dry-run or --export"),
     Rule("export", lambda o: not o.dry_run, "cannot stand beside --dry-run"),
+    Rule("verify", lambda o: not (o.dry_run or o.status or o.export), "excludes --dry-run, --status and --export"),
     Rule(
         "executor scheduler n_workers retry",
-        lambda o: not (o.status or o.verify) and o.export is None,
+        lambda o: not (o.status or o.verify or o.export),
         "has no effect with --status, --verify or --export, which run nothing",
-    ),
-    Rule(
-        "verify",
-        lambda o: not (o.dry_run or o.status) and o.export is None,
-        "cannot stand beside --dry-run, --status or --export",
     ),
     Rule("device", lambda o: not o.dry_run, "cannot stand beside --dry-run, which times tasks on the processor"),
     *RUNNING,
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    app.command("sweep")(verb(sweep, *RULES))
-
-
+@verb(*RULES)
 def sweep(
     running: RunOptions,
     spec: Path = argument("The grid, as TOML.", "SPEC.toml"),
     store: Path = option(Path("runs.db"), "The SQLite file of results, created if it does not exist."),
     device: str | None = DEVICE,
-    dry_run: bool = option(False, "Show the grid and an estimate of its cost.", "--dry-run"),
-    status: bool = option(False, "Show how far the sweep is, also while it runs.", "--status"),
-    verify: bool = option(False, "Compare all results of the store, of any sweep, with their digests.", "--verify"),
+    dry_run: bool = option(False, "Show the grid and an estimate of its cost."),
+    status: bool = option(False, "Show how far the sweep is, also while it runs."),
+    verify: bool = option(False, "Compare all results of the store, of any sweep, with their digests."),
     export: Path | None = option(None, "Write the rows there, as .csv or .parquet; run nothing."),
     as_json: bool = AS_JSON,
 ) -> None:

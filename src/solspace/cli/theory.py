@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, verb
 from solspace.cli.output import result_file, say, show_json, show_table, write_picture
@@ -33,24 +32,17 @@ THRESHOLDS = {
 PHASE_RULES = (
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
     Rule("alphas times margins", lambda o: o.widths is None, "cannot go with the map of --widths"),
-    Rule(
-        "widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to the potentials band and log_band"
-    ),
+    Rule("widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to potentials band and log_band"),
     TEMPERATURE,
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs to `app`."""
-    app.command("predict")(verb(predict, TEMPERATURE))
-    app.command("phase")(verb(phase, *PHASE_RULES))
-
-
+@verb(TEMPERATURE)
 def predict(
     target: TargetOptions,
     alpha: float = option(0.3, "Load: constraints per weight."),
     times: str | None = option(None, "Times of the curves φ_t(q), as in 0,0.5,2."),
-    no_thresholds: bool = option(False, "Leave the thresholds out: faster.", "--no-thresholds"),
+    no_thresholds: bool = option(False, "Leave the thresholds out: faster."),
     out: Path = option(Path("."), "Folder for prediction.png; NAME.png, NAME.pdf, ... names the picture itself."),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -111,6 +103,7 @@ def _times(text: str | None) -> list[float] | None:
     return times
 
 
+@verb(*PHASE_RULES)
 def phase(
     target: TargetOptions,
     alphas: str | None = option(None, "Loads as FIRST:LAST:COUNT; around the thresholds unless given."),
