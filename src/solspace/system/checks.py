@@ -61,9 +61,12 @@ def number(
 ) -> Check:
     """Return a check for numbers, finite ones unless they may be `infinite`, and from `least` to `most`."""
 
-    def check(name: str, value: object) -> float:
+    def check(name: str, value: Any) -> float:
         value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
-        real = as_float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+        try:
+            real = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+        except OverflowError:  # an integer too large for a float
+            real = math.inf if value > 0 else -math.inf
         if math.isnan(real) or (positive and real <= 0) or (math.isinf(real) and not infinite):
             raise ValueError(f"{name} must be a {'positive ' if positive else ''}number; got {value!r}.")
         if least is not None and real < least:
@@ -73,18 +76,6 @@ def number(
         return real
 
     return check
-
-
-def as_float(value: Any) -> float:
-    """Return `value` as a float; an integer too large for one is infinite.
-
-    >>> as_float(-(10**400))
-    -inf
-    """
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def reals(name: str, value: Any) -> NDArray[np.float64]:
@@ -147,7 +138,7 @@ def damping(name: str, value: object) -> float | str:
     """
     if isinstance(value, str) and value == "auto":
         return "auto"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= as_float(value) < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
         raise ValueError(f'{name} must be "auto" or a number from 0 to below 1; got {value!r}.')
     return float(value)
 
