@@ -130,7 +130,7 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def damping(name: str, value: object) -> float | str:
+def damping(name: str, value: Any) -> float | str:
     """Return "auto" or a share of the old state from 0 to below 1.
 
     >>> damping("damping", "auto"), damping("damping", 0)
