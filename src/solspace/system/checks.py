@@ -138,7 +138,7 @@ def damping(name: str, value: Any) -> float | str:
     """
     if isinstance(value, str) and value == "auto":
         return "auto"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:  # type: ignore[operator]
         raise ValueError(f'{name} must be "auto" or a number from 0 to below 1; got {value!r}.')
     return float(value)
 
