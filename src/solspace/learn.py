@@ -32,7 +32,7 @@ from solspace.system.checks import one_of, optional, whole
 __all__ = ["BinaryPerceptronClassifier"]
 METHODS = ("sample", "solve")
 LARGE = 1e6  # a stability that every classifier must be able to reach
-_reported: set[str] = set()  # advice given in a fold of a cross-validation, where once is enough
+_reported: set[str] = set()  # warnings in folds of a cross-validation, which are shown once
 
 
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
@@ -171,7 +171,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         self.n_violations_ = int(self.violations_.max())
         self.solved_ = self.n_violations_ == 0
         if not self.solved_:
-            self._complain(len(rows))
+            self._warn_of_errors(len(rows))
         return self
 
     @property
@@ -249,8 +249,8 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     def _target(self) -> Target:
         cooled = self.sampler == "temperature"
         potential = ("hinge" if cooled else "log") if self.potential is None else self.potential
-        heat = 0.5 if self.temperature is None or cooled else self.temperature
-        target = Target(potential=potential, temperature=heat, margin=self.margin)
+        temperature = 0.5 if self.temperature is None or cooled else self.temperature
+        target = Target(potential=potential, temperature=temperature, margin=self.margin)
         if target.potential.violated(np.array([LARGE])).any():
             raise ValueError(f"potential must allow large stabilities, for a classifier; got {target.potential}.")
         if cooled and self.method == "sample" and target.potential.name not in ("hinge", "errors"):
@@ -280,13 +280,15 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             samples = SAMPLERS[name].draw(problem, self.n_solutions, rng, **options)
         return np.asarray(samples.weights, dtype=np.int8)
 
-    def _complain(self, m: int) -> None:
-        ways = []
+    def _warn_of_errors(self, m: int) -> None:
+        remedies = []
         if self.method == "sample":
-            ways = ["more n_sweeps"] * (self.sampler != "asl") + ["method='solve'"]
+            remedies = ["more n_sweeps"] * (self.sampler != "asl") + ["method='solve'"]
         elif self.time_limit is not None:
-            ways = ["a longer time_limit"]
-        advice = ", ".join([*ways, "or more features, without which ±1 weights may not be able to separate the data"])
+            remedies = ["a longer time_limit"]
+        advice = ", ".join(
+            [*remedies, "or more features, without which ±1 weights may not be able to separate the data"]
+        )
         if _in_fold():
             if advice in _reported:
                 return

@@ -150,7 +150,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     idx(tmp_path / "MNIST/raw")
     path = tmp_path / "MNIST/raw/train-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(ValueError, match="train-images-idx3-ubyte cannot be read: it is truncated"):
+    with pytest.raises(ValueError, match="train-images-idx3-ubyte cannot be read"):
         ss.data.load("mnist", folder=tmp_path)
     np.savez(tmp_path / "fashionmnist_train.npz", x_train=PICTURES, y_train=LABELS[:-1])
     with pytest.raises(ValueError, match="60 images but labels"):

@@ -100,16 +100,17 @@ def load(
     data = data_set(name)
     one_of(PREPROCESSING)("preprocess", preprocess)
     one_of(SPLITS)("split", split)
-    wanted = _wanted(data.classes if classes is None else classes)
-    images, labels = _digits(split) if data.name == "digits" else _read(data, wanted, split, folder, download)
-    if len(wanted) == 10:
-        return Images(Preprocessing.learn(preprocess, images)(images), labels.astype(np.int64))
-    chosen = np.isin(labels, wanted)
-    kept, y = images[chosen], np.where(labels[chosen] == wanted[1], np.int8(1), np.int8(-1))
-    return Images(Preprocessing.learn(preprocess, kept)(kept), y)
+    kept = _numbers(data.classes if classes is None else classes)
+    X, labels = _digits(split) if data.name == "digits" else _read(data, kept, split, folder, download)
+    if len(kept) == 10:
+        y = labels.astype(np.int64)
+    else:
+        chosen = np.isin(labels, kept)
+        X, y = X[chosen], np.where(labels[chosen] == kept[1], np.int8(1), np.int8(-1))
+    return Images(Preprocessing.learn(preprocess, X)(X), y)
 
 
-def _wanted(classes: tuple[int, int] | str) -> tuple[int, ...]:
+def _numbers(classes: tuple[int, int] | str) -> tuple[int, ...]:
     if isinstance(classes, str) and classes == "all":
         return tuple(range(10))
     try:
@@ -122,18 +123,18 @@ def _wanted(classes: tuple[int, int] | str) -> tuple[int, ...]:
 
 
 def _read(
-    data: DataSet, wanted: tuple[int, ...], split: str, folder: str | os.PathLike[str] | None, download: bool
+    data: DataSet, classes: tuple[int, ...], split: str, folder: str | os.PathLike[str] | None, download: bool
 ) -> tuple[Array, Array]:
     partial = []
     for source in find(data.name, folder, split):
         images, labels = source.read()
-        there = set(np.unique(labels).tolist())
-        if there.issuperset(wanted):
+        found = np.unique(labels).tolist()
+        if set(found).issuperset(classes):
             return images, labels
-        partial.append(f"{source} has only the classes {', '.join(map(str, sorted(there)))}")
+        partial.append(f"{source} has only the classes {', '.join(map(str, found))}")
     if folder is None and download:
         fetch(data.name, split=split)
-        return _read(data, wanted, split, download_folder(), False)
+        return _read(data, classes, split, download_folder(), False)
     place = download_folder() if folder is None else Path(folder).expanduser()
     missing = "; ".join(partial) or f"{data.name} ({split}) was not found" + (f" in {folder}" if folder else "")
     raise FileNotFoundError(f"{missing}: {advice(data, split, place / data.folder)}.")

@@ -43,11 +43,9 @@ def read_idx(path: Path, limit: int = LIMIT) -> Array:
     if content[:3] != b"\0\0\x08" or not 8 <= start <= 20 or len(content) < start:
         raise Damaged(path, f"it begins with {content[:4].hex() or 'nothing'}, which is no idx file of unsigned bytes")
     shape = tuple(int(size) for size in np.frombuffer(content[4:start], ">u4"))
-    if math.prod(shape) != len(content) - start:
-        there = len(content) - start
-        raise Damaged(
-            path, f"it is truncated or too long: its header announces {math.prod(shape):,} bytes, {there:,} follow"
-        )
+    announced, found = math.prod(shape), len(content) - start
+    if announced != found:
+        raise Damaged(path, f"its header announces {announced:,} bytes, but {found:,} follow")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
