@@ -7,9 +7,8 @@ import pytest
 
 import solspace as ss
 from solspace.samplers.kernels import amp
-from solspace.samplers.kernels.amp import in_arrays
+from solspace.samplers.kernels.amp import in_arrays, respond_into
 from solspace.samplers.kernels.products import Products
-from solspace.samplers.kernels.responses import respond_into
 from solspace.samplers.marginals.messages import Messages, columns
 
 pytestmark = pytest.mark.slow

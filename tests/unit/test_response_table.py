@@ -8,7 +8,8 @@ import pytest
 import solspace as ss
 from solspace.measure.potentials import as_potential
 from solspace.samplers.kernels import responses as response_table
-from solspace.samplers.kernels.responses import ResponseTable, by_quadrature, respond_into, table_for
+from solspace.samplers.kernels.amp import respond_into
+from solspace.samplers.kernels.responses import ResponseTable, by_quadrature, table_for
 from solspace.samplers.marginals.messages import Messages
 
 pytestmark = pytest.mark.slow

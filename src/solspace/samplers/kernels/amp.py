@@ -17,16 +17,16 @@ from numba import types
 from numba.extending import overload
 
 from solspace.measure import Target, priors
+from solspace.measure.potentials import Log, Uniform
 from solspace.numerics.arrays import Array
-from solspace.samplers.kernels.responses import respond_into
+from solspace.numerics.power import gaussian_power_derivatives
+from solspace.samplers.kernels.responses import table_for
 from solspace.system.compiled import FAST, njit
 from solspace.system.threads import split
 
-LANES = 16
-"""Width of the rows into which few columns are folded."""
+LANES = 16  # width of the rows into which few columns are folded
 PIECE = 512
-SMALLEST = 1e-7
-"""Least variance of a ±1 weight."""
+SMALLEST = 1e-7  # least variance of a ±1 weight
 NEGLIGIBLE = 1e-30
 """Responses below this are none: as denormal numbers they would make the products ten times slower, far inside a band."""
 _f = np.float32
@@ -175,17 +175,24 @@ def respond(
     return _means(2, _settle, g, new, curvature, weight)
 
 
+def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
+    """Write (g, dg) of `target` at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
+    potential = target.potential
+    if isinstance(potential, (Uniform, Log)):
+        exponent = 0.0 if isinstance(potential, Uniform) else target.beta
+        gaussian_power_derivatives(omega, variance, exponent, out)
+        return
+    table = table_for(potential, target.beta, omega, variance)
+    if table is not None:
+        table.respond_into(omega, variance, out)
+        return
+    out[0][...], out[1][...] = potential.derivatives(omega, variance, target.beta)
+
+
 def estimate(
-    product: Array,
-    field: Array,
-    mean: Array,
-    spread: Array | None,
-    precision: Array,
-    time: Array,
-    weight: Array,
-    target: Target,
-    share: Array | None = None,
-) -> tuple[Array, Array, Array]:
+    product: Array, field: Array, mean: Array, spread: Array | None, precision: Array, time: Array, weight: Array,
+    target: Target, share: Array | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Turn the products Xᵀ g/√n (n, k) into new marginals: the input half of an iteration.
 
     B = product + A m + h; `mean` moves towards the new mean, `spread` (where wanted) becomes the variance of each

@@ -1,25 +1,12 @@
-"""Integer energies of fixed-point stabilities, sixteen at a time, as the kernel for real-valued patterns asks for them.
+"""Integer energies of fixed-point stabilities, sixteen at a time, for the flips on patterns of any values.
 
-A stability is an int32 t, counted from the margin. Two forms of potential are known, each an exact function of t on
-every processor: conversions, fused multiply-adds and comparisons that IEEE 754 rounds in one way, then truncation to
-an integer.
+A stability is an int32 t, counted from the margin. Both forms of potential are exact functions of t on every processor:
+conversions, fused multiply-adds and comparisons that IEEE 754 rounds in one way, then truncation to an integer.
 
-*Power form*: U = c0 + c1 t below an edge; above it A[e] h(z) + B[e], where t = z 2^e with 1 <= z < 2, h is a
-polynomial and A, B are tables of the exponent. This is (1 - s^τ)/τ without the cancellation at small τ, its limit -log
-s, and hinge and errors besides. With AVX-512 the tables stay in registers.
-
-*Cell form*: any potential, linear in cells that divide every octave of |t| into 128, with jumps where it jumps. That of
-a band is folded first: t is replaced by half - |t|, the distance from the nearer wall.
-
-A *lower bound* on the energy of logarithms costs a third of it, as a sum of logarithms is the logarithm of a product.
-A potential -L log t, t the fixed-point stability counted from its wall, sums to -L log Π t over the constraints. A product
-takes a conversion and a multiplication where the integer energy takes a polynomial and two tables. Stabilities beyond the
-wall count as t = 1, which is higher still in truth, so that what comes out is never above the sum of integer energies,
-less what those may be rounded down by. A proposal that this rejects is one that the energies would reject: chains are the
-same bit for bit, on every processor, however products are rounded.
-
-Twice sixteen products run side by side in float32. Factors are scaled by their geometric mean, four at a time; what would
-underflow is lifted, which lowers the bound, and what overflows makes it -∞: nothing is rejected.
+*Power form*: U = c0 + c1 t below an edge; above it A[e] h(z) + B[e], where t = z 2^e with 1 <= z < 2, h is a polynomial and A, B
+are tables of the exponent: (1 - s^τ)/τ without the cancellation at small τ, its limit -log s, and hinge and errors besides.
+*Cell form*: any potential, linear in cells that divide every octave of |t| into 128, with jumps where it jumps. For a band t is
+replaced by half - |t|, the distance from the nearer wall.
 """
 
 from __future__ import annotations
@@ -65,7 +52,9 @@ from solspace.samplers.kernels.machine_vectors import (
     Emitter,
     _at,
     _call,
+    _fma,
     _function,
+    _halves,
     _same,
     _splat,
     add,
@@ -74,30 +63,25 @@ from solspace.samplers.kernels.machine_vectors import (
     intrinsic,
     ints,
     load,
+    operation,
     subtract,
 )
 
-AT_ONE = B + EXPONENT
-"""Where the coefficients of a power form hold its energy at t = 1."""
-BLOCK = 1024
-"""Constraints whose product float32 holds: 8 times 4 factors to each of twice sixteen lanes."""
+AT_ONE = B + EXPONENT  # where the coefficients of a power form hold its energy at t = 1
+BLOCK = 1024  # constraints whose product float32 holds: 8 times 4 factors to each of twice sixteen lanes
+# what four scaled factors, a lane's product and that of all blocks are kept above, so that none underflows further on
 LEAST, LEAST_LANE, LEAST_WHOLE = 2.0**-15, 2.0**-30, 2.0**-900
-"""What four scaled factors, a lane's product and that of all blocks are kept above, so that none underflows further on."""
 _LOG2E = 1 / math.log(2.0)
 
 
-def _fma(b: IRBuilder, x: Value, y: Value, z: Value) -> Value:
-    return _call(b, "llvm.fma.v16f32", FLOATS, x, y, z)
-
-
 def _scalar(b: IRBuilder, data: Value, index: int) -> Value:
-    return _splat(b, b.load(b.gep(data, [ir.Constant(I64, index)])), FLOATS)
+    return _splat(b, b.load(b.gep(data, [I64(index)])), FLOATS)
 
 
 def _table(b: IRBuilder, data: Value, index: int, exponent: Value) -> Value:
     """Return data[index + exponent mod 32] in each lane."""
     if WIDE:
-        low, high = (b.load(_at(b, data, ir.Constant(I64, index + half), FLOATS), align=4) for half in (0, 16))
+        low, high = (b.load(_at(b, data, I64(index + half), FLOATS), align=4) for half in (0, 16))
         return _call(b, "llvm.x86.avx512.vpermi2var.ps.512", FLOATS, low, exponent, high)
     return _gather(b, data, index, b.and_(exponent, _same(INTS, 31)))
 
@@ -105,21 +89,18 @@ def _table(b: IRBuilder, data: Value, index: int, exponent: Value) -> Value:
 def _gather(b: IRBuilder, data: Value, index: int, lanes: Value) -> Value:
     """Return data[index + lane's value] in each lane."""
     answer = ir.Constant(FLOATS, ir.Undefined)
-    start = b.gep(data, [ir.Constant(I64, index)])
+    start = b.gep(data, [I64(index)])
     if WIDE:
-        every, four = ir.Constant(ir.VectorType(I1, 16), [1] * 16), ir.Constant(I32, 4)
-        place = b.bitcast(start, I8.as_pointer())
-        return _call(b, "llvm.x86.avx512.mask.gather.dps.512", FLOATS, answer, place, lanes, every, four)
+        every, place = _same(ir.VectorType(I1, 16), 1), b.bitcast(start, I8.as_pointer())
+        return _call(b, "llvm.x86.avx512.mask.gather.dps.512", FLOATS, answer, place, lanes, every, I32(4))
     for lane in range(16):
-        place = ir.Constant(I32, lane)
-        value = b.load(b.gep(start, [b.sext(b.extract_element(lanes, place), I64)]))
-        answer = b.insert_element(answer, value, place)
+        value = b.load(b.gep(start, [b.sext(b.extract_element(lanes, I32(lane)), I64)]))
+        answer = b.insert_element(answer, value, I32(lane))
     return answer
 
 
 def _mark(b: IRBuilder, places: Value, index: int) -> Value:
-    place = b.load(b.gep(places, [ir.Constant(I64, index)]))
-    return _splat(b, place if place.type == I32 else b.trunc(place, I32), INTS)
+    return _splat(b, b.load(b.gep(places, [I64(index)])), INTS)
 
 
 def _power_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value:
@@ -167,65 +148,43 @@ def energies(typing: BaseContext, t: Type, form: types.Array, marks: types.Array
     The type of `marks` says which form it is: int64 (edge) for the power form; int32 (first and last t allowed,
     where the potential jumps, and where it is folded) for the cell form.
     """
-    power = marks.dtype == types.int64
-    return _function(ints, (ints, form, marks), _power_energies if power else _cell_energies)
+    return _function(ints, (ints, form, marks), _power_energies if marks.dtype == types.int64 else _cell_energies)
 
 
-@intrinsic
-def last_energy(typing: BaseContext, t: Type, form: types.Array, marks: types.Array) -> Emitter:
+@operation(types.int64, ints)
+def _last(b: IRBuilder, vector: Value) -> Value:
+    return b.sext(b.extract_element(vector, I32(15)), I64)
+
+
+@numba.njit(inline="always")
+def last_energy(t: int, form: Array, marks: Array) -> int:
     """Return the energy of the last of the ints `t`."""
-    emit = _power_energies if marks.dtype == types.int64 else _cell_energies
-    return _function(
-        types.int64,
-        (ints, form, marks),
-        lambda b, *given: b.sext(b.extract_element(emit(b, *given), ir.Constant(I32, 15)), I64),
-    )
+    return _last(energies(t, form, marks))
 
 
-@intrinsic
-def _ones(typing: BaseContext) -> Emitter:
-    """Return floats of one."""
-    return _function(floats, (), lambda b: _same(FLOATS, 1.0))
+@operation(floats)
+def _ones(b: IRBuilder) -> Value:
+    return _same(FLOATS, 1.0)
 
 
-@intrinsic
-def _times(typing: BaseContext, product: Type, s: Type, t: Type, u: Type, v: Type, scale: Type) -> Emitter:
+@operation(floats, floats, ints, ints, ints, ints, types.float64)
+def _times(b: IRBuilder, product: Value, s: Value, t: Value, u: Value, v: Value, scale: Value) -> Value:
     """Return `product` times `scale` and four ints, each of which counts as 1 at least, all five as LEAST at least."""
-
-    def emit(b: IRBuilder, x: Value, *given: Value) -> Value:
-        *factors, scaling = given
-        one, least = _same(FLOATS, 1.0), _same(FLOATS, LEAST)
-        s, t, u, v = (_larger(b, b.sitofp(factor, FLOATS), one) for factor in factors)
-        # no factor exceeds 2^30, so that four of them do not overflow
-        scaled = b.fmul(b.fmul(b.fmul(s, t), b.fmul(u, v)), _splat(b, b.fptrunc(scaling, ir.FloatType()), FLOATS))
-        return b.fmul(x, _larger(b, scaled, least))
-
-    return _function(floats, (floats, ints, ints, ints, ints, types.float64), emit)
+    s, t, u, v = (_larger(b, b.sitofp(factor, FLOATS), _same(FLOATS, 1.0)) for factor in (s, t, u, v))
+    # no factor exceeds 2^30, so that four of them do not overflow
+    scaled = b.fmul(b.fmul(b.fmul(s, t), b.fmul(u, v)), _splat(b, b.fptrunc(scale, ir.FloatType()), FLOATS))
+    return b.fmul(product, _larger(b, scaled, _same(FLOATS, LEAST)))
 
 
-@intrinsic
-def _whole(typing: BaseContext, one: Type, two: Type) -> Emitter:
+@operation(types.float64, floats, floats)
+def _whole(b: IRBuilder, x: Value, y: Value) -> Value:
     """Return the product of all of twice sixteen floats."""
-
-    def emit(b: IRBuilder, x: Value, y: Value) -> Value:
-        least = _same(FLOATS, LEAST_LANE)
-        product = _halved(b, b.fmul(_larger(b, x, least), _larger(b, y, least)))
-        product = b.fpext(product, ir.VectorType(ir.DoubleType(), 8))
-        for _ in range(3):
-            product = _halved(b, product)
-        return b.extract_element(product, ir.Constant(I32, 0))
-
-    return _function(types.float64, (floats, floats), emit)
-
-
-def _halved(b: IRBuilder, x: Value) -> Value:
-    """Return the products of the first and the second half of a vector's lanes."""
-    half = x.type.count // 2
-    first, second = (
-        b.shuffle_vector(x, x, ir.Constant(ir.VectorType(I32, half), list(range(start, start + half))))
-        for start in (0, half)
-    )
-    return b.fmul(first, second)
+    least = _same(FLOATS, LEAST_LANE)
+    product = b.fmul(*_halves(b, b.fmul(_larger(b, x, least), _larger(b, y, least))))
+    product = b.fpext(product, ir.VectorType(ir.DoubleType(), 8))
+    for _ in range(3):
+        product = b.fmul(*_halves(b, product))
+    return b.extract_element(product, I32(0))
 
 
 def _larger(b: IRBuilder, x: Value, y: Value) -> Value:
@@ -258,17 +217,19 @@ def _product(sign: int) -> Callable[..., float]:
     return product
 
 
+# (states, at, size, columns, column, scale) -> the product of the `size` stabilities from `at` on less or plus a column, each
+# times the fourth root of `scale`; or more
 product_down, product_up = _product(1), _product(-1)
-"""(states, at, size, columns, column, scale) -> the product of the `size` stabilities from `at` on less or plus a column, each
-times the fourth root of `scale`; or more.
-"""
 
 
 @numba.njit
 def bound(size: int, energy: int, met: bool, logarithm: float, form: Array) -> tuple[float, float]:
     """Return (least, scale): `size` constraints have an energy of at least `least` - `logarithm` · log(product(…, scale)).
 
-    Factors are scaled by their geometric mean, which the `energy` tells where all constraints are `met`.
+    Sums of -L log t are -L log Π t, and a product costs a third of the energies. Stabilities beyond the wall count as t = 1, and
+    what the energies may be rounded down by is taken off: a proposal that this bound rejects is one that they would reject, and
+    chains are the same bit for bit. Factors are scaled by their geometric mean, known from `energy` where all are `met`; what
+    would underflow is lifted, which lowers the bound, and what overflows makes it -∞: nothing is rejected.
     """
     if logarithm == 0.0:
         return 0.0, 0.0

@@ -1,20 +1,12 @@
 """Single flips of ±1 weights on ±1 patterns, in integers.
 
-A flip moves every stability one step up or down its lattice. With E(j) the integer energy of level j, each constraint
-keeps C = E(j+1) - E(j-1), its *field*, and the chain keeps the sum of P = E(j+1) - E(j). Flipping weight i takes the
-set D = {x_i w_i > 0} one level down and the others one up, so
-
-    change = Σ P - Σ_D C,
-
-a sum of cached 16-bit integers selected by the packed bits of column i: the potential is never evaluated at a
-proposal. On acceptance levels move, C is read anew from its table, and P needs no table at all, for E(j+1) - E(j) +
-E(j) - E(j-1) is the field at the upper of the two levels: Σ P' = Σ_D C + Σ_U C' - Σ P, with U the constraints that
-moved up.
-
-Everything is an integer: sums do not depend on their order, nothing drifts, and every processor makes the same chain.
-With AVX-512 the table is permuted in registers over a window of levels where nearly all constraints are
-(`machine_vectors.look_up`); blocks that reach outside are read one by one. Levels are unsigned 16-bit numbers: for n > 65,000
-only the middle 2^16 levels can be told apart, and a chain that comes near their edge stops the run.
+A flip moves every stability one step up or down its lattice. With E(j) the integer energy of level j, each constraint keeps its
+*field* C = E(j+1) - E(j-1), and the chain Σ P with P = E(j+1) - E(j). Flipping weight i takes the set D = {x_i w_i > 0} one level
+down and the others one up: the energy changes by Σ P - Σ_D C, a sum of cached 16-bit integers selected by the packed bits of
+column i. On acceptance C is read anew from its table, with AVX-512 by permuting registers (`machine_vectors.look_up`) where
+levels lie in a window, and P follows: Σ P' = Σ_D C + Σ_U C' - Σ P, with U the constraints that moved up. Sums of integers do not
+depend on their order: every processor makes the same chain. Levels are unsigned 16-bit numbers: for n > 65,000 only the middle
+2^16 levels can be told apart, and a chain that comes near their edge stops the run.
 """
 
 from __future__ import annotations
@@ -51,35 +43,26 @@ from solspace.samplers.kernels.machine_vectors import (
 from solspace.samplers.kernels.philox import thresholds
 from solspace.system.compiled import njit
 
-TILE = 256
-"""Proposals whose thresholds are drawn together."""
-GROUP = 4
-"""Blocks of 32 constraints that are summed side by side; columns are padded to whole groups."""
-EDGE = 64
-"""Levels this close to either end of 2^16 are an overflow about to happen."""
+TILE = 256  # proposals whose thresholds are drawn together
+GROUP = 4  # blocks of 32 constraints that are summed side by side; columns are padded to whole groups
+EDGE = 64  # levels this close to either end of 2^16 are an overflow about to happen
 
 
 class Patterns(NamedTuple):
     """±1 patterns by columns."""
 
-    bits: Array
-    """(n · blocks,) uint32 packed columns one after another, +1 as set bits; blocks is a multiple of 4."""
-    valid: Array
-    """(blocks,) uint32 the bits that are constraints."""
+    bits: Array  # (n · blocks,) uint32 packed columns one after another, +1 as set bits; blocks is a multiple of 4
+    valid: Array  # (blocks,) uint32 the bits that are constraints
     m: int
-    allowed: tuple[int, int]
-    """First level and number of levels at which a constraint is met."""
+    allowed: tuple[int, int]  # first level and number of levels at which a constraint is met
 
 
 class Scratch(NamedTuple):
     """Memory of one thread, at multiples of 64 bytes."""
 
-    field: Array
-    """(32 blocks,) int16 C of each constraint."""
-    table: Array
-    """int16 C of each level, and 512 more."""
-    halves: Array
-    """(1024,) uint8."""
+    field: Array  # (32 blocks,) int16 C of each constraint
+    table: Array  # int16 C of each level, and 512 more
+    halves: Array  # (1024,) uint8
 
 
 @njit(nogil=True)

@@ -1,13 +1,10 @@
 """Single flips of ±1 weights on patterns of any values, in fixed point.
 
-Patterns are rounded once to multiples of 2^-q, with q so large that no stability can overflow 32 bits (finer than
-float32 would keep the sums). From there on the chain is exact: a flip adds a column of integers, nothing drifts
-however long the run, and the integer energy of a stability is a fixed function of it (`kernels.energies`), so that
-sums do not depend on their order.
-
-A proposal evaluates the potential at every constraint; there is no lattice on which to cache differences. Where it is a
-logarithm a bound (`kernels.energies`) rejects most proposals first, as the energies would. Columns are long, so the
-chains of a group take each site together: a column is read from memory once for all of them.
+Patterns are rounded once to multiples of 2^-q, with q so large that no stability can overflow 32 bits. From there on the chain is
+exact: a flip adds a column of integers, and the integer energy of a stability is a fixed function of it (`kernels.energies`), so
+that nothing drifts and sums do not depend on their order. A proposal evaluates the potential at every constraint: there is no
+lattice on which to cache differences. Where it is a logarithm a bound rejects most proposals first, as the energies would.
+Columns are long, so the chains of a group take each site together: a column is read from memory once for all of them.
 """
 
 from __future__ import annotations
@@ -37,20 +34,16 @@ from solspace.samplers.kernels.machine_vectors import (
 from solspace.samplers.kernels.philox import thresholds
 from solspace.system.compiled import njit
 
-TILE = 64
-"""Proposals whose thresholds are drawn together."""
-STRIDE = 8
-"""Vectors of energies whose sum must fit 32 bits; columns are padded to whole strides of 128 constraints."""
+TILE = 64  # proposals whose thresholds are drawn together
+STRIDE = 8  # vectors of energies whose sum must fit 32 bits; columns are padded to whole strides of 128 constraints
 
 
 class Patterns(NamedTuple):
     """Patterns of any values, rounded to integers."""
 
-    columns: Array
-    """(n · size,) int32, twice the patterns' columns one after another; size is a multiple of 128."""
+    columns: Array  # (n · size,) int32, twice the patterns' columns one after another; size is a multiple of 128
     m: int
-    allowed: tuple[int, int]
-    """First and last Σ x w at which a constraint is met."""
+    allowed: tuple[int, int]  # first and last Σ x w at which a constraint is met
 
 
 class Potentials(NamedTuple):
@@ -192,15 +185,8 @@ def run_chains(
                 for row in range(k):
                     kt = sweeps.kt[stage[row]]
                     thresholds(
-                        sweeps.key,
-                        rows.number[row],
-                        sweeps.first + t,
-                        p,
-                        kt,
-                        sweeps.bath[t],
-                        raw[:ahead],
-                        drawn[:ahead],
-                    )
+                        sweeps.key, rows.number[row], sweeps.first + t, p, kt, sweeps.bath[t], raw[:ahead], drawn[:ahead]
+                    )  # fmt: skip
                     for j in range(min(TILE, proposals - p)):
                         threshold[j, row] = drawn[j]
                         if pulled:

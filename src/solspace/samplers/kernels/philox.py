@@ -1,27 +1,10 @@
 """Random numbers: Philox4x32-10, a function of a counter, the same on every processor.
 
-A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b,
-t, c, stream): stream 0 decides acceptances, 1 the order of the sites, 2 the first weights, 3 is the noise of
-localization, for step t of sample c, 4 decides exchanges, of pair b of ladder c, and 5 draws first
-weights with given means. Nothing is carried from one block to the next, so a chain sees the same numbers whatever runs
-beside it, on whichever core, after whatever interruption. Proposal number p of a sweep owns words 0 and 1 of block p/2
-when p is even, 2 and 3 when it is odd.
-
-A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, where
-with u = (2 k + 1)/2^53, k uniform in 0 .. 2^52 - 1,
-
-    Metropolis    threshold = floor(-log(u) kt)             chance min(1, exp(-d/kt))
-    heat bath     threshold = floor(log((1 - u)/u) kt)      chance 1/(1 + exp(d/kt))
-
-to 2^-52. At kt = 0 both accept what lowers the energy; Metropolis also what leaves it, the heat bath every second of
-these. The logarithm (fdlibm's) is written out in float64 operations that IEEE 754 rounds in one way only, with no
-fused multiply-add, so that another machine, or a GPU, finds the same integers.
-
-Normal deviates. A word of Philox becomes one deviate: its lowest bit the sign, the others, with a one behind them, an
-odd number v < 2^32 with p = v/2^32 the chance of a larger deviate, so that |z| = -Φ⁻¹(p/2). This function is smooth in
-log p: in each of 32 cells of each octave of v a cubic in the place within the cell is right to 1e-7. Coefficients come from a
-table, and the cubic is evaluated in single precision one rounded operation at a time, so that nothing is left to the
-compiler. Block b of step t of sample j holds the deviates of the sites 4 b … 4 b + 3.
+A call of the sampler has one 64-bit key. Block number b of sweep t of chain c is the Philox image of the counter (b, t, c,
+stream), so that a chain sees the same numbers whatever runs beside it, on whichever core, after whatever interruption. Proposal
+number p of a sweep owns words 0 and 1 of block p/2 when p is even, 2 and 3 when it is odd; noise has the step for t and the
+sample for c, exchanges the pair for b and the ladder for c. Logarithms (fdlibm's) and cubics are written out in operations that
+IEEE 754 rounds in one way only, so that another machine, or a GPU, finds the same numbers.
 
 Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (2011).
 """
@@ -39,14 +22,11 @@ from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 
 Words = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
-ACCEPTANCE, ORDER, START, NOISE, EXCHANGE, TILTED = 0, 1, 2, 3, 4, 5
-"""The streams of a call."""
-CELLS = 32
-"""Cells of an octave, in which normal deviates are cubics."""
+ACCEPTANCE, ORDER, START, NOISE, EXCHANGE, TILTED = 0, 1, 2, 3, 4, 5  # the streams of a call
+CELLS = 32  # cells of an octave, in which normal deviates are cubics
 _LOW = uint64(0xFFFFFFFF)
 _ONE = uint64(0x3FF0000000000000)
-_ROOT_HALF = uint64(0x3FE6A09E667F3BCD)
-"""Bits of 1.0 and of sqrt(1/2)."""
+_ROOT_HALF = uint64(0x3FE6A09E667F3BCD)  # bits of 1.0 and of sqrt(1/2)
 
 
 @numba.njit(inline="always")
@@ -89,7 +69,16 @@ def _uniform(bits: np.uint64) -> float:
 
 @numba.njit(error_model="numpy")
 def thresholds_of(bits: Array, kt: float, bath: bool, out: Array) -> None:
-    """Write the thresholds that random `bits` (uint64) stand for into `out`; `bath` asks for the heat bath's."""
+    """Write the thresholds that random `bits` (uint64) stand for into `out`; `bath` asks for the heat bath's.
+
+    A proposal whose energy changes by d, in integer units of which `kt` make one kT, is accepted when d <= threshold, with
+    u = (2 k + 1)/2^53, k uniform in 0 .. 2^52 - 1:
+
+        Metropolis    threshold = floor(-log(u) kt)             chance min(1, exp(-d/kt))
+        heat bath     threshold = floor(log((1 - u)/u) kt)      chance 1/(1 + exp(d/kt))
+
+    At kt = 0 both accept what lowers the energy; Metropolis also what leaves it, the heat bath every second of these.
+    """
     if bath:
         # so small a kt stands for zero: it only lets the sign of the logarithm through
         least = max(kt, 1e-300)
@@ -173,6 +162,9 @@ def exponentials(key: np.uint64, sweep: int, out: Array) -> None:
 @lru_cache(maxsize=1)
 def cubics() -> Array:
     """Return the coefficients (32 · CELLS, 4) float32 of the cubics, lowest power first, octave by octave from v = 1 on.
+
+    The lowest bit of a word is a deviate's sign; the others, with a one behind them, are an odd number v < 2^32 with p = v/2^32
+    the chance of a larger one: |z| = -Φ⁻¹(p/2). This is smooth in log p: a cubic in each cell is right to 1e-7.
 
     >>> table = cubics()
     >>> bool(abs(table[-CELLS, 0] - 0.6744898) < 1e-6)  # P(|z| > 0.674) = 1/2

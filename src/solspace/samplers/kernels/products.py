@@ -20,16 +20,23 @@ from numba.core.typing import BaseContext
 
 from solspace.numerics.arrays import Array, Precision, aligned
 from solspace.problem import Perceptron
-from solspace.samplers.kernels.machine_vectors import I32, I64, WIDE, Emitter, _call, _function, _splat, intrinsic
+from solspace.samplers.kernels.machine_vectors import (
+    I32,
+    I64,
+    WIDE,
+    Emitter,
+    _fma,
+    _function,
+    _halves,
+    _splat,
+    intrinsic,
+)
 from solspace.system.compiled import FAST, njit
 from solspace.system.threads import split
 
-ROWS = 4 if WIDE else 1
-"""Rows whose scalar products with four columns fit into the registers."""
-STRIP = 2048
-"""Sums of four columns that stay in the first cache while rows run by."""
-BLOCK = 1 << 18
-"""Bytes of patterns that are multiplied with all columns before the next are read."""
+ROWS = 4 if WIDE else 1  # whose scalar products with four columns fit into the registers
+STRIP = 2048  # sums of four columns that stay in the first cache while rows run by
+BLOCK = 1 << 18  # bytes of patterns that are multiplied with all columns before the next are read
 
 
 class Products:
@@ -238,12 +245,6 @@ def _load(b: IRBuilder, pointer: Value, kind: ir.Type) -> Value:
     return b.load(b.bitcast(pointer, kind.as_pointer()), align=1)
 
 
-def _fma(b: IRBuilder, x: Value, y: Value, z: Value) -> Value:
-    vector = isinstance(x.type, ir.VectorType)
-    size = "f32" if isinstance(x.type.element if vector else x.type, ir.FloatType) else "f64"
-    return _call(b, f"llvm.fma.{f'v{x.type.count}' if vector else ''}{size}", x.type, x, y, z)
-
-
 def _entries(b: IRBuilder, rows: Sequence[Value], at: Value, kind: ir.Type, square: bool) -> list[Value]:
     """Return the patterns of `rows` from `at` on, or their squares, in the type `kind` of the columns."""
     found = []
@@ -266,9 +267,7 @@ def _gathered(b: IRBuilder, scalars: Sequence[Value], kind: ir.VectorType) -> Va
 
 
 def _folded(b: IRBuilder, value: Value) -> Value:
-    """Return the sum of all lanes of a vector, halves added to halves; a scalar itself."""
-    while isinstance(value.type, ir.VectorType) and value.type.count > 1:
-        half = value.type.count // 2
-        parts = (ir.Constant(ir.VectorType(I32, half), list(range(start, start + half))) for start in (0, half))
-        value = b.fadd(*(b.shuffle_vector(value, value, part) for part in parts))
-    return b.extract_element(value, I32(0)) if isinstance(value.type, ir.VectorType) else value
+    """Return the sum of all lanes, halves added to halves."""
+    while value.type.count > 1:
+        value = b.fadd(*_halves(b, value))
+    return b.extract_element(value, I32(0))

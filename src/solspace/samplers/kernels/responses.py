@@ -1,4 +1,4 @@
-"""Responses (g, dg) of constraints; those that have no closed form are read from a table instead of integrated one by one.
+"""Responses (g, dg) of constraints from a table, where the channel has no closed form and would be integrated one by one.
 
 In the scaled field x = ω/√V the channel is smooth: γ = √V g and c = V dg change over distances of order one near x = 0, and of
 order x far from it. So they are tabulated on even grids of asinh x and log V, by rows of one V as a run needs them, and
@@ -16,38 +16,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from solspace.measure import Target
-from solspace.measure.potentials import Log, LogBand, Own, Potential, Tau, Uniform, Wall
+from solspace.measure.potentials import LogBand, Own, Potential, Tau, Wall
 from solspace.numerics.arrays import Array
-from solspace.numerics.power import gaussian_power_derivatives
 from solspace.system.compiled import FAST, njit
 from solspace.system.threads import split
 
-FIELD_STEP, VARIANCE_STEP = 0.02, 0.08
-"""Steps of asinh x and log V."""
-FIRST, LAST = -30.0, 2000.0
-"""The grid's first and last x."""
-REACH = 20.0
-"""Largest |ω| that is read from the table."""
-ACCURACY = 1e-6
-"""Largest error of γ and c, relative to 1 + their size, that a cell may show."""
+FIELD_STEP, VARIANCE_STEP = 0.02, 0.08  # steps of asinh x and log V
+FIRST, LAST = -30.0, 2000.0  # first and last x
+START = np.arcsinh(FIRST)
+REACH = 20.0  # largest |ω| that is read from the table
+ACCURACY = 1e-6  # largest error of γ and c, relative to 1 + their size, that a cell may show
 TRIALS = 24
-WORTHWHILE = 100
-"""Number of responses from which on a table pays."""
-
-
-def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
-    """Write (g, dg) of `target` at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
-    potential = target.potential
-    if isinstance(potential, (Uniform, Log)):
-        exponent = 0.0 if isinstance(potential, Uniform) else target.beta
-        gaussian_power_derivatives(omega, variance, exponent, out)
-        return
-    table = table_for(potential, target.beta, omega, variance)
-    if table is not None:
-        table.respond_into(omega, variance, out)
-        return
-    out[0][...], out[1][...] = potential.derivatives(omega, variance, target.beta)
+WORTHWHILE = 100  # number of responses from which on a table pays
 
 
 class ResponseTable:
@@ -64,8 +44,7 @@ class ResponseTable:
     def __init__(self, potential: Potential, beta: float) -> None:
         self.potential, self.beta = potential, beta
         self.band = Fold.of(potential)
-        start, end = np.arcsinh([FIRST, LAST])
-        self.grid = np.sinh(start + FIELD_STEP * np.arange(round((end - start) / FIELD_STEP) + 1))
+        self.grid = np.sinh(START + FIELD_STEP * np.arange(round((np.arcsinh(LAST) - START) / FIELD_STEP) + 1))
         self.rows: dict[int, Array] = {}
         self.sound: dict[int, bool] = {}
 
@@ -86,7 +65,7 @@ class ResponseTable:
             if missing:
                 sound = dict.fromkeys(sound, False)
             else:
-                _look_up(_table_by_element, omega, variance, out, stack, low, VARIANCE_STEP)
+                _look_up(_table_by_element, omega, variance, out, stack, low)
         trusted = all(sound.values()) or np.isin(cells, [cell for cell, right in sound.items() if right])
         self._mend(omega, variance, np.asarray(trusted), out)
         if sign is not None:
@@ -114,14 +93,12 @@ class ResponseTable:
         width = np.exp(VARIANCE_STEP * (cell + share) / 2)
         ends = np.arcsinh(np.clip([-REACH / width, REACH / width], FIRST, LAST))
         near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.band.breakpoints]
-        at = np.concatenate([np.sinh(random.uniform(ends[0], ends[1], TRIALS)), *near])
-        at = at[
-            (at > self.grid[3]) & (at < self.grid[-4]) & (np.abs(at) * width < REACH) & (at * width <= self.band.half)
-        ]
-        own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(2, -1)
-        exact = np.array(self._exact(at, width**2))
-        found = _table_along(own, at, np.arcsinh(FIRST), FIELD_STEP)
-        return bool((np.abs(found - exact) <= ACCURACY * (1 + np.abs(exact))).all())
+        x = np.concatenate([np.sinh(random.uniform(ends[0], ends[1], TRIALS)), *near])
+        x = x[(x > self.grid[3]) & (x < self.grid[-4]) & (np.abs(x) * width < REACH) & (x * width <= self.band.half)]
+        own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(1, 2, -1)
+        exact, found = np.array(self._exact(x, width**2)), np.empty((2, len(x), 1))
+        _table_by_column(x[:, None], np.ones(1), own, found[0], found[1])
+        return bool((np.abs(found[..., 0] - exact) <= ACCURACY * (1 + np.abs(exact))).all())
 
     def _six(self, cell: int) -> Array:
         return np.array([self.rows[i] for i in range(cell - 2, cell + 4)])
@@ -133,8 +110,8 @@ class ResponseTable:
         outside = (x <= self.grid[3]) | (x >= self.grid[-4]) | (np.abs(omega) > REACH)
         poor = (~np.broadcast_to(sound, omega.shape) | outside) & np.isfinite(x)
         if poor.any():
-            given = self.band.unfold(omega[poor].astype(float))
-            exact = self.potential.derivatives(given, wide[poor].astype(float), self.beta)
+            fields = self.band.unfold(omega[poor].astype(float))
+            exact = self.potential.derivatives(fields, wide[poor].astype(float), self.beta)
             out[0][poor], out[1][poor] = exact
 
 
@@ -148,11 +125,6 @@ class Fold:
 
     @classmethod
     def of(cls, potential: Potential) -> Fold:
-        """Return the fold of `potential`.
-
-        >>> Fold.of(Tau(0.5)).half, Fold.of(LogBand(0.8)).half
-        (inf, 0.8)
-        """
         if potential.centre is None:
             return cls(tuple(potential.breakpoints))
         return cls((0.0,), potential.centre, max(potential.breakpoints) - potential.centre)
@@ -170,14 +142,11 @@ class Fold:
 
 
 def _look_up(
-    kernel: Callable[..., None], omega: Array, variance: Array, out: tuple[Array, Array], *tables: Array | float
+    kernel: Callable[..., None], omega: Array, variance: Array, out: tuple[Array, Array], *tables: Array | int
 ) -> None:
-    start = np.arcsinh(FIRST)
-
     def part(first: int, last: int) -> None:
         rows = slice(first, last)
-        own = variance if variance.ndim == 1 else variance[rows]
-        kernel(omega[rows], own, *tables, start, FIELD_STEP, out[0][rows], out[1][rows])
+        kernel(omega[rows], variance if variance.ndim == 1 else variance[rows], *tables, out[0][rows], out[1][rows])
 
     split(part, len(omega), max(1, (1 << 14) // omega.shape[1]))
 
@@ -221,11 +190,11 @@ def _table(potential: Potential, beta: float) -> ResponseTable:
 
 
 @njit(inline="always", **FAST)
-def _place(x, start, step, size):
+def _place(x, size):
     """Return the node of a table to the left of asinh x, kept inside, and how far behind it x is."""
     magnitude = abs(x)
     depth = math.log(magnitude + math.sqrt(magnitude * magnitude + 1.0))
-    at = ((depth if x >= 0 else -depth) - start) / step
+    at = ((depth if x >= 0 else -depth) - START) / FIELD_STEP
     node = min(max(int(at), 2), size - 4) if abs(at) < 1e9 else 2
     return node, at - node
 
@@ -257,40 +226,28 @@ def _read(row, node, w):
 
 
 @njit(**FAST)
-def _table_along(table, x, start, step):
-    """Return the two rows of `table` (2, size) at each of `x` (k,), (2, k)."""
-    found = np.empty((2, x.size))
-    for i in range(x.size):
-        node, share = _place(x[i], start, step, table.shape[1])
-        w = _weights(share)
-        found[0, i], found[1, i] = _read(table[0], node, w), _read(table[1], node, w)
-    return found
-
-
-@njit(**FAST)
-def _table_by_column(omega, variance, tables, start, step, g, dg):
+def _table_by_column(omega, variance, tables, g, dg):
     """Fill g and dg (m, k) from a table for every column, (k, 2, size)."""
-    size = tables.shape[2]
     for r in range(omega.shape[0]):
         for k in range(omega.shape[1]):
             inverse = 1.0 / math.sqrt(variance[k])
-            node, share = _place(omega[r, k] * inverse, start, step, size)
+            node, share = _place(omega[r, k] * inverse, tables.shape[2])
             w = _weights(share)
             g[r, k] = _read(tables[k, 0], node, w) * inverse
             dg[r, k] = _read(tables[k, 1], node, w) * inverse * inverse
 
 
 @njit(**FAST)
-def _table_by_element(omega, variance, stack, low, spacing, start, step, g, dg):
+def _table_by_element(omega, variance, stack, low, g, dg):
     """Fill g and dg (m, k), each at its own variance, from `stack` (rows, 2 size) whose first row is number `low`."""
     size = stack.shape[1] // 2
     for r in range(omega.shape[0]):
         for k in range(omega.shape[1]):
             inverse = 1.0 / math.sqrt(variance[r, k])
-            depth = math.log(variance[r, k]) / spacing
+            depth = math.log(variance[r, k]) / VARIANCE_STEP
             cell = math.floor(depth)
             v = _weights(depth - cell)
-            node, share = _place(omega[r, k] * inverse, start, step, size)
+            node, share = _place(omega[r, k] * inverse, size)
             w = _weights(share)
             value, slope = 0.0, 0.0
             for i in range(6):

@@ -97,8 +97,7 @@ def kernel(name: str, function: str, sizes: Sizes = (), shared_bytes: int = 0, b
     return found
 
 
-_FEW = 2
-"""Modules that are sooner compiled one after another."""
+_FEW = 2  # modules that are sooner compiled one after another
 _COMPILE = """
 import json, os, sys
 sys.path[:] = json.loads(sys.stdin.readline())
