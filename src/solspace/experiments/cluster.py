@@ -99,7 +99,6 @@ def visible_card(cards: tuple[str, ...], dask_worker: Any) -> str | None:
 
 
 def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
-    """Return the results of some tasks, computed one after the other on one thread, and the seconds."""
     begun = time.perf_counter()
     use_one_thread()
     return [run(task) for task in tasks], time.perf_counter() - begun
@@ -144,8 +143,6 @@ class _Sent(NamedTuple):
 
 
 class _Dask:
-    """Batches of tasks on a cluster."""
-
     def __init__(self, client: Any, cards: tuple[str, ...], local: bool) -> None:
         self.client, self.cards, self.local = client, cards, local
         self.done: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -165,7 +162,6 @@ class _Dask:
         return found
 
     def fill(self, kind: Kind, tasks: Iterator[Task], width: int) -> None:
-        """Send batches until so many of this kind are under way."""
         for _ in range(width - sum(one.kind is kind for one in self.sent.values())):
             if batch := list(itertools.islice(tasks, self.size[kind])):
                 self.submit(batch, kind)

@@ -64,7 +64,6 @@ def _device(task: Task) -> str | None:
 
 
 def _shares(task: Task) -> bool:
-    """Return whether the task can share a device with others."""
     names = ("sampler", "kind", "patterns", "target", "options")
     return _supported(json.dumps([task.values.get(name) for name in names]))
 
@@ -121,7 +120,6 @@ def _method(task: Task) -> DeviceMethod:
 
 
 def _single(task: Task) -> Result:
-    """Return the result of a task that has the device to itself."""
     result = run(task)
     if result.status == "failed":
         check_answer()
@@ -174,7 +172,6 @@ def _short_turns() -> Iterator[None]:
 
 
 def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
-    """Yield lists of tasks that differ in instance and seed alone, and fit into the device's memory."""
     for _, group in itertools.groupby(waiting, key=lambda one: one[0]):
         tasks: list[Task] = []
         for _, task in group:
@@ -208,7 +205,6 @@ def _mixed(batches: list[Batch]) -> list[Batch]:
 
 
 def _costs(batches: list[Batch]) -> tuple[float, float]:
-    """Return the work of the device and of the host."""
     return sum(len(one.tag) * _work(one.tag[0]) for one in batches), sum(len(one.tag) for one in batches)
 
 

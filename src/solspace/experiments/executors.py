@@ -78,7 +78,6 @@ EXECUTORS: dict[str, Callable[..., Iterator[list[Result]]]] = {"serial": serial,
 
 
 def find(name: str) -> Callable[..., Iterator[list[Result]]]:
-    """Return the executor called `name`."""
     if name not in EXECUTORS:
         raise unknown("executor", name, EXECUTORS)
     return EXECUTORS[name]
@@ -109,7 +108,6 @@ class WorkerPool:
                 return found
 
     def close(self) -> None:
-        """End the workers; their tasks are abandoned."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, kill_workers=True)
 
@@ -147,7 +145,6 @@ class WorkerPool:
 
 
 def _started(count: int) -> Any:
-    """Return a pool whose processes start."""
     for _ in range(DEATHS):
         pool = process_pool(count)
         try:

@@ -23,7 +23,7 @@ from solspace import data
 from solspace.data.catalogue import data_set
 from solspace.data.instances import drawn
 from solspace.diagnostics import diagnose
-from solspace.experiments.tasks import Found, Sampled, Task, each, summary
+from solspace.experiments.tasks import Found, Sampled, Task, each, instances_of, summary
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
@@ -47,13 +47,11 @@ DEPENDS = ("seed", "data", "classes", "preprocess", "features", "alpha", "instan
 """A task's values that its patterns depend on."""
 _ROWS = 1024
 """Images of a pool that are classified at a time."""
-_POOLS = 3
-"""Pools that are kept: tasks on as many data sets may come in any order, where figures are computed together."""
 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """A grid of image problems and methods; tasks in the order of `Spec.tasks`.
+    """A grid of image problems and methods.
 
     >>> spec = ImageSpec("digits", alphas=(0.3, 0.5), n_sweeps=(20, "n"), methods=("tau",), instances=3)
     >>> len(spec), next(spec.points())["options"]
@@ -76,7 +74,6 @@ class ImageSpec:
     margin: float = 0.0
 
     def points(self) -> Iterator[Values]:
-        """Yield the points of the grid, as a task's values without the instance."""
         known = data_set(self.data)
         grid = itertools.product(self.preprocess, self.features, self.n_sweeps, self.alphas, self.methods)
         for preprocess, features, sweeps, alpha, method in grid:
@@ -92,13 +89,10 @@ class ImageSpec:
             }  # fmt: skip
 
     def tasks(self) -> Iterator[Task]:
-        """Yield all tasks, once the images are on this machine: the first instance of every point, then the second."""
+        """Yield all tasks in the order of `Spec.tasks`, once the images are on this machine."""
         if not data.find(self.data):
             data.fetch(self.data)
-        points = list(self.points())
-        for instance in range(self.instances):
-            for point in points:
-                yield Task({**point, "instance": instance})
+        yield from instances_of(self.points(), self.instances)
 
     def with_options(self, **options: object) -> ImageSpec:
         """Return the spec with options set for its samplers, except those that it sets itself."""
@@ -123,10 +117,7 @@ def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequ
 
 
 def _sides(X: Array, weights: Array) -> Array:
-    """Return the signs (k, images) of ⟨x, w⟩ for all images of a pool, in double precision.
-
-    Sums of pixels/255 are exact in it: those that are zero are so in any order of summation.
-    """
+    """Return the signs (k, images) of ⟨x, w⟩, in double precision: zero sums of pixels/255 are so in any order."""
     columns = weights.T.astype(np.float64)
     parts = (X[first : first + _ROWS].astype(np.float64) @ columns for first in range(0, len(X), _ROWS))
     return np.sign(np.concatenate(list(parts)).T)
@@ -160,21 +151,10 @@ def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
 
 
 def problem_of(task: Task) -> Perceptron:
-    """Return the instance of a task."""
     values = task.values
     X, y = _pool(values)
     patterns, labels = drawn(X, y, values["alpha"], features=values["features"], rng=_seed(task))
     return Perceptron(patterns, labels, target=Target.from_dict(values["target"]))
-
-
-def instance(name: str, alpha: float, number: int = 0, features: int | None = None, seed: int = 0) -> Perceptron:
-    """Return instance `number` of a data set's pixels, or of `features` of them, as the figures on images draw it.
-
-    >>> instance("digits", 0.5, number=3)
-    Perceptron(n=64, m=32, patterns float32, binary weights, log potential, T = 0.5, margin 0)
-    """
-    (point,) = ImageSpec(name, (alpha,), (1,), features=(features,), methods=("tau",), seed=seed).points()
-    return problem_of(Task({**point, "instance": number}))
 
 
 def _seed(task: Task) -> int:
@@ -189,7 +169,7 @@ def _pool(values: Mapping[str, Any]) -> data.Images:
 _loading = threading.Lock()
 
 
-@lru_cache(maxsize=_POOLS)
+@lru_cache(maxsize=3)  # tasks on as many data sets come in any order where figures are computed together
 def _pools(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
     """Return the pool under every preprocessing, between which the tasks of one figure alternate."""
     X, y = data.load(name, classes, "raw")

@@ -19,7 +19,6 @@ LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")
 
 
 def theory_task(kind: str, target: Target, **values: object) -> Task:
-    """Return a task of theory."""
     return Task({"kind": kind, "target": target.to_dict(), **values})
 
 
@@ -48,7 +47,6 @@ def windows(task: Task) -> Found:
 
 
 def thresholds(task: Task) -> Found:
-    """Return the thresholds of a target; None if there is none."""
     from solspace.theory.thresholds import thresholds as find
 
     found = find(Target.from_dict(task.values["target"]))

@@ -94,7 +94,6 @@ def reproduce(name: str, config: ReproduceConfig | None = None) -> Reproduced:
 
 
 def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
-    """Draw a figure from stored results and return its files."""
     from solspace.plots import style
 
     figure, size = config.figure(name), config.size
@@ -222,8 +221,6 @@ class _Drawers:
 
 @dataclass
 class _Drawing:
-    """A figure that is computed or drawn."""
-
     name: str
     together: int
     outcome: Outcome = field(default_factory=Outcome)
@@ -235,7 +232,6 @@ class _Drawing:
         self.stopped = time.perf_counter()
 
     def result(self) -> Reproduced:
-        """Wait for the files."""
         files: tuple[Path, ...] = ()
         problem = ""
         try:

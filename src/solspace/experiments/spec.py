@@ -28,12 +28,20 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from solspace.experiments.tasks import KEEP, Task, import_modules
+from solspace.experiments.tasks import KEEP, Task, import_modules, instances_of
 from solspace.measure import Target, potentials
 from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find
 from solspace.system.checks import Check, number, one_of, sized, unknown, whole
 from solspace.system.plain import Values
+
+_AXES = {
+    "n": whole(1),
+    "alpha": number(positive=True),
+    "margin": number(),
+    "temperature": number(positive=True, infinite=True),
+    "patterns": one_of(ENSEMBLES),
+}
 
 
 @dataclass(frozen=True)
@@ -102,12 +110,9 @@ class Spec:
 
     def __post_init__(self) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        put("n", _axis("n", self.n, whole(1)))
-        put("alpha", _axis("alpha", self.alpha, number(positive=True)))
-        put("margin", None if self.margin is None else _axis("margin", self.margin, number()))
-        if self.temperature is not None:
-            put("temperature", _axis("temperature", self.temperature, number(positive=True, infinite=True)))
-        put("patterns", _axis("patterns", self.patterns, one_of(ENSEMBLES)))
+        for name, check in _AXES.items():
+            if name not in ("margin", "temperature") or getattr(self, name) is not None:
+                put(name, _axis(name, getattr(self, name), check))
         for name, least in (("n_samples", 1), ("instances", 1), ("seed", 0)):
             put(name, whole(least)(name, getattr(self, name)))
         put("keep", tuple(one_of(KEEP, "array to keep")("keep", k) for k in _listed(self.keep)))
@@ -231,11 +236,8 @@ class Spec:
     def axes(self) -> dict[str, tuple[Any, ...]]:
         """The axes of the grid by name, with targets and samplers as text."""
         axes = {"n": self.n, "alpha": self.alpha, "patterns": self.patterns, "target": tuple(map(str, self.target))}
-        for name in ("margin", "temperature"):
-            if getattr(self, name) is not None:
-                axes[name] = getattr(self, name)
-        axes["sampler"] = tuple(" ".join([name, *(f"{k}={v}" for k, v in own)]) for name, own in self.sampler)
-        return axes
+        axes |= {name: own for name in ("margin", "temperature") if (own := getattr(self, name)) is not None}
+        return axes | {"sampler": tuple(" ".join([name, *(f"{k}={v}" for k, v in own)]) for name, own in self.sampler)}
 
     def points(self) -> Iterator[Values]:
         """Yield the distinct points of the grid.
@@ -250,19 +252,14 @@ class Spec:
         >>> [point["n"] for point in Spec(n=[9, 11], alpha=0.3).points()]
         [9, 11]
         """
-        seen = set()
-        for point in self._grid():
-            key = Task({"kind": "sample", **point}).text
-            if key not in seen:
-                seen.add(key)
-                yield point
+        yield from {Task(point).text: point for point in self._grid()}.values()
 
     def _grid(self) -> Iterator[Values]:
         margins, temperatures = self.margin or (None,), self.temperature or (None,)
         axes = self.target, margins, temperatures, self.patterns, self.sampler, self.n, self.alpha
         for target, margin, temperature, patterns, (sampler, options), n, alpha in itertools.product(*axes):
-            changed = {"margin": margin, "temperature": temperature}
-            target = target.replace(**{name: value for name, value in changed.items() if value is not None})
+            target = target if margin is None else target.replace(margin=margin)
+            target = target if temperature is None else target.replace(temperature=temperature)
             yield {
                 "kind": "sample", "n": n, "alpha": alpha, "patterns": patterns, "target": target.to_dict(),
                 "sampler": sampler, "options": {name: sized(value, n) for name, value in options},
@@ -283,17 +280,13 @@ class Spec:
         >>> [task.values["instance"] for task in Spec(n=9, alpha=[0.3, 0.4], instances=2).tasks()]
         [0, 0, 1, 1]
         """
-        points = list(self.points())
-        for instance in range(self.instances):
-            for point in points:
-                yield Task({**point, "instance": instance})
+        yield from instances_of(self.points(), self.instances)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.points()) * self.instances
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list as it is, and anything else as a list of one."""
     return list(value) if isinstance(value, (list, tuple, set, range)) or hasattr(value, "tolist") else [value]
 
 
@@ -340,25 +333,20 @@ def _range(name: str, entry: Mapping[str, object]) -> list[float]:
 
 def _targets(entry: object) -> Iterator[Target]:
     for one in [Target()] if entry is None else _listed(entry):
-        if isinstance(one, Target):
-            yield _registered(one)
-        elif isinstance(one, Mapping):
-            for name in one:
-                if name not in Target.__slots__:
-                    raise unknown("part of the target", name, Target.__slots__)
-            for values in itertools.product(*(_listed(value) for value in one.values())):
-                yield _registered(Target(**dict(zip(one, values))))
-        else:
+        table = {name: getattr(one, name) for name in Target.__slots__} if isinstance(one, Target) else one
+        if not isinstance(table, Mapping):
             raise ValueError(f"target must be a Target or a table of its parts; got {one!r}.")
-
-
-def _registered(target: Target) -> Target:
-    if target.potential.name not in potentials.REGISTRY:
-        raise ValueError(
-            f"the potential {target.potential.name!r} is not registered: put its class into a module of your own with "
-            "@solspace.potentials.register and name that module in `modules`."
-        )
-    return target
+        for name in table:
+            if name not in Target.__slots__:
+                raise unknown("part of the target", name, Target.__slots__)
+        for values in itertools.product(*map(_listed, table.values())):
+            target = Target(**dict(zip(table, values)))
+            if target.potential.name not in potentials.REGISTRY:
+                raise ValueError(
+                    f"the potential {target.potential.name!r} is not registered: put its class into a module of your own "
+                    "with @solspace.potentials.register and name that module in `modules`."
+                )
+            yield target
 
 
 def _samplers(entry: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]]:

@@ -124,6 +124,12 @@ def function(kind: str) -> Any:
     return getattr(import_module(f"solspace.experiments.{module}"), name)
 
 
+def instances_of(points: Iterable[Values], instances: int) -> Iterator[Task]:
+    """Yield the first instance of every point, then the second, so that a stopped sweep covers the grid."""
+    for instance, point in itertools.product(range(instances), points):
+        yield Task({**point, "instance": instance})
+
+
 def unless_empty(tasks: Iterable[Task]) -> Iterable[Task]:
     """Return the tasks, or an empty tuple if there is none: even an idle executor takes seconds to start."""
     tasks = iter(tasks)
@@ -131,7 +137,6 @@ def unless_empty(tasks: Iterable[Task]) -> Iterable[Task]:
 
 
 def import_modules(names: Iterable[str]) -> None:
-    """Import the user's own modules, which may register potentials."""
     for name in names:
         try:
             import_module(name)
@@ -193,7 +198,6 @@ def use_one_thread() -> Any:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep BLAS and Numba to one thread in the block."""
     import numba
 
     before = numba.get_num_threads()
@@ -230,7 +234,6 @@ class Sampled:
 
 
 def each(observe: Callable[[Task, Perceptron, Samples], Found]) -> Callable[..., list[Found]]:
-    """Return the function of several tasks, problems and samples."""
     return lambda *many: [observe(*one) for one in zip(*many)]
 
 
@@ -244,7 +247,6 @@ def problem_of(task: Task) -> Perceptron:
 
 
 def _observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
-    """Return the numbers of `samples` and the arrays that the task keeps."""
     keep = task.values["keep"]
     arrays = {name: _array(samples, name) for name in keep if name != "path"}
     if "path" in keep:
@@ -253,7 +255,6 @@ def _observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
 
 
 def summary(problem: Perceptron, samples: Samples) -> Values:
-    """Return the numbers kept for every task."""
     violated = problem.target.violated(samples.stabilities).sum(axis=1)
     numbers: Values = {
         "m": problem.m,

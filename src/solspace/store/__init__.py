@@ -1,10 +1,9 @@
 """Results on disk: one SQLite file, one writer and many readers, safe to kill at any moment.
 
-A result is keyed by the hash of its task (`experiments.tasks`). Rows are added and never changed. A failed task is a row with its
-error; the row of a retry is added behind it and counts instead. SQLite's write-ahead log makes each addition whole or absent,
-and flushes it to the disk. Every row and every array has a digest, compared whenever it is read: a damaged row is named and
-computed anew, and never changes a result. Numbers are kept as JSON, arrays as compressed `.npy`. Keep the file on a
-local disk: the log needs memory shared between processes, which network file systems do not provide.
+A result is keyed by the hash of its task (`experiments.tasks`). Rows are added and never changed; the row of a retry is added
+behind that of the failed task and counts instead. SQLite's write-ahead log makes each addition whole or absent, and flushes
+it to the disk. Every row and every array has a digest, compared whenever it is read: a damaged row is named and computed
+anew. Keep the file on a local disk: the log needs memory shared between processes, which network file systems lack.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.store import file
-from solspace.store.file import COLUMNS, LATEST, DamagedResult, StoreError, explaining
+from solspace.store.file import COLUMNS, LATEST, QUOTED, DamagedResult, StoreError, explaining
 from solspace.system.plain import Values
 
 __all__ = ["Damage", "DamagedResult", "Result", "Store", "StoreError"]
 
 _CHUNK = 500
+_LISTED = "(SELECT value FROM json_each(?))"
 _TARGET = ("prior", "temperature", "margin", "potential")
 _Packed = tuple[tuple[Any, ...], dict[str, bytes]]
 """A result as the file keeps it: its columns, and its arrays as bytes."""
@@ -86,8 +85,7 @@ class Damage:
     reason: str
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """A row as the file has it: its number and columns, the digests of its arrays and its own."""
 
     number: int
@@ -128,26 +126,22 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str], write: bool = False) -> None:
-        self.path, self.write = Path(path), write
-        self.verified = True
+        self.path, self.write, self.verified = Path(path), write, True
         self.mended: list[Damage] | None = None
-        self._lock = file.lock(self.path) if write else None
-        try:
+        with ExitStack() as opened:
+            if write:
+                opened.callback(file.lock(self.path).release)
             with explaining(self.path):
                 if write:
                     self._db, damaged = file.open_writer(self.path)
                 else:
                     self._db, self.verified = file.open_reader(self.path)
+            opened.callback(self._db.close)
             if write and damaged:  # damaged keys too: no task would ever ask for those rows
-                self.mended = found = list(self.damaged(arrays=False))
+                self.mended = list(self.damaged(arrays=False))
                 with explaining(self.path):
-                    file.remove(self._db, [damage.number for damage in found], [])
-        except BaseException:
-            if hasattr(self, "_db"):
-                self._db.close()
-            if self._lock is not None:
-                self._lock.release()
-            raise
+                    file.remove(self._db, [damage.number for damage in self.mended], [])
+            self._opened = opened.pop_all()
 
     def add(self, result: Result) -> None:
         """Append one result, whole or not at all; of two 'done' rows for a key the first one stands."""
@@ -166,17 +160,16 @@ class Store:
 
     def _new(self, rows: Sequence[_Packed]) -> Iterator[_Packed]:
         """Yield all rows but 'done' ones of keys that are done already, in the file or by a row before them."""
-        done: set[str] = set()
-        for keys in _chunks(columns[0] for columns, _ in rows if columns[1] == "done"):
-            slots = ", ".join("?" * len(keys))
-            found = self._db.execute(f"SELECT key FROM results WHERE status = 'done' AND key IN ({slots})", keys)
-            done |= {key for (key,) in found}
+        finished = [columns[0] for columns, _ in rows if columns[1] == "done"]
+        found = self._db.execute(
+            f"SELECT key FROM results WHERE status = 'done' AND key IN {_LISTED}", [json.dumps(finished)]
+        )
+        done = {key for (key,) in found}
         for columns, packed in rows:
+            if columns[1] != "done" or columns[0] not in done:
+                yield columns, packed
             if columns[1] == "done":
-                if columns[0] in done:
-                    continue
                 done.add(columns[0])
-            yield columns, packed
 
     def statuses(self, keys: Iterable[str], arrays: bool = False) -> dict[str, str]:
         """Return 'done', 'failed' or 'damaged' for those of `keys` that have a row; `arrays` are verified on request."""
@@ -184,7 +177,8 @@ class Store:
 
     def get(self, keys: Iterable[str], arrays: bool = False) -> Iterator[Result]:
         """Yield the results of `keys`, in their order; keys without a row are left out."""
-        for chunk in _chunks(keys):
+        keys = iter(keys)
+        while chunk := list(itertools.islice(keys, _CHUNK)):
             found = {row.key: row for row in self._by_keys(chunk)}
             yield from (self._result(found[key], arrays) for key in chunk if key in found)
 
@@ -200,7 +194,7 @@ class Store:
             # Verified before it is filtered: a damaged number must not decide whether its row matches.
             result = self._result(row)
             if status in (None, result.status) and all(_matches(result, *item) for item in where.items()):
-                yield self._with_arrays(row, result) if arrays else result
+                yield self._result(row, arrays) if arrays else result
 
     def arrays(self, key: str) -> dict[str, Array]:
         """Return the arrays of one result by name."""
@@ -224,28 +218,27 @@ class Store:
 
     def close(self) -> None:
         """Close the file; what was added stays, in this one file."""
-        if self.write:
-            with suppress(sqlite3.Error):  # where a reader holds it up, what was added stays in the log beside the file
-                self._db.execute("PRAGMA busy_timeout = 2000")
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._db.close()
-        if self._lock is not None:
-            self._lock.release()
+        with self._opened:
+            if self.write:
+                with suppress(
+                    sqlite3.Error
+                ):  # where a reader holds it up, what was added stays in the log beside the file
+                    self._db.execute("PRAGMA busy_timeout = 2000")
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _by_keys(self, keys: Iterable[str]) -> Iterator[_Row]:
-        for chunk in _chunks(keys):
-            yield from self._rows(f"({LATEST}) AND r.key IN ({', '.join('?' * len(chunk))})", chunk)
+        keys = iter(keys)
+        while chunk := list(itertools.islice(keys, _CHUNK)):
+            yield from self._rows(f"({LATEST}) AND r.key IN {_LISTED}", [json.dumps(chunk)])
 
     def _rows(self, where: str, values: Sequence[object] = ()) -> Iterator[_Row]:
-        query = f"""SELECT r.id, d.arrays, d.digest, {file.quoted("r.")} FROM results r LEFT JOIN digests d ON d.id = r.id
+        query = f"""SELECT r.id, d.arrays, d.digest, {QUOTED} FROM results r LEFT JOIN digests d ON d.id = r.id
             WHERE {where} ORDER BY r.id"""
         for number, listed, digest, *columns in self._select(query, values):
             yield _Row(number, tuple(columns), listed, digest)
@@ -266,18 +259,21 @@ class Store:
         values = dict(zip(COLUMNS, row.columns))
         try:
             values["task"], values["values"] = json.loads(values["task"]), json.loads(values["values"])
-        except (ValueError, TypeError, RecursionError) as error:  # damaged before a store of 0.1 got digests
-            raise DamagedResult(self.path, row.key, f"{type(error).__name__}: {error}") from error
-        result = Result(**values)
-        return self._with_arrays(row, result) if arrays else result
-
-    def _with_arrays(self, row: _Row, result: Result) -> Result:
-        packed = self._packed(row.key) if result.status == "done" else {}
-        if reason := file.fault_of_arrays(packed, row.listed):
-            raise DamagedResult(self.path, row.key, reason)
-        try:
-            result.arrays = {name: _unpack(data) for name, data in packed.items()}
-        except (ValueError, EOFError, zlib.error) as error:  # damaged before a store of 0.1 got digests
+            result = Result(**values)
+            if arrays:
+                packed = self._packed(row.key) if result.status == "done" else {}
+                if reason := file.fault_of_arrays(packed, row.listed):
+                    raise DamagedResult(self.path, row.key, reason)
+                result.arrays = {name: _unpack(data) for name, data in packed.items()}
+        except StoreError:
+            raise
+        except (
+            ValueError,
+            TypeError,
+            RecursionError,
+            EOFError,
+            zlib.error,
+        ) as error:  # before a store of 0.1 got digests
             raise DamagedResult(self.path, row.key, f"{type(error).__name__}: {error}") from error
         return result
 
@@ -311,12 +307,6 @@ def _part(result: Result, name: str) -> Any:
     places = [target] if name in _TARGET else []
     found = next((p[name] for p in (*places, result.task, options, result.values) if p.get(name) is not None), None)
     return found["name"] if name == "potential" and isinstance(found, dict) else found
-
-
-def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
-    keys = iter(keys)
-    while chunk := list(itertools.islice(keys, _CHUNK)):
-        yield chunk
 
 
 def _pack(array: Array) -> bytes:

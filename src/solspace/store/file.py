@@ -2,8 +2,8 @@
 
 Disks and copies flip bits, and SQLite has no checksums of its own. The table `digests` holds, for each row, the digests of its
 arrays by name and one digest of the row with that list. A row that a damaged index does not find would be missing unseen, so
-tables and indexes are compared when a file is opened (`PRAGMA integrity_check`, 0.2 s for 100,000 rows): a writer rebuilds
-the indexes, a reader refuses the file.
+tables and indexes are compared when a file is opened (`PRAGMA integrity_check`): a writer rebuilds the indexes, a reader
+refuses the file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from solspace.system.files import Lock, Locked
 FORMAT = 2
 """1: rows without digests (solspace 0.1), added by the first writer. 2: a digest for every row and array."""
 COLUMNS = ("key", "status", "task", "values", "error", "version", "seed", "host", "seconds", "date")
+QUOTED = ", ".join(f'"{name}"' for name in COLUMNS)
 LATEST = """r.status = 'done' OR NOT EXISTS (
     SELECT 1 FROM results other WHERE other.key = r.key AND (other.status = 'done' OR other.id > r.id))"""
 """Condition for the row that counts among those of one key: the one that is done, or else the last."""
@@ -41,7 +42,6 @@ CREATE TABLE arrays (
 _DIGESTS = "CREATE TABLE digests (id INTEGER PRIMARY KEY, arrays TEXT NOT NULL, digest TEXT NOT NULL);"
 _VARIABLES = 999
 """Values of a statement that every SQLite takes."""
-_DISK = ("SQLITE_FULL", "SQLITE_IOERR")
 _OF_A_ROW = ("CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique entry")
 """Findings of `integrity_check` about the content of a row, which is judged by its digest."""
 
@@ -84,11 +84,8 @@ def lock(path: Path) -> Lock:
 
 def open_writer(path: Path) -> tuple[sqlite3.Connection, bool]:
     """Return a connection that may add rows, and whether indexes had to be rebuilt; an empty file becomes a store."""
-    db = _connect(str(_real(path)))
-    try:
-        version = 0
-        if db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            version = _version(db, path)
+    with _connected(str(_real(path))) as db:
+        version = _version(db, path) if db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() else 0
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")  # a row that was added is on the disk, also after a power cut
         if not version:
@@ -103,9 +100,6 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, bool]:
             if found := _damage(db):
                 raise sqlite3.DatabaseError(found)
         return db, damaged
-    except BaseException:
-        db.close()
-        raise
 
 
 def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
@@ -124,23 +118,19 @@ def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
 
 
 def _checked(address: str, path: Path) -> tuple[sqlite3.Connection, bool]:
-    db = _connect(address)
-    try:
-        verified = _version(db, path) == FORMAT
-        if not verified:  # of 0.1: a copy in memory gets digests
-            file, db = db, _connect(":memory:")
-            file.backup(db)
-            file.close()
-            _add_digests(db)
-        elif found := _damage(db):
-            raise UnusableStore(
-                f"{path} is damaged ({found}). Run the same sweep or figure again: it mends the file and computes anew "
-                "what is lost."
-            )
-    except BaseException:
-        db.close()
-        raise
-    return db, verified
+    with _connected(address) as db:
+        if _version(db, path) == FORMAT:
+            if found := _damage(db):
+                raise UnusableStore(
+                    f"{path} is damaged ({found}). Run the same sweep or figure again: it mends the file and computes anew "
+                    "what is lost."
+                )
+            return db, True
+        with _connected(":memory:") as copy:  # of 0.1: a copy gets digests
+            db.backup(copy)
+            db.close()
+            _add_digests(copy)
+            return copy, False
 
 
 def _real(path: Path) -> Path:
@@ -150,10 +140,16 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _connect(address: str) -> sqlite3.Connection:
+@contextmanager
+def _connected(address: str) -> Iterator[sqlite3.Connection]:
+    """Yield a connection, which is closed if the block fails."""
     db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=60)
     db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")  # damaged text fails by its digest
-    return db
+    try:
+        yield db
+    except BaseException:
+        db.close()
+        raise
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
@@ -182,7 +178,7 @@ def _add_digests(db: sqlite3.Connection) -> None:
     """Give the rows of a store of version 0.1 their digests, all or none."""
     with transaction(db):
         db.execute(_DIGESTS)
-        for number, *columns in db.execute(f"SELECT id, {quoted()} FROM results"):
+        for number, *columns in db.execute(f"SELECT id, {QUOTED} FROM results"):
             found = db.execute("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (columns[0],))
             insert(db, "digests", [digest_row(number, columns, dict(found) if columns[1] == "done" else {})])
         db.execute(f"PRAGMA user_version = {FORMAT}")
@@ -211,7 +207,6 @@ def remove(db: sqlite3.Connection, numbers: Sequence[int], keys: Sequence[str]) 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Apply all statements of the block, or none."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -222,25 +217,19 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def quoted(prefix: str = "") -> str:
-    """Return the names of the columns of a result for a statement."""
-    return ", ".join(f'{prefix}"{name}"' for name in COLUMNS)
-
-
-def digest(data: bytes) -> str:
-    """Return 128 bits of SHA-256 of `data` as 32 hexadecimal digits."""
+def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def digest_row(number: int, columns: Sequence[object], packed: Mapping[str, bytes]) -> tuple[int, str, str]:
     """Return a row of the table of digests: the number of a result, the digests of its arrays and its own."""
-    arrays = json.dumps({name: digest(data) for name, data in packed.items()}, separators=(",", ":"))
+    arrays = json.dumps({name: _digest(data) for name, data in packed.items()}, separators=(",", ":"))
     return number, arrays, _of_row(columns, arrays)
 
 
 def _of_row(columns: Sequence[object], arrays: object) -> str:
     # A damaged column may come back as another type, which JSON does not take: any text that differs will do then.
-    return digest(json.dumps([*columns, arrays], separators=(",", ":"), default=repr).encode())
+    return _digest(json.dumps([*columns, arrays], separators=(",", ":"), default=repr).encode())
 
 
 def fault(columns: Sequence[object], arrays: object, wanted: object) -> str:
@@ -256,7 +245,7 @@ def fault_of_arrays(packed: Mapping[str, Any], listed: str) -> str:
     for name in sorted(wanted.keys() | packed.keys()):
         if name not in packed:
             return f"its array {name!r} is gone"
-        if not isinstance(packed[name], bytes) or digest(packed[name]) != wanted.get(name):
+        if not isinstance(packed[name], bytes) or _digest(packed[name]) != wanted.get(name):
             return f"its array {name!r} differs from its digest"
     return ""
 
@@ -268,21 +257,18 @@ def explaining(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, zlib.error, UnicodeDecodeError, MemoryError) as error:  # damaged lengths ask for any memory
         name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
-        kind = StoreError if name.startswith(_DISK) else UnusableStore
-        raise kind(_explanation(path, error, name)) from error
-
-
-def _explanation(path: Path, error: Exception, name: str) -> str:
-    if name.startswith(_DISK):
-        return (
-            f"{path} could not be written ({error}): is the disk full? Every result before this one is safe; make room "
-            "and run the same command again to go on."
-        )
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return f"cannot write {path} ({error}): give a store in a folder you may write to."
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return f"{path} is held by another program ({error}); close it and run the same command again."
-    return (
-        f"{path} is damaged or not a store ({error}). It was left as it is: move it away to begin anew, or save "
-        f"what can be read with: sqlite3 {path.name} .recover | sqlite3 recovered.db"
-    )
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            raise StoreError(
+                f"{path} could not be written ({error}): is the disk full? Every result before this one is safe; make room "
+                "and run the same command again to go on."
+            ) from error
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            words = f"cannot write {path} ({error}): give a store in a folder you may write to."
+        elif name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            words = f"{path} is held by another program ({error}); close it and run the same command again."
+        else:
+            words = (
+                f"{path} is damaged or not a store ({error}). It was left as it is: move it away to begin anew, or save "
+                f"what can be read with: sqlite3 {path.name} .recover | sqlite3 recovered.db"
+            )
+        raise UnusableStore(words) from error

@@ -101,7 +101,6 @@ class Figure:
         return "-".join([*words, *(f"{name}={value:g}" for name, value in self.changed.items())])
 
     def draw(self, results: Results, size: str) -> Picture:
-        """Return the picture of stored results."""
         from solspace.plots import style, sweeps
 
         with style.style():
@@ -134,7 +133,6 @@ class Figure:
         return [name for name in needed if not find(name)]
 
     def count(self, size: str) -> int:
-        """Return the number of tasks."""
         return len(self.theory(size)) + sum(map(len, self.specs(size)))
 
 
@@ -153,19 +151,16 @@ def register(name: str, place: str) -> Callable[[Callable[..., Content]], Callab
 
 
 def find(name: str) -> Figure:
-    """Return the figure called `name`."""
     if name not in FIGURES:
         raise unknown("figure", name, FIGURES)
     return FIGURES[name]
 
 
 def signed(value: float) -> str:
-    """Return a number with a typographic minus sign."""
     return f"{value:g}".replace("-", "−")
 
 
 def and_margin(margin: float) -> str:
-    """Return the words on a margin where it is not the paper's 0."""
     return "" if margin == 0 else f", κ = {signed(margin)}"
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def steps(start: float, stop: float, step: float) -> tuple[float, ...]:
-    """Return start, start + step, ..., stop."""
     return tuple(round(start + i * step, 6) for i in range(round((stop - start) / step) + 1))
 
 

@@ -27,13 +27,11 @@ WILSON = "bars: one-sigma Wilson intervals"
 
 
 def instances(points: Iterable[Values]) -> str:
-    """Return the number of instances a point, or its range."""
     counts = sorted({point["instances"] for point in points})
     return "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))) if counts else "no"
 
 
 def marked(results: Results, name: str = "asl") -> list[float]:
-    """Return a stored threshold of all targets that have it."""
     return [row.values[name] for row in results.rows(kind="thresholds") if row.values[name] is not None]
 
 
@@ -41,7 +39,6 @@ def marked(results: Results, name: str = "asl") -> list[float]:
 
 
 def free_entropy(results: Results, title: str, **view: Any) -> Picture:
-    """Draw φ_t(q) at several times."""
     drawing, ax = style.panels(1)
     row = _entropy_curves(results, ax)
     ax.set_title(f"{title}; r = {row.values['overlap']:.4f}")
@@ -93,7 +90,6 @@ def _t_alpha(
 
 
 def binary_uniform(results: Results, target: Target, top: float | None, title: str, inset: bool) -> Picture:
-    """Draw φ_t(q), with an inset near q = 1, and the t–α diagram."""
     drawing, (left, right) = style.panels(2)
     row = _entropy_curves(results, left, base="1")
     left.set_title(f"{title}, α = {row.task['alpha']:g}")
@@ -129,7 +125,6 @@ def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Pict
 
 
 def edge(results: Results, targets: Mapping[str, Sequence[Target]], heading: str) -> Picture:
-    """Draw dφ/dq near q = 1, a panel of targets for each title."""
     rows = list(results.rows(arrays=True, kind="edge"))
     drawing, axes = style.panels(2)
     for ax, (title, own) in zip(axes, targets.items()):
@@ -163,7 +158,6 @@ def _edge_law(row: Result) -> np.ndarray:
 
 
 def symmetric_threshold(results: Results, widths: Sequence[float], title: str) -> Picture:
-    """Draw the threshold of ASL against the temperature, a line for each width of the band."""
     rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["temperature"])
     table: list[Values] = []
     drawing, ax = style.panels(1, width=6.4, height=4.6)
@@ -233,7 +227,6 @@ def _stabilities(results: Results, theory: Result, ax: Axes) -> list[Values]:
 
 
 def threshold_temperature(results: Results, heading: str) -> Picture:
-    """Draw the threshold against T, the instability of message passing along runs, and the fraction solved."""
     drawing, (left, centre, right) = style.panels(3, width=3.7, height=3.4)
     table = _thresholds(results, left) + _instability(results, centre) + (solved := _solved(results, right))
     task = next(results.rows(kind="sample")).task
@@ -367,7 +360,6 @@ def converged_fraction(row: Values) -> float | None:
 
 
 def asl_success(results: Results, heading: str) -> Picture:
-    """Draw the fraction of samples that are solutions, and of runs in which every call of AMP converged."""
     panels = {
         "the sample is a solution": results.mean("solved_fraction", by := ["n", "alpha"]),
         "every call of AMP converged": results.mean(converged_fraction, by),
@@ -385,7 +377,6 @@ def asl_success(results: Results, heading: str) -> Picture:
 
 
 def symmetric_success(results: Results, width: float, heading: str) -> Picture:
-    """Draw the samples of the symmetric perceptron inside the band, by ASL and by τ-annealing."""
     points = results.mean("solved_fraction", by=["sampler", "temperature", "n_sweeps", "n", "alpha"])
     asl, tau = ([p for p in points if p["sampler"] == name] for name in ("asl", "tau"))
     drawing, (left, right) = style.panels(2, width=4.6, sharey=True)
