@@ -1,20 +1,11 @@
 """A sweep as a typed value: which problems, which samplers, how many instances.
 
-Every entry that is a list is an axis of the grid, and the grid is the product of all axes. In Python::
-
-    Spec(n=[501, 1001], alpha=[0.3, 0.4], target=Target(temperature=0.5), instances=50,
-         sampler={"name": "tau", "n_sweeps": [100, "n"]})
-
-and the same as a TOML file::
+Every entry that is a list is an axis of the grid, and the grid is the product of all axes. As a TOML file::
 
     n = [501, 1001]
     alpha = {start = 0.3, stop = 0.4, step = 0.1}
     instances = 50
-    target = {prior = "binary", potential = "log", temperature = 0.5}
-
-    [[sampler]]
-    name = "tau"
-    n_sweeps = [100, "n"]        # "n": as many sweeps as weights
+    sampler = {name = "tau", n_sweeps = [100, "n"]}        # "n": as many sweeps as weights
 """
 
 from __future__ import annotations

@@ -86,16 +86,13 @@ class Damage:
 
 
 class _Row(NamedTuple):
-    """A row as the file has it: its number and columns, the digests of its arrays and its own."""
+    """A row as the file has it: the digests of its arrays are `listed`, and `fault` is what is wrong but for its arrays."""
 
     number: int
+    key: str
     columns: tuple[Any, ...]
     listed: Any
-    digest: Any
-
-    @property
-    def key(self) -> str:
-        return str(self.columns[0])
+    fault: str
 
 
 class Store:
@@ -149,7 +146,7 @@ class Store:
 
     def add_all(self, results: Iterable[Result]) -> None:
         """Append results in their order, all or none: one flush to the disk, which costs more than many rows."""
-        rows = [_columns(result) for result in results]
+        rows = [_packed(result) for result in results]
         with explaining(self.path), file.transaction(self._db):
             last = int(self._db.execute("SELECT IFNULL(MAX(id), 0) FROM results").fetchone()[0])
             new = list(enumerate(self._new(rows), 1 + last))
@@ -222,7 +219,7 @@ class Store:
             if self.write:
                 with suppress(
                     sqlite3.Error
-                ):  # where a reader holds it up, what was added stays in the log beside the file
+                ):  # a reader may hold it up: what was added stays in the log beside the file
                     self._db.execute("PRAGMA busy_timeout = 2000")
                     self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -233,15 +230,13 @@ class Store:
         self.close()
 
     def _by_keys(self, keys: Iterable[str]) -> Iterator[_Row]:
-        keys = iter(keys)
-        while chunk := list(itertools.islice(keys, _CHUNK)):
-            yield from self._rows(f"({LATEST}) AND r.key IN {_LISTED}", [json.dumps(chunk)])
+        return self._rows(f"({LATEST}) AND r.key IN {_LISTED}", [json.dumps(list(keys))])
 
     def _rows(self, where: str, values: Sequence[object] = ()) -> Iterator[_Row]:
         query = f"""SELECT r.id, d.arrays, d.digest, {QUOTED} FROM results r LEFT JOIN digests d ON d.id = r.id
             WHERE {where} ORDER BY r.id"""
         for number, listed, digest, *columns in self._select(query, values):
-            yield _Row(number, tuple(columns), listed, digest)
+            yield _Row(number, str(columns[0]), tuple(columns), listed, file.fault(columns, listed, digest))
 
     def _select(self, query: str, values: Iterable[object] = ()) -> Iterator[Any]:
         with explaining(self.path):
@@ -250,12 +245,11 @@ class Store:
                 yield from rows
 
     def _fault(self, row: _Row, arrays: bool) -> str:
-        reason = file.fault(row.columns, row.listed, row.digest)
-        return reason or (file.fault_of_arrays(self._packed(row.key), row.listed) if arrays else "")
+        return row.fault or (file.fault_of_arrays(self._packed(row.key), row.listed) if arrays else "")
 
     def _result(self, row: _Row, arrays: bool = False) -> Result:
-        if reason := self._fault(row, arrays=False):
-            raise DamagedResult(self.path, row.key, reason)
+        if row.fault:
+            raise DamagedResult(self.path, row.key, row.fault)
         values = dict(zip(COLUMNS, row.columns))
         try:
             values["task"], values["values"] = json.loads(values["task"]), json.loads(values["values"])
@@ -281,11 +275,11 @@ class Store:
         return dict(self._select("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (key,)))
 
 
-def _columns(result: Result) -> _Packed:
+def _packed(result: Result) -> _Packed:
     written: Values = {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
     columns = tuple(written[name] if name in written else str(getattr(result, name)) for name in COLUMNS)
-    packed = {name: _pack(array) for name, array in result.arrays.items()} if result.status == "done" else {}
-    return columns, packed
+    arrays = result.arrays if result.status == "done" else {}
+    return columns, {name: _pack(array) for name, array in arrays.items()}
 
 
 def _json(values: Mapping[str, Any]) -> str:
@@ -303,9 +297,9 @@ def _matches(result: Result, name: str, wanted: object) -> bool:
 
 def _part(result: Result, name: str) -> Any:
     """Return the value of `name` in a result's target, task, options of the sampler, or numbers."""
-    target, options = result.task.get("target", {}), result.task.get("options", {})
-    places = [target] if name in _TARGET else []
-    found = next((p[name] for p in (*places, result.task, options, result.values) if p.get(name) is not None), None)
+    target = result.task.get("target", {}) if name in _TARGET else {}
+    places = (target, result.task, result.task.get("options", {}), result.values)
+    found = next((place[name] for place in places if place.get(name) is not None), None)
     return found["name"] if name == "potential" and isinstance(found, dict) else found
 
 
