@@ -16,17 +16,17 @@ from solspace.samplers.annealing import chains as running
 from solspace.samplers.annealing import exchange as exchanging
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.cpu import cpu_flips
-from solspace.samplers.annealing.exchange import Exchange, Ladders
+from solspace.samplers.annealing.exchange import Exchange
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import missing
 
 KEY, N, RUNGS = 20250301, 4, 3
 
 
-def ladders_of_all_states(plan: Plan) -> Ladders:
-    """One ladder for each of the 2^(n rungs) states of its replicas."""
+def weights_of_all_states() -> np.ndarray:
+    """(ladders, rungs, n) weights: one ladder for each of the 2^(n rungs) states of its replicas."""
     codes = np.stack(np.unravel_index(np.arange(1 << N * RUNGS), (1 << N,) * RUNGS), axis=1)
-    return Ladders.start(decode(codes.ravel(), N).reshape(-1, RUNGS, N), np.array([2, 4, 5]), plan)
+    return decode(codes.ravel(), N).reshape(-1, RUNGS, N)
 
 
 @pytest.fixture(params=["binary", "gaussian"])
@@ -34,8 +34,11 @@ def exchange(request: pytest.FixtureRequest) -> Exchange:
     target = ss.Target(temperature=0.6)
     problem = ss.Perceptron.random(N, 0.75, target, request.param, rng=6)
     plan = Plan.of(stages_of("tau", target, 6)[1], 4, 1, solve=False)
-    ladders = ladders_of_all_states(plan)
-    found = Exchange(lambda own, k: cpu_flips(problem, own, KEY, k, 1), ladders, plan, KEY)
+
+    def make(own: Plan, k: int) -> Any:
+        return cpu_flips(problem, own, KEY, k, 1)
+
+    found = Exchange(make, plan, KEY, weights_of_all_states(), np.array([2, 4, 5]))
     found.problem = problem  # type: ignore[attr-defined]
     return found
 
@@ -43,7 +46,7 @@ def exchange(request: pytest.FixtureRequest) -> Exchange:
 def measures(exchange: Exchange) -> np.ndarray:
     """(rungs, 2^n) enumerated law of each rung, from the energies that the kernel itself gives."""
     prepared = exchange.flips.prepare(slice(0, 1))
-    states = exchange.ladders.replicas.weights.reshape(-1, RUNGS, N)
+    states = exchange.chains.weights.reshape(-1, RUNGS, N)
     laws = []
     for rung in range(RUNGS):
         energy = exchange.flips.energies_at(np.full(len(states) * RUNGS, rung), prepared)[0].reshape(-1, RUNGS)
@@ -72,29 +75,28 @@ def test_exchanges_leave_the_product_measure_invariant(exchange: Exchange, sweep
 
 def test_exchanges_are_made_as_often_as_they_should(exchange: Exchange) -> None:
     """Decisions follow Δ <= -log u, and who exchanges stages has exchanged nothing else."""
-    ladders = exchange.ladders
-    before = ladders.replicas.weights.copy()
+    before = exchange.chains.weights.copy()
     *_, change, _ = exchange.proposed(6, exchange.flips.prepare(slice(0, 1)))
     exchange.exchange(6, exchange.flips.prepare(slice(0, 1)))
-    stage = ladders.replicas.stage.reshape(-1, RUNGS)
+    stage = exchange.chains.stage.reshape(-1, RUNGS)
     assert (np.sort(stage, axis=1) == np.arange(RUNGS)).all()
     swapped = stage[:, 0] == 1
     expected = np.minimum(1, np.exp(-change[:, 0]))
     spread = np.sqrt((expected * (1 - expected)).sum())
     assert abs(swapped.sum() - expected.sum()) < 5 * spread
     assert swapped[change[:, 0] <= 0].all()
-    assert (ladders.swaps[:, 0] == [len(stage), swapped.sum()]).all()
-    assert (ladders.replicas.weights == before).all()
+    assert (exchange.swaps[:, 0] == [len(stage), swapped.sum()]).all()
+    assert (exchange.chains.weights == before).all()
 
 
 def test_a_sweep_moves_each_replica_at_its_own_rung(exchange: Exchange) -> None:
     """Replicas at a rung make the moves of plain chains that have stayed at this rung's stage all along."""
-    replicas, plan = exchange.ladders.replicas, exchange.plan
+    replicas, plan = exchange.chains, exchange.plan
     start, sweeps = replicas.weights.copy(), slice(6, 7)
     replicas.begun = 6
     exchange.flips.launch(replicas, sweeps, exchange.flips.prepare(sweeps))
     exchange.flips.collect(replicas)
-    for rung, t in enumerate(exchange.ladders.rungs):
+    for rung, t in enumerate(exchange.rungs):
         alone = replace(plan, stages=[plan.stages[t]] * len(plan), draw_at=np.full(len(plan), -1))
         flips = cpu_flips(exchange.problem, alone, KEY, len(start), 1)
         chains = Chains.start(start.copy(), alone)

@@ -272,8 +272,7 @@ class _Call:
             if self.config.exchange:
                 ladders = ExchangeRun(self.flips, plan, self.key, self.n_chains, self.config.n_rungs)
                 if stored is not None:
-                    ladders.restore(stored)
-                    bar.advance(ladders.sweep)
+                    bar.advance(ladders.restore(stored))
                 ladders.run(store, report)
                 return ladders.samples(problem, **record, wall_time=time.perf_counter() - begun)
             flips = self.flips(plan, self.n_chains)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from solspace.measure import Target
 from solspace.numerics.streams import RNG
@@ -66,48 +66,12 @@ class Batch:
     tag: Any = None
 
 
-class Job(Protocol):
-    """A batch on the device."""
-
-    share: float  # part of the device that it takes
-    nbytes: int
-    pairs: bool  # whether it runs beside one other whatever their shares: one waits while the host looks at the other
-
-    @property
-    def idle(self) -> bool:
-        """Whether what was launched is over."""
-        ...
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is left to launch."""
-        ...
-
-    def launch(self) -> None:
-        """Start the next part of the work."""
-
-    def collect(self, beat: float = 0.0) -> None:
-        """Copy the results of what was launched; the next part should take `beat` seconds."""
-
-    def samples(self) -> list[Samples]:
-        """Return the samples of each problem."""
-        ...
-
-    def stop(self) -> None:
-        """End what is under way."""
-
-
-Start = Callable[
-    [Batch, list[Perceptron], int], Job
-]  # (batch, its problems, number of samples in all batches) -> the job
-
-
 class Running(NamedTuple):
     """A batch whose problems are drawn."""
 
     batch: Batch
     problems: list[Perceptron]
-    job: Job
+    job: ChainJob | CallJob
 
     def finished(self) -> Any:
         return self.batch.finish(self.problems, self.job.samples())
@@ -136,7 +100,11 @@ def flips_module(
 
 
 class ChainJob(Run):
-    """The chains of a batch, launched for some sweeps at a time, beside `total` chains in all."""
+    """The chains of a batch, launched for some sweeps at a time, beside `total` chains in all.
+
+    `share` is the part of the device that it takes; jobs in `pairs` run beside one other whatever their shares, since one waits
+    while the host looks at the other.
+    """
 
     flips: GpuFlips
     pairs = True
@@ -160,8 +128,8 @@ class ChainJob(Run):
 
     def copy_results(self) -> None:
         """Wait for the launch under way; another thread copies what it recorded, while the next one runs."""
-        walked = self.flips.synchronize(self.chains, weights=False)
-        self.copying.append(pool().submit(self.flips.copy_records, self.chains, walked))
+        launched = self.flips.synchronize(self.chains)
+        self.copying.append(pool().submit(self.flips.copy_records, self.chains, *launched))
 
     def samples(self) -> list[Samples]:
         for one in self.copying:
@@ -217,6 +185,12 @@ class CallJob:
     def stop(self) -> None:
         self.stopped.set()
         wait([self.future])
+
+
+Job: TypeAlias = ChainJob | CallJob
+Start = Callable[
+    [Batch, list[Perceptron], int], Job
+]  # (batch, its problems, number of samples in all batches) -> the job
 
 
 def _launches() -> int:

@@ -223,8 +223,8 @@ class Flips(Protocol):
     def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
         """Start to take the chains through `sweeps`."""
 
-    def collect(self, chains: Chains, weights: bool = True) -> None:
-        """Wait for what was launched, and copy its results to the chains; their weights only on request."""
+    def collect(self, chains: Chains) -> None:
+        """Wait for what was launched, and copy its results to the chains."""
 
     def energies_at(self, stage: Array, prepared: Any) -> tuple[Array, Array]:
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
@@ -289,16 +289,13 @@ class Run:
         self.flips.collect(self.chains)
 
     def step(self) -> None:
-        """Make the next sweeps."""
         self.launch()
         self.collect()
 
     def state(self) -> dict[str, Array]:
-        """Return what is to be stored."""
         return self.chains.state()
 
     def stop(self) -> None:
-        """End what is under way."""
         self.flips.stop()
 
 
@@ -307,23 +304,18 @@ def _power_below(count: float) -> int:
 
 
 class Steps(Protocol):
-    """Chains that are taken through their sweeps, a quarter of a second of them at a time: a `Run`, or an exchange."""
+    """Chains that make their sweeps a quarter of a second at a time: a `Run`, or an exchange. `state` is what is stored."""
 
-    @property
-    def chains(self) -> Chains: ...
+    chains: Chains
 
     @property
     def done(self) -> bool: ...
 
-    def step(self) -> None:
-        """Make the next sweeps."""
+    def step(self) -> None: ...
 
-    def state(self) -> dict[str, Array]:
-        """Return what is to be stored."""
-        ...
+    def state(self) -> dict[str, Array]: ...
 
-    def stop(self) -> None:
-        """End what is under way."""
+    def stop(self) -> None: ...
 
 
 def run_to_end(

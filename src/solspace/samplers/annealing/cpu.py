@@ -230,7 +230,7 @@ class CpuFlips(Generic[P]):
     def launch(self, chains: Chains, sweeps: slice, prepared: Work[P]) -> None:
         self._tasks = [self._threads.submit(self.walk, prepared, chains, rows) for rows in self.groups]
 
-    def collect(self, chains: Chains, weights: bool = True) -> None:
+    def collect(self, chains: Chains) -> None:
         for task in self._tasks:
             task.result()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from scipy.special import erfcinv
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, Run, run_to_end
-from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samples import Samples
 
@@ -35,85 +34,77 @@ _MARKS = 96  # most marks, the sweeps at which pilots leave their weights
 MakeFlips = Callable[[Plan, int], Flips]  # (plan, number of chains) -> what moves them
 
 
-@dataclass
-class Ladders:
-    """C ladders of R replicas: row c R + r of `replicas` is replica r of ladder c, at whichever rung it now is."""
+_COUNTS = ("swaps", "way", "trips")
 
-    rungs: Array  # (R,) sweeps of the schedule whose stages they are
-    replicas: Chains
-    energy: Array  # (C, sweeps) ΣU at the last rung, in the sweeps after the schedule
-    accepted: Array  # (C, sweeps) flips made there
-    draws: Array  # (C, draws, n)
-    swaps: Array  # (2, R - 1) exchanges tried and made between neighbouring rungs
-    way: Array  # (C R,) UP, DOWN, or 0 where a replica has not yet been at the last rung
-    trips: Array  # (C,) times that a replica went from the last rung to the first and back
 
-    @classmethod
-    def start(cls, weights: Array, rungs: Array, plan: Plan) -> Ladders:
-        """Return ladders whose replicas are at `weights` (C, R, n)."""
+class Exchange:
+    """C ladders of R replicas on their way through the sweeps after the schedule, from `weights` (C, R, n) or a `stored` state.
+
+    Row c R + r of `chains` is replica r of ladder c, at whichever rung it now is; `rungs` (R,) are sweeps of the schedule.
+    """
+
+    def __init__(
+        self,
+        make: MakeFlips,
+        plan: Plan,
+        key: int,
+        weights: Array,
+        rungs: Array,
+        stored: Mapping[str, Array] | None = None,
+    ) -> None:
         c, r, n = weights.shape
         extra = len(plan) - plan.n_anneal
-        replicas = Chains.start(weights.reshape(c * r, n), _without_draws(plan), records=1)
-        replicas.stage, replicas.sweep = np.tile(np.arange(r), c), plan.n_anneal
-        return cls(
-            rungs=rungs,
-            replicas=replicas,
-            energy=np.full((c, extra), np.nan),
-            accepted=np.zeros((c, extra), np.int32),
-            draws=np.zeros((c, plan.n_draws, n), np.int8),
-            swaps=np.zeros((2, max(r - 1, 0)), np.int64),
-            way=np.zeros(c * r, np.int8),
-            trips=np.zeros(c, np.int64),
-        )
+        self.plan, self.key, self.rungs, self.n_ladders = plan, np.uint64(key), rungs, c
+        ladder = _on_ladder(plan, rungs)
+        self.chains = Chains.start(np.ascontiguousarray(weights).reshape(c * r, n), ladder, records=1)
+        self.chains.stage, self.chains.sweep = np.tile(np.arange(r), c), plan.n_anneal
+        self.energy = np.full((c, extra), np.nan)  # ΣU at the last rung
+        self.accepted = np.zeros((c, extra), np.int32)  # flips made there
+        self.draws = np.zeros((c, plan.n_draws, n), np.int8)
+        self.swaps = np.zeros((2, r - 1), np.int64)  # exchanges tried and made between neighbouring rungs
+        self.way = np.zeros(c * r, np.int8)  # UP, DOWN, or 0 where a replica has not yet been at the last rung
+        self.trips = np.zeros(c, np.int64)  # times that a replica went from the last rung to the first and back
+        if stored is not None:
+            self._restore(stored)
+        self.flips: Flips = make(ladder, c * r)
+        self.flips.place(self.chains)
 
-    def places(self) -> Array:
-        """Return (C, R) the row that is at each rung."""
-        c, r = len(self.trips), len(self.rungs)
-        return np.argsort(self.replicas.stage.reshape(c, r), axis=1) + r * np.arange(c)[:, None]
-
-    def state(self, weights: Array) -> dict[str, Array]:
-        """Return what `restored` needs, from the replicas' current `weights`."""
-        replicas = self.replicas
+    def state(self) -> dict[str, Array]:
+        chains = self.chains
         return {
             **{
                 name: getattr(self, name) for name in ("rungs", "energy", "accepted", "draws")
             },  # sweeps only add to these
-            **{name: getattr(self, name).copy() for name in ("swaps", "way", "trips")},
-            **{name: getattr(replicas, name).copy() for name in ("stage", "solved_at")},
-            "weights": weights,
-            "sweep": np.array(replicas.sweep),
+            **{name: getattr(self, name).copy() for name in _COUNTS},
+            **{name: getattr(chains, name).copy() for name in ("stage", "solved_at")},
+            "weights": self.flips.weights_of(chains, np.arange(len(chains.weights))),
+            "sweep": np.array(chains.sweep),
         }
 
-    @classmethod
-    def restored(cls, state: Mapping[str, Array], plan: Plan) -> Ladders:
-        """Return the ladders that `state` was of."""
-        c, r = len(state["trips"]), len(state["rungs"])
-        found = cls.start(state["weights"].reshape(c, r, -1), state["rungs"], plan)
-        found.replicas.stage, found.replicas.sweep = state["stage"], int(state["sweep"])
-        found.replicas.solved_at[...] = state["solved_at"]
-        done = found.replicas.sweep - plan.n_anneal
-        found.energy[:, :done], found.accepted[:, :done] = state["energy"][:, :done], state["accepted"][:, :done]
-        for name in ("draws", "swaps", "way", "trips"):
-            getattr(found, name)[...] = state[name]
-        return found
-
-
-class Exchange:
-    """Ladders on their way through the sweeps after the schedule."""
-
-    def __init__(self, make: MakeFlips, ladders: Ladders, plan: Plan, key: int) -> None:
-        self.ladders, self.plan, self.key = ladders, plan, np.uint64(key)
-        rungs = [plan.stages[t] for t in ladders.rungs]
-        self.flips: Flips = make(_without_draws(plan, rungs), len(ladders.replicas.weights))
-        self.flips.place(ladders.replicas)
-
-    @property
-    def chains(self) -> Chains:
-        return self.ladders.replicas
+    def _restore(self, stored: Mapping[str, Array]) -> None:
+        self.chains.stage, self.chains.sweep = stored["stage"], int(stored["sweep"])
+        self.chains.solved_at[...] = stored["solved_at"]
+        done = self.chains.sweep - self.plan.n_anneal
+        self.energy[:, :done], self.accepted[:, :done] = stored["energy"][:, :done], stored["accepted"][:, :done]
+        for name in ("draws", *_COUNTS):
+            getattr(self, name)[...] = stored[name]
 
     @property
     def done(self) -> bool:
         return self.chains.sweep >= len(self.plan)
+
+    def places(self) -> Array:
+        """Return (C, R) the row that is at each rung."""
+        c, r = self.n_ladders, len(self.rungs)
+        return np.argsort(self.chains.stage.reshape(c, r), axis=1) + r * np.arange(c)[:, None]
+
+    def luck(self, sweep: int) -> Array:
+        """Return what decides the exchanges after a sweep, -log u (C, R - 1)."""
+        from solspace.samplers.kernels.philox import exponentials
+
+        luck = np.empty((self.n_ladders, len(self.rungs) - 1))
+        exponentials(self.key, sweep, luck)
+        return luck
 
     def step(self) -> None:
         """Make sweeps for a while."""
@@ -125,35 +116,31 @@ class Exchange:
 
     def sweep(self) -> None:
         """Make a sweep of all replicas, exchange, and draw where the plan says so."""
-        ladders, replicas = self.ladders, self.ladders.replicas
-        now = replicas.begun = replicas.sweep
-        sweeps, kept = slice(now, now + 1), now - self.plan.n_anneal
+        chains, plan = self.chains, self.plan
+        now = chains.begun = chains.sweep
+        sweeps, kept = slice(now, now + 1), now - plan.n_anneal
         prepared = self.flips.prepare(sweeps)
-        self.flips.launch(replicas, sweeps, prepared)
-        self.flips.collect(replicas, weights=False)
-        ladders.accepted[:, kept] = replicas.accepted[ladders.places()[:, -1], 0]
-        replicas.accepted[...] = 0
-        ladders.energy[:, kept] = self.exchange(now, prepared)
-        if self.plan.draw_at[now] >= 0:
-            ladders.draws[:, self.plan.draw_at[now]] = self.flips.weights_of(replicas, ladders.places()[:, -1])
-        replicas.sweep += 1
+        self.flips.launch(chains, sweeps, prepared)
+        self.flips.collect(chains)
+        self.accepted[:, kept] = chains.accepted[self.places()[:, -1], 0]
+        chains.accepted[...] = 0
+        self.energy[:, kept] = self.exchange(now, prepared)
+        if plan.draw_at[now] >= 0:
+            self.draws[:, plan.draw_at[now]] = self.flips.weights_of(chains, self.places()[:, -1])
+        chains.sweep += 1
 
     def exchange(self, sweep: int, prepared: object) -> Array:
         """Exchange neighbours after `sweep`; return ΣU (C,) of the replicas that are then at the last rung."""
-        from solspace.samplers.kernels.philox import exponentials
-
-        ladders, stage = self.ladders, self.ladders.replicas.stage
+        stage = self.chains.stage
         first, upper, lower, change, energy = self.proposed(sweep, prepared)
-        luck = np.empty((len(ladders.trips), len(ladders.rungs) - 1))
-        exponentials(self.key, sweep, luck)
-        made = change <= luck[:, first]
+        made = change <= self.luck(sweep)[:, first]
         stage[upper[made]], stage[lower[made]] = stage[lower[made]], stage[upper[made]]
-        ladders.swaps[:, first] += np.stack([np.full(len(first), len(made)), made.sum(axis=0)])
-        places = ladders.places()
+        self.swaps[:, first] += np.stack([np.full(len(first), len(made)), made.sum(axis=0)])
+        places = self.places()
         top, bottom = places[:, 0], places[:, -1]
-        ladders.way[top] = np.where(ladders.way[top] == UP, DOWN, ladders.way[top])
-        ladders.trips += ladders.way[bottom] == DOWN
-        ladders.way[bottom] = UP
+        self.way[top] = np.where(self.way[top] == UP, DOWN, self.way[top])
+        self.trips += self.way[bottom] == DOWN
+        self.way[bottom] = UP
         return energy[bottom]
 
     def proposed(self, sweep: int, prepared: object) -> tuple[Array, Array, Array, Array, Array]:
@@ -161,8 +148,7 @@ class Exchange:
 
         And ΣU (C R,) at the last rung of those that are there or may come to be there.
         """
-        ladders, stage = self.ladders, self.ladders.replicas.stage
-        rungs, rows = len(ladders.rungs), ladders.places()
+        stage, rungs, rows = self.chains.stage, len(self.rungs), self.places()
         first = np.arange(sweep % 2, rungs - 1, 2)
         own, here = self.flips.energies_at(stage, prepared)
         other, there = self.flips.energies_at(self.partners(sweep)[stage], prepared)
@@ -172,14 +158,10 @@ class Exchange:
 
     def partners(self, sweep: int) -> Array:
         """Return the rung (R,) with which each may exchange after `sweep`, itself where there is none."""
-        partner = np.arange(len(self.ladders.rungs))
+        partner = np.arange(len(self.rungs))
         first = np.arange(sweep % 2, len(partner) - 1, 2)
         partner[first], partner[first + 1] = first + 1, first
         return partner
-
-    def state(self) -> dict[str, Array]:
-        replicas = self.ladders.replicas
-        return self.ladders.state(self.flips.weights_of(replicas, np.arange(len(replicas.weights))))
 
     def stop(self) -> None:
         self.flips.stop()
@@ -193,52 +175,46 @@ class ExchangeRun:
         self.pilot_plan = _pilot_plan(plan)
         self.pilot_flips = make(self.pilot_plan, max(n_chains, PILOTS))
         self.pilots = Chains.start(self.pilot_flips.first_weights(), self.pilot_plan)
-        self.ladders: Ladders | None = None
+        self.exchange: Exchange | None = None
 
-    @property
-    def sweep(self) -> int:
-        """Sweeps done."""
-        return self.pilots.sweep if self.ladders is None else self.ladders.replicas.sweep
-
-    def restore(self, stored: Mapping[str, Array]) -> None:
-        """Go on from a stored state."""
+    def restore(self, stored: Mapping[str, Array]) -> int:
+        """Go on from a stored state; return the number of sweeps done."""
         state = {name.removeprefix("pilot_"): value for name, value in stored.items() if name.startswith("pilot_")}
-        if len(stored["rungs"]):
+        if "rungs" in stored:
             state["draws"] = self.pilots.draws
-            self.ladders = Ladders.restored(stored, self.plan)
+            shape = (self.n_chains, len(stored["rungs"]), -1)
+            self.exchange = self._start(stored["weights"].reshape(shape), stored["rungs"], stored)
         self.pilots.restore(state)
+        return self.pilots.sweep if self.exchange is None else self.exchange.chains.sweep
+
+    def _start(self, weights: Array, rungs: Array, stored: Mapping[str, Array] | None = None) -> Exchange:
+        from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
+
+        kind = GpuExchange if isinstance(self.pilot_flips, GpuFlips) else Exchange
+        return kind(self.make, self.plan, self.key, weights, rungs, stored)
 
     def run(self, store: Checkpoint | None, report: Callable[[Chains], None]) -> None:
         """Make all sweeps; `report` is called with the chains."""
-        from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
-
-        if self.ladders is None:
+        if self.exchange is None:
             pilots, plan = self.pilots, self.pilot_plan
             run_to_end(Run(self.pilot_flips, pilots, plan), report, store, self._pilot_state)
             chosen = _choose_rungs(self.make, plan, pilots.draws, self.n_rungs)
             marks = np.flatnonzero(plan.draw_at >= 0)
-            weights = np.ascontiguousarray(pilots.draws[: self.n_chains, chosen])
-            self.ladders = Ladders.start(weights, marks[chosen], self.plan)
-        kind = GpuExchange if isinstance(self.pilot_flips, GpuFlips) else Exchange
-        run_to_end(kind(self.make, self.ladders, self.plan, self.key), report, store, self._ladder_state)
+            self.exchange = self._start(pilots.draws[: self.n_chains, chosen], marks[chosen])
+        run_to_end(self.exchange, report, store, self._ladder_state)
 
     def _pilot_state(self, pilots: Mapping[str, Array]) -> dict[str, Array]:
-        """Return what is stored while there are no ladders."""
-        n = self.pilots.weights.shape[1]
-        none = Ladders.start(np.zeros((self.n_chains, 0, n), np.int8), np.zeros(0, np.int64), self.plan)
-        stored = {f"pilot_{name}": value for name, value in pilots.items()}
-        return {**stored, **none.state(np.zeros((0, n), np.int8)), "sweep": np.array(0)}
+        return {f"pilot_{name}": value for name, value in pilots.items()}
 
     def _ladder_state(self, ladders: Mapping[str, Array]) -> dict[str, Array]:
         """Return what is stored once there are ladders, which need the pilots' draws no more."""
-        pilots = {**self.pilots.state(), "draws": self.pilots.draws[:0]}
-        return {**{f"pilot_{name}": value for name, value in pilots.items()}, **ladders}
+        return {**self._pilot_state({**self.pilots.state(), "draws": self.pilots.draws[:0]}), **ladders}
 
     def samples(self, problem: Perceptron, **record: Any) -> Samples:
         """Return the samples that the ladders drew."""
-        assert self.ladders is not None
-        own, pilots = self.ladders, self.pilots.of(slice(0, self.n_chains))
-        first = own.replicas.solved_at.reshape(self.n_chains, -1)
+        assert self.exchange is not None
+        own, pilots = self.exchange, self.pilots.of(slice(0, self.n_chains))
+        first = own.chains.solved_at.reshape(self.n_chains, -1)
         later = np.where(first < 0, len(self.plan), first).min(axis=1)
         chains = replace(
             pilots,
@@ -252,8 +228,9 @@ class ExchangeRun:
         return chains.samples(problem, self.plan, kernel=self.pilot_flips.kernel, **record)
 
 
-def _without_draws(plan: Plan, ladder: list[Stage] | None = None) -> Plan:
-    return replace(plan, ladder=ladder or plan.ladder, draw_at=np.full(len(plan), -1))
+def _on_ladder(plan: Plan, rungs: Array) -> Plan:
+    """Return the plan without draws of chains that stay at the stages of the sweeps `rungs`."""
+    return replace(plan, ladder=[plan.stages[int(t)] for t in rungs], draw_at=np.full(len(plan), -1))
 
 
 def _pilot_plan(plan: Plan) -> Plan:
@@ -290,7 +267,7 @@ def _choose_rungs(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | N
 def _lengths(make: MakeFlips, pilot: Plan, weights: Array) -> Array:
     """Return the length d between neighbouring marks, (marks - 1,)."""
     at = np.flatnonzero(pilot.draw_at >= 0)
-    ladder = _without_draws(pilot, [pilot.stages[int(t)] for t in at])
+    ladder = _on_ladder(pilot, at)
     flips = make(ladder, len(weights))
     prepared = flips.prepare(slice(0, 1))
     rises = np.zeros((len(at), 2, len(weights)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import BEAT, Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
-from solspace.samplers.annealing.exchange import Exchange, Ladders, MakeFlips
+from solspace.samplers.annealing.exchange import Exchange, MakeFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, sent, stream
@@ -46,15 +46,6 @@ class Prepared(NamedTuple):
     sampled: tuple[Any, ...]  # stride, number of stages, and the arrays of the potentials
     rules: tuple[DeviceArray, DeviceArray]  # for each sweep, whether the heat bath decides, and the number of its draw
     n_draws: int
-
-
-class Walked(NamedTuple):
-    """A walk that is over: its sweeps, the stage (k,) of each chain at the first of them, and its records, on the device."""
-
-    sweeps: slice
-    stage: Array
-    potentials: Any
-    records: dict[str, DeviceArray]
 
 
 class GpuFlips:
@@ -232,47 +223,37 @@ class GpuFlips:
 
     def launch(self, chains: Chains, sweeps: slice, prepared: Prepared) -> None:
         with self.stream:
-            self.sweeps, self.prepared = sweeps, prepared
             # the host has the flags: to ask a device that is full would be to wait until one of its blocks ends
-            self.records = self._launch(*self._walkers(chains.stage, ~chains.stopped), sweeps, prepared)
+            self.launched = sweeps, prepared, self._launch(~chains.stopped, sweeps, prepared)
 
-    def _walkers(self, stage: Array, walking: Array) -> tuple[DeviceArray, DeviceArray]:
-        """Return the rows that walk, and the `stage` (k,) of each; those of a block must be at one, and -1 fills up."""
-        if not self.plan.ladder:
-            rows = self.every if walking.all() else sent(np.flatnonzero(walking).astype(np.int32))
-            return rows, self.at_first
-        group = self.layout.group
-        parts = [np.flatnonzero(stage == rung) for rung in range(len(self.plan.ladder))]
-        padded = [np.append(part, np.full(-len(part) % group, -1)) for part in parts]
-        return sent(np.concatenate(padded).astype(np.int32)), sent(stage.astype(np.int32))
-
-    def _launch(
-        self, rows: DeviceArray, stage: DeviceArray, sweeps: slice, prepared: Prepared
-    ) -> dict[str, DeviceArray]:
+    def _launch(self, walking: Array, sweeps: slice, prepared: Prepared) -> dict[str, DeviceArray]:
+        """Launch the chains that are `walking` (k,), and return their records."""
         device, k, count = self.cupy, len(self.weights), sweeps.stop - sweeps.start
         records = {
             "accepted": device.zeros((k, count), np.int32),
             "energy": device.full((k, count), NOT_DONE),
             "draws": device.zeros((k, prepared.n_draws, self.n), np.int8),
         }
+        rows = self.every if walking.all() else sent(np.flatnonzero(walking).astype(np.int32))
         orders, length = self.orders(sweeps)
         rules = (*prepared.rules, orders, np.int32(length))
-        self.walk(rows, stage, range(sweeps.start, sweeps.stop), prepared.sampled, rules, records)
+        self.walk(rows, self.at_first, sweeps, prepared.sampled, rules, records)
         return records
 
     def walk(
-        self, rows: DeviceArray, stage: DeviceArray, sweeps: range, sampled: tuple[Any, ...], rules: tuple[Any, ...],
+        self, rows: DeviceArray, stage: DeviceArray, sweeps: slice, sampled: tuple[Any, ...], rules: tuple[Any, ...],
         records: dict[str, DeviceArray],
     ) -> None:  # fmt: skip
         """Let the chains `rows`, at their `stage` (k,), walk through `sweeps`, and fill `records`.
 
-        `rules` are those of `Prepared`, the order of sites, and the length of its rows.
+        Those of a block must be at one stage, and rows of -1 fill it up. `rules` are those of `Prepared`, the order of sites, and
+        the length of its rows.
         """
         groups = -(-len(rows) // self.layout.group)
         if groups:
             arguments = (
                 *(rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem()),
-                *(np.int32(len(sweeps)), np.int32(sweeps.start), stage, *sampled, *rules),
+                *(np.int32(sweeps.stop - sweeps.start), np.int32(sweeps.start), stage, *sampled, *rules),
                 *(np.int32(records["draws"].shape[1]), self.field, self.weights, self.cached, records["draws"]),
                 *(records["accepted"], records["energy"], self.solved_at, self.stopped, *self._marks()),
             )
@@ -288,37 +269,34 @@ class GpuFlips:
 
     def run_plan(self) -> DeviceArray:
         """Make all sweeps of the plan, unseen by the host; return the draws (k, draws, n), on the device."""
-        stage = np.zeros(len(self.weights), np.int64)
         with self.stream:
             draws = self.cupy.zeros((len(self.weights), self.plan.n_draws, self.n), np.int8)
             for sweeps, prepared in self._launches:
-                own = self._launch(*self._walkers(stage, ~self.read_status()[1]), sweeps, prepared)["draws"]
+                own = self._launch(~self.read_status()[1], sweeps, prepared)["draws"]
                 last = int(self.plan.draw_at[: sweeps.stop].max()) + 1
                 draws[:, last - own.shape[1] : last] = own
             self.read_status()
         return draws
 
-    def collect(self, chains: Chains, weights: bool = True) -> None:
-        self.copy_records(chains, self.synchronize(chains, weights))
+    def collect(self, chains: Chains) -> None:
+        launched = self.synchronize(chains)
+        with self.stream:
+            chains.weights[...] = fetched(self.weights)
+        self.copy_records(chains, *launched)
 
-    def synchronize(self, chains: Chains, weights: bool = True) -> Walked:
-        """Wait for the walk and copy where the chains are; return its records, which stay on the device."""
+    def synchronize(self, chains: Chains) -> tuple[slice, Prepared, dict[str, DeviceArray]]:
+        """Wait for the walk and copy what ended; return its records, which stay on the device."""
         with self.stream:
             chains.solved_at[...], chains.stopped[...] = self.read_status()
-            if weights:
-                chains.weights[...] = fetched(self.weights)
-        return Walked(self.sweeps, chains.stage, self.prepared.potentials, self.records)
+        return self.launched
 
-    def copy_records(self, chains: Chains, walked: Walked) -> None:
+    def copy_records(self, chains: Chains, sweeps: slice, prepared: Prepared, records: dict[str, DeviceArray]) -> None:
         """Copy the records of a walk; any thread may, while the next walk is under way."""
-        sweeps, stage, potentials, records = walked
         recorded, drawn = chains.recorded(sweeps), self.plan.draw_at[sweeps]
         with own_stream():
             chains.accepted[:, recorded] = fetched(records["accepted"])
             energy = fetched(records["energy"])
-            first = stage if self.plan.ladder else stage[:1]  # without a ladder all chains are at one
-            stages = first[:, None] + self.plan.stride * np.arange(energy.shape[1])
-            found = self.energies(energy, stages, potentials)
+            found = self.energies(energy, np.arange(energy.shape[1])[None], prepared.potentials)
             chains.energy[:, recorded] = np.where(energy == NOT_DONE, np.nan, found)
             chains.draws[:, drawn[drawn >= 0]] = fetched(records["draws"])
 
@@ -346,53 +324,57 @@ class GpuExchange(Exchange):
 
     flips: GpuFlips
 
-    def __init__(self, make: MakeFlips, ladders: Ladders, plan: Plan, key: int) -> None:
-        super().__init__(make, ladders, plan, key)
+    def __init__(
+        self,
+        make: MakeFlips,
+        plan: Plan,
+        key: int,
+        weights: Array,
+        rungs: Array,
+        stored: Mapping[str, Array] | None = None,
+    ) -> None:
+        super().__init__(make, plan, key, weights, rungs, stored)
         self.count = _FIRST
-        flips, device, replicas = self.flips, self.flips.cupy, ladders.replicas
-        k, rungs, group = len(replicas.weights), len(ladders.rungs), flips.layout.group
-        self.width = -(-len(ladders.trips) // group) * group
-        rows = np.full((rungs, self.width), -1, np.int32)
-        rows[:, : len(ladders.trips)] = ladders.places().T
-        stage = replicas.stage.astype(np.int32)
+        flips, device, chains = self.flips, self.flips.cupy, self.chains
+        k, count, group = len(chains.weights), len(rungs), flips.layout.group
+        self.width = -(-self.n_ladders // group) * group
+        rows = np.full((count, self.width), -1, np.int32)
+        rows[:, : self.n_ladders] = self.places().T
+        stage = chains.stage.astype(np.int32)
         with flips.stream:
             self.rows, self.stage = sent(rows.ravel()), sent(stage)
-            self.partner = sent(self.partners(replicas.sweep)[stage].astype(np.int32))
-            self.way, self.trips = sent(ladders.way), sent(ladders.trips)
+            self.partner = sent(self.partners(chains.sweep)[stage].astype(np.int32))
+            self.there = {name: sent(getattr(self, name)) for name in ("way", "trips")}
             self.other = device.zeros(k, np.int64)
             self.potentials = flips.send_potentials(flips.rungs)
-            units = flips.kt(np.arange(k) % rungs, flips.rungs)[:rungs]  # row r of the first ladder, at rung r
+            units = flips.kt(np.arange(k) % count, flips.rungs)[:count]  # row r of the first ladder, at rung r
             self.units = sent(units.astype(np.float64))
-            self.sampled = np.int32(0), np.int32(rungs), *self.potentials
+            self.sampled = np.int32(0), np.int32(count), *self.potentials
             self.rules = sent(np.ones(1, np.uint8)), sent(np.full(1, -1, np.int32))
             self.records = {
                 "accepted": device.zeros((k, 1), np.int32),
                 "energy": device.zeros((k, 1), np.int64),
                 "draws": device.zeros((k, 0, flips.n), np.int8),
             }
-        self.coming = self._luck()
+        self.coming = self._next_luck()
 
-    def _luck(self) -> tuple[slice, Array]:
+    def _next_luck(self) -> tuple[slice, Array]:
         """Return the next sweeps and what decides their exchanges, (sweeps, C, R - 1)."""
-        from solspace.samplers.kernels.philox import exponentials
-
-        ladders, first = self.ladders, self.ladders.replicas.sweep
+        first = self.chains.sweep
         sweeps = slice(first, min(first + self.count, len(self.plan)))
-        luck = np.empty((sweeps.stop - first, len(ladders.trips), len(ladders.rungs) - 1))
-        for sweep, own in zip(range(first, sweeps.stop), luck):
-            exponentials(self.key, sweep, own)
-        return sweeps, luck
+        luck = [self.luck(sweep) for sweep in range(first, sweeps.stop)]
+        return sweeps, np.array(luck).reshape(len(luck), self.n_ladders, len(self.rungs) - 1)
 
     def step(self) -> None:
         """Make some sweeps of all replicas, exchange after each, and draw where the plan says so."""
         begun = time.perf_counter()
         sweeps, luck = self.coming
-        count, c, device = len(luck), len(self.ladders.trips), self.flips.cupy
+        count, c, device = len(luck), self.n_ladders, self.flips.cupy
         drawn = np.flatnonzero(self.plan.draw_at[sweeps] >= 0)
         with self.flips.stream:
             there = sent(luck)
             found = {
-                "swaps": device.zeros(len(self.ladders.rungs) - 1, np.int32),
+                "swaps": device.zeros(len(self.rungs) - 1, np.int32),
                 "accepted": device.zeros((c, count), np.int32),
                 "energy": device.zeros((c, count), np.int64),
                 "draws": device.zeros((len(drawn), c, self.flips.n), np.int8),
@@ -401,43 +383,41 @@ class GpuExchange(Exchange):
             for at in range(count):
                 sweep = sweeps.start + at
                 rules = *self.rules, orders[0, at], np.int32(length)
-                self.flips.walk(self.rows, self.stage, range(sweep, sweep + 1), self.sampled, rules, self.records)
+                self.flips.walk(self.rows, self.stage, slice(sweep, sweep + 1), self.sampled, rules, self.records)
                 self._swap(sweep, at, there, found)
                 if at in drawn:
                     last = self.rows[-self.width :][:c]
                     found["draws"][int(np.searchsorted(drawn, at))] = self.flips.weights[last]
-        self.ladders.replicas.sweep = sweeps.stop
-        self.coming = self._luck()  # while the device is busy
-        self._copy(sweeps, found)
+        self.chains.sweep = sweeps.stop
+        self.coming = self._next_luck()  # while the device is busy
+        self._copy_results(sweeps, found)
         pace = BEAT / max(time.perf_counter() - begun, 1e-9)
         self.count = int(np.clip(count * min(pace, 2.0), 1, _MOST))
 
     def _swap(self, sweep: int, at: int, luck: DeviceArray, found: dict[str, DeviceArray]) -> None:
         """Exchange neighbours after `sweep`, the `at`-th of those with this luck."""
-        flips, rungs = self.flips, len(self.ladders.rungs)
-        flips.write_energies(self.other, self.partner, self.potentials)
+        self.flips.write_energies(self.other, self.partner, self.potentials)
         arguments = (
-            *map(np.int32, (rungs, sweep % 2, at, found["accepted"].shape[1], self.width)),
+            *map(np.int32, (len(self.rungs), sweep % 2, at, found["accepted"].shape[1], self.width)),
             *(self.units, luck, self.records["energy"], self.other, self.records["accepted"], self.rows, self.stage),
-            *(self.partner, found["swaps"], self.way, self.trips, found["accepted"], found["energy"]),
+            *(self.partner, found["swaps"], self.there["way"], self.there["trips"], found["accepted"], found["energy"]),
         )
-        kernel("chains", "exchange")((len(self.ladders.trips),), (32,), arguments)
+        kernel("chains", "exchange")((self.n_ladders,), (32,), arguments)
 
-    def _copy(self, sweeps: slice, there: dict[str, DeviceArray]) -> None:
+    def _copy_results(self, sweeps: slice, there: dict[str, DeviceArray]) -> None:
         """Wait for the sweeps and copy what they recorded."""
-        ladders, replicas, flips = self.ladders, self.ladders.replicas, self.flips
+        chains, flips = self.chains, self.flips
         kept = slice(sweeps.start - self.plan.n_anneal, sweeps.stop - self.plan.n_anneal)
         with flips.stream:
-            solved_at, _ = flips.read_status()
+            chains.solved_at[...], _ = flips.read_status()
             found: dict[str, Any] = {name: fetched(values) for name, values in there.items()}
-            stage, way, trips = (fetched(a) for a in (self.stage, self.way, self.trips))
-        last = np.full(found["energy"].shape, len(ladders.rungs) - 1)
-        ladders.energy[:, kept] = flips.energies(found["energy"], last, flips.rungs)
-        ladders.accepted[:, kept] = found["accepted"]
+            chains.stage = fetched(self.stage).astype(np.int64)
+            self.way[...], self.trips[...] = (fetched(self.there[name]) for name in ("way", "trips"))
+        last = np.full(found["energy"].shape, len(self.rungs) - 1)
+        self.energy[:, kept] = flips.energies(found["energy"], last, flips.rungs)
+        self.accepted[:, kept] = found["accepted"]
         at = self.plan.draw_at[sweeps]
-        ladders.draws[:, at[at >= 0]] = found["draws"].swapaxes(0, 1)
-        replicas.stage, replicas.solved_at[...] = stage.astype(np.int64), solved_at
-        ladders.way[...], ladders.trips[...] = way, trips
+        self.draws[:, at[at >= 0]] = found["draws"].swapaxes(0, 1)
         for sweep in range(sweeps.start, sweeps.stop):
-            ladders.swaps[0, sweep % 2 :: 2] += len(ladders.trips)
-        ladders.swaps[1] += found["swaps"]
+            self.swaps[0, sweep % 2 :: 2] += self.n_ladders
+        self.swaps[1] += found["swaps"]
