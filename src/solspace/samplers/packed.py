@@ -1,4 +1,4 @@
-"""Random ±1 patterns as the bits they are drawn as, an eighth of their size, until somebody looks at them.
+"""Random ±1 patterns as the bits they are drawn as, an eighth of their size, until they are read.
 
 A device unpacks bits faster than the host can send bytes, and a sweep looks at no pattern: drawing, sending and
 checking a problem of 10,001 weights then takes a few milliseconds instead of half a second.
@@ -33,7 +33,7 @@ class PackedPerceptron(Perceptron):
 
     @cached_property
     def patterns(self) -> Array:  # type: ignore[override]
-        """(m, n) int8, unpacked at the first look."""
+        """(m, n) int8, unpacked when they are first read."""
         bits = np.unpackbits(self.bits, count=self.m * self.n)
         patterns = (2 * bits.view(np.int8) - 1).reshape(self.m, self.n)
         patterns.flags.writeable = False

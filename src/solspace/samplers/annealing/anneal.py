@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, overload
 
 import numpy as np
@@ -142,13 +143,16 @@ def anneal(  # type: ignore[misc]
     )
     whole(1)("n_chains", n_chains)
     optional(whole(1))("n_threads", n_threads)
+
+    def call(one: Perceptron, seed: RNG) -> _Call:
+        return _Call(one, n_chains, config, make_plan(one.target, schedule, config), key_of(seed), n_threads)
+
     if isinstance(problem, Perceptron):
         if isinstance(rng, Sequence):
             raise ValueError("rng must be one seed for one problem; got a list.")
         if checkpoint is not None and rng is None:
             raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        call = _call(problem, n_chains, schedule, rng, config, n_threads=n_threads)
-        return call.samples(progress, callback, checkpoint)
+        return call(problem, rng).samples(progress, callback, checkpoint)
     if checkpoint is not None or callback is not None:
         raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     problems = problem_list(problem)
@@ -158,9 +162,8 @@ def anneal(  # type: ignore[misc]
             return _in_batches(problems, seeds, n_chains, schedule, config, progress)
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
-        for own, seed in zip(problems, seeds):
-            call = _call(own, n_chains, schedule, seed, config, n_threads=n_threads)
-            results.append(call.samples(progress=False))
+        for one, seed in zip(problems, seeds):
+            results.append(call(one, seed).samples(progress=False))
             bar.advance(1)
     return results
 
@@ -179,26 +182,21 @@ def first_solutions(
 ) -> Samples:
     """Return the weights at which chains first solve `problem`, or end; they are no samples of a measure."""
     config = AnnealConfig(n_sweeps=n_sweeps, device=device)
-    call = _call(problem, n_chains, schedule, rng, config, solve=True, n_threads=n_threads)
-    return call.samples(progress, callback)
+    plan = make_plan(problem.target, schedule, config, solve=True)
+    return _Call(problem, n_chains, config, plan, key_of(rng), n_threads).samples(progress, callback)
 
 
 def exchanged(
-    problem: Perceptron, n_chains: int, schedule: str, rng: RNG, config: AnnealConfig, company: int, callback: Callback
+    problem: Perceptron, n_chains: int, schedule: str, rng: RNG, config: AnnealConfig, total: int, callback: Callback
 ) -> Samples:
-    """Return the samples of ladders on a device that carries `company` chains in all."""
-    call = _call(problem, n_chains, schedule, rng, replace(config, device="gpu"), company=company)
+    """Return the samples of ladders on a device that carries `total` chains in all."""
+    plan = make_plan(problem.target, schedule, config)
+    call = _Call(problem, n_chains, replace(config, device="gpu"), plan, key_of(rng), total=total)
     return call.samples(progress=False, callback=callback)
 
 
 def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: bool = False) -> Plan:
-    """Return the sweeps of a run; with `solve` chains end at their first solution.
-
-    Raises
-    ------
-    ValueError
-        If the prior is not binary or options exclude each other.
-    """
+    """Return the sweeps of a run; with `solve` chains end at their first solution."""
     n_extra, thin = config.n_extra, config.thin
     if target.prior.name != "binary":
         raise ValueError(f"anneal flips ±1 weights, but the target's prior is {target.prior}; use localize for it.")
@@ -212,36 +210,25 @@ def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: boo
     return Plan.of(stages, n_extra, thin, solve, target, name)
 
 
-def _call(
-    problem: Perceptron,
-    n_chains: int,
-    schedule: object,
-    rng: RNG,
-    config: AnnealConfig,
-    solve: bool = False,
-    **more: Any,
-) -> _Call:
-    on_gpu = config.device != "cpu" and resolve(config.device) == "gpu"
-    plan = make_plan(problem.target, schedule, config, solve)
-    return _Call(problem, plan, key_of(rng), n_chains, config, on_gpu, **more)
-
-
 @dataclass(frozen=True)
 class _Call:
-    """A call for one problem: its plan, the key of its random numbers, and where it runs."""
+    """A call for one problem; `total` is the number of chains that a device carries in all."""
 
     problem: Perceptron
-    plan: Plan
-    key: int
     n_chains: int
     config: AnnealConfig
-    on_gpu: bool
+    plan: Plan
+    key: int
     n_threads: int | None = None
-    company: int = 0
+    total: int = 0
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        return self.config.device != "cpu" and resolve(self.config.device) == "gpu"
 
     def flips(self, plan: Plan, n_chains: int) -> Flips:
         if self.on_gpu:
-            return gpu_flips([self.problem], plan, [self.key], n_chains, self.company)
+            return gpu_flips([self.problem], plan, [self.key], n_chains, self.total)
         return cpu_flips(self.problem, plan, self.key, n_chains, self.n_threads)
 
     def samples(
@@ -257,11 +244,8 @@ class _Call:
         store = Checkpoint(checkpoint, self._identity()) if checkpoint is not None else None
         stored = store.load() if store else None
         begun = time.perf_counter()
-        label = f"annealing ({plan.schedule})"
-        with (
-            device_errors() if self.on_gpu else nullcontext(),
-            bars.progress(len(plan), label, progress) as bar,
-        ):
+        errors = device_errors() if self.on_gpu else nullcontext()
+        with errors, bars.progress(len(plan), f"annealing ({plan.schedule})", progress) as bar:
 
             def report(chains: Chains) -> None:
                 bar.advance(chains.sweep - bar.done)
@@ -313,18 +297,10 @@ def _in_batches(
     groups: dict[Shape, list[int]] = {}
     for i, p in enumerate(problems):
         groups.setdefault(Shape(p.n, p.m, p.has_binary_patterns, p.target), []).append(i)
-    batches = [
-        Batch(
-            "",
-            shape,
-            n_chains,
-            {},
-            [seeds[i] for i in rows],
-            lambda rows=rows: [(problems[i], None) for i in rows],  # type: ignore[misc]
-            tag=rows,
-        )
-        for shape, rows in groups.items()
-    ]
+    batches = []
+    for shape, rows in groups.items():
+        drawn = [(problems[i], None) for i in rows]
+        batches.append(Batch("", shape, n_chains, {}, [seeds[i] for i in rows], partial(list, drawn), tag=rows))
 
     def start(batch: Batch, own: list[Perceptron], total: int) -> ChainJob:
         return ChainJob(batch, own, make_plan(batch.shape.target, schedule, config), total)

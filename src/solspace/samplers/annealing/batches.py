@@ -78,11 +78,11 @@ class Running(NamedTuple):
 
 
 def gpu_flips(
-    problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, company: int = 0, share: int = 1
+    problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, total: int = 0, share: int = 1
 ) -> GpuFlips:
     """Return what moves chains on the patterns of problems of one shape."""
     kind = GpuIntegerFlips if problems[0].has_binary_patterns else GpuRealFlips
-    return kind(problems, plan, keys, n_chains, company, share)
+    return kind(problems, plan, keys, n_chains, total, share)
 
 
 def flips_module(
@@ -118,13 +118,15 @@ class ChainJob(Run):
             flips = gpu_flips(problems, plan, self.keys, batch.n_samples, total, _launches())
             flips.compile()
             super().__init__(flips, Chains.start(flips.first_weights(), plan), plan)
-        self.share, self.nbytes = flips.places / (FILLED * processors()), flips.nbytes
+        self.share = len(problems) * batch.n_samples / (flips.layout.held * FILLED * processors())
+        # of the problems and a launch, about
+        self.nbytes = int(flips.columns.nbytes) + 4 * min(flips.most, len(plan)) * len(problems) * flips.n
         self.copying = list[Future[None]]()
         self.started = time.perf_counter()
 
     @property
     def idle(self) -> bool:
-        return self.flips.idle and self.prepared.done()
+        return bool(self.flips.stream.done) and self.prepared.done()
 
     def copy_results(self) -> None:
         """Wait for the launch under way; another thread copies what it recorded, while the next one runs."""
@@ -188,9 +190,8 @@ class CallJob:
 
 
 Job: TypeAlias = ChainJob | CallJob
-Start = Callable[
-    [Batch, list[Perceptron], int], Job
-]  # (batch, its problems, number of samples in all batches) -> the job
+# (batch, its problems, number of samples in all batches) -> the job
+Start = Callable[[Batch, list[Perceptron], int], Job]
 
 
 def _launches() -> int:
@@ -281,15 +282,16 @@ def _driven(
                 while leaving and (leaving[0][1].done() or not (running or prepared)):
                     busy = True
                     batch, result = leaving.popleft()
-                    yield batch, _outcome(result)
+                    error = result.exception()
+                    yield batch, result.result() if error is None else error
                 if len(leaving) < 2 * _FINISHING and (place := _next(running, prepared, memory)) is not None:
                     busy = True
                     batch, ready = prepared.pop(place)
                     try:
                         ready.result().job.launch()
                         running.append(ready.result())
-                    except Exception as error:
-                        leaving.append((batch, _failed(error)))
+                    except Exception as failure:  # yielded after batches that were done before
+                        leaving.append((batch, finishing.submit(_raise, failure)))
                 for one in list(running):
                     try:
                         if not one.job.idle:
@@ -301,8 +303,8 @@ def _driven(
                             one.job.launch()
                             continue
                         leaving.append((one.batch, finishing.submit(one.finished)))
-                    except Exception as error:
-                        leaving.append((one.batch, _failed(error)))
+                    except Exception as failure:
+                        leaving.append((one.batch, finishing.submit(_raise, failure)))
                     running.remove(one)
                 if not busy:
                     time.sleep(_NAP)
@@ -328,15 +330,5 @@ def _next(running: list[Running], prepared: list[tuple[Batch, Future[Running]]],
     return None
 
 
-def _failed(error: Exception) -> Future[Any]:
-    """Return a failed future, so that batches that were done before are yielded before it."""
-    future: Future[Any] = Future()
-    future.set_exception(error)
-    return future
-
-
-def _outcome(future: Future[Any]) -> Any:
-    try:
-        return future.result()
-    except Exception as error:
-        return error
+def _raise(error: Exception) -> None:
+    raise error

@@ -76,13 +76,9 @@ class Plan:
     def __len__(self) -> int:
         return len(self.stages)
 
-    def sampled(self, sweeps: slice) -> Sequence[Stage]:
-        """Return the stages that chains may be at in these sweeps: one after another, or all rungs of the ladder."""
-        return self.ladder or self.stages[sweeps]
-
     @property
     def stride(self) -> int:
-        """Stages of `sampled` from one sweep to the next."""
+        """Prepared stages from one sweep to the next."""
         return 0 if self.ladder else 1
 
     @property
@@ -92,7 +88,7 @@ class Plan:
 
     @cached_property
     def record(self) -> Values:
-        """Entries of an `AnnealingInfo` that the plan decides; τ where all stages have one."""
+        """Entries of an `AnnealingInfo`; τ where all stages have one."""
         record = {
             "sampler": self.schedule,
             "mode": "solve" if self.solve else "sample",
@@ -209,9 +205,7 @@ class Flips(Protocol):
     most: int  # sweeps that fit into memory at a time
     pace: float  # sweeps a second, as a first guess
 
-    def first_weights(self) -> Array:
-        """Return independent fair signs for every chain, (k, n) int8."""
-        ...
+    def first_weights(self) -> Array: ...
 
     def place(self, chains: Chains) -> None:
         """Compute from the weights what the kernel caches."""
@@ -220,8 +214,7 @@ class Flips(Protocol):
         """Return what these sweeps need; called from other threads."""
         ...
 
-    def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None:
-        """Start to take the chains through `sweeps`."""
+    def launch(self, chains: Chains, sweeps: slice, prepared: Any) -> None: ...
 
     def collect(self, chains: Chains) -> None:
         """Wait for what was launched, and copy its results to the chains."""
@@ -230,9 +223,7 @@ class Flips(Protocol):
         """Return the energies (k,) of the chains, each at its `stage` of those prepared: in kT, and as ΣU."""
         ...
 
-    def weights_of(self, chains: Chains, rows: Array) -> Array:
-        """Return the weights of the chains `rows`."""
-        ...
+    def weights_of(self, chains: Chains, rows: Array) -> Array: ...
 
     def stop(self) -> None:
         """End what is under way, at once and in mid-sweep."""
@@ -285,7 +276,6 @@ class Run:
         self.count = _power_below(np.clip(done * pace, 1, min(self.flips.most, 8 * self.count)))
 
     def copy_results(self) -> None:
-        """Wait for the launch under way and copy its results."""
         self.flips.collect(self.chains)
 
     def step(self) -> None:

@@ -97,7 +97,6 @@ class Landscapes:
 def landscapes(stages: Sequence[Stage], lattice: Lattice) -> Landscapes:
     """Return the potentials of `stages` rounded on the lattice.
 
-    >>> from solspace.measure import Target
     >>> lattice = Lattice(n=9, m=5)
     >>> rounded = landscapes([Stage.of(Target(potential="hinge", temperature=1.0))], lattice)
     >>> error = rounded.floor + rounded.energies[0] * rounded.unit - np.maximum(0, -lattice.stabilities)
@@ -166,7 +165,7 @@ P = TypeVar("P", Landscapes, real_forms.Forms)  # how potentials are laid out
 
 @dataclass(frozen=True)
 class Work(Generic[P]):
-    """What some sweeps need, shared by all groups of chains."""
+    """Some sweeps: potentials and orders of sites, shared by all groups of chains."""
 
     sweeps: slice
     potentials: P
@@ -247,11 +246,11 @@ class CpuFlips(Generic[P]):
     def _arguments(self, work: Work[P], chains: Chains, rows: slice) -> tuple[Sweeps, Rows]:
         """Return the sweeps and the chains `rows` as the kernels take them, with room for the chains' energies."""
         plan, now = self.plan, work.sweeps
-        baths, draws = plan.heat_bath(now), plan.draw_at[now]
-        sweeps = Sweeps(self.key, now.start, work.potentials.kt, plan.stride, work.orders, baths, draws, plan.solve)
-        number = np.arange(rows.start, rows.stop) if chains.number is None else chains.number[rows]
+        rules = plan.heat_bath(now), plan.draw_at[now], plan.solve
+        sweeps = Sweeps(self.key, now.start, work.potentials.kt, plan.stride, work.orders, *rules)
+        number = np.arange(len(chains.weights)) if chains.number is None else chains.number
         own = Rows(
-            number=np.asarray(number, np.int64),
+            number=np.asarray(number[rows], np.int64),
             stage=chains.stage[rows],
             field=np.empty((0, 0)) if chains.field is None else chains.field[rows],
             weights=chains.weights[rows],
@@ -307,8 +306,8 @@ class IntegerFlips(CpuFlips[Landscapes]):
         sweeps, own = self._arguments(work, chains, rows)
         if not run_chains(self.patterns, work.potentials.energies, sweeps, own, self.levels[rows], scratch, self._halt):
             raise ValueError(
-                f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are told "
-                "apart: patterns this correlated can be annealed up to n = 65000."
+                f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are "
+                "distinguished: patterns this correlated can be annealed up to n = 65000."
             )
         self._record(work, chains, rows, own.energy)
 

@@ -29,7 +29,7 @@ from solspace.samplers.kernels.cuda import Sizes, kernel
 ROOM = 1 << 27  # most (problem, sweep, site) triples laid out for a launch, four bytes each
 _SHARED = 200 << 10  # bytes of shared memory within which sites are put in order
 _UNSEEN = (
-    5.0  # seconds of a launch that the host does not wait for, by the first guess of the pace, a tenth of the usual one
+    5.0  # seconds of a launch that the host does not wait for, by a first guess of the pace, a tenth of the usual one
 )
 _FIRST, _MOST = 4, 64  # sweeps with exchange between two looks of the host: at first, and at most
 
@@ -51,14 +51,14 @@ class Prepared(NamedTuple):
 class GpuFlips:
     """`chains.Flips` on a device: what both kernels have in common.
 
-    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains. `company` is the number of chains
-    that the device carries at a time, and `share` the number of launches among which the memory of one alone is divided.
+    Row r of the chains belongs to problem r // n_chains and is its chain number r % n_chains. `total` is the number of chains
+    that the device carries at a time, and `share` the number of launches among which the memory of one alone is divided. `bits`
+    (problems, words, n) are columns of ±1 in words of 30 constraints each, if the device has them already.
     """
 
     kernel: str
     source: str
     layout: Any
-    columns: Any  # the patterns of all problems, by columns
     beside = False  # whether launches of other chains are expected beside these
 
     def __init__(
@@ -67,9 +67,10 @@ class GpuFlips:
         plan: Plan,
         keys: Sequence[int],
         n_chains: int,
-        company: int,
-        share: int,
-        layout: IntegerLayout | RealLayout | None,
+        total: int = 0,
+        share: int = 1,
+        layout: IntegerLayout | RealLayout | None = None,
+        bits: DeviceArray | None = None,
     ) -> None:
         self.cupy = cupy()
         self.stream = stream()
@@ -81,7 +82,8 @@ class GpuFlips:
         self.keys = sent(np.array(keys, np.uint64))
         self.most = max(1, ROOM // (share * len(problems) * self.n))
         self.pace = 1e11 / (len(rows) * self.n * self.m)
-        self.layout = layout or self.choose_layout(max(company, len(rows)), n_chains == 1)
+        self.layout = layout or self.choose_layout(max(total, len(rows)), n_chains == 1)
+        self.columns = self._load_patterns(bits)
 
     # what the two kinds of patterns differ in
 
@@ -107,6 +109,10 @@ class GpuFlips:
     def unmet(self, weights: DeviceArray, numbers: Array) -> Array | None:
         """Return how many constraints `weights` miss, each of the problem whose number is given; None: ask the problem."""
         return None
+
+    def _load_patterns(self, bits: DeviceArray | None) -> Any:
+        """Return the patterns of all problems, by columns, on the device."""
+        raise NotImplementedError
 
     def _cache(self) -> DeviceArray:
         """Return what the kernel caches of the weights."""
@@ -136,21 +142,6 @@ class GpuFlips:
         found: Array = potentials.kt[self._index(stage, len(stage))]
         return found
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that the problems and a launch take on the device, about."""
-        return int(self.columns.nbytes) + 4 * min(self.most, len(self.plan)) * len(self.problems) * self.n
-
-    @property
-    def places(self) -> float:
-        """Multiprocessors that the chains fill."""
-        return len(self.instance_of) / float(self.layout.held)
-
-    @property
-    def idle(self) -> bool:
-        """Whether the launch under way is over."""
-        return bool(self.stream.done)
-
     @cached_property
     def rungs(self) -> Any:
         """The potentials of the plan's ladder."""
@@ -160,8 +151,9 @@ class GpuFlips:
         plan, drawn = self.plan, self.plan.draw_at[sweeps] >= 0
         local = np.where(drawn, np.cumsum(drawn) - 1, -1).astype(np.int32)
         potentials = self.rungs if plan.ladder else self.potentials(plan.stages[sweeps])
+        stages = len(plan.ladder or plan.stages[sweeps])
         with own_stream():
-            sampled = np.int32(plan.stride), np.int32(len(plan.sampled(sweeps))), *self.send_potentials(potentials)
+            sampled = np.int32(plan.stride), np.int32(stages), *self.send_potentials(potentials)
             rules = sent(plan.heat_bath(sweeps).astype(np.uint8)), sent(local)
         return Prepared(potentials, sampled, rules, int(drawn.sum()))
 
@@ -182,7 +174,7 @@ class GpuFlips:
     def put(
         self, weights: DeviceArray, field: DeviceArray, stopped: DeviceArray, solved_at: DeviceArray | None = None
     ) -> None:
-        """Take over chains that lie on the device: `weights` and `field` (k, n), and which do not walk, (k,)."""
+        """Hold chains that lie on the device: `weights` and `field` (k, n), and which do not walk, (k,)."""
         k, self.weights = len(weights), weights
         self.status = self.cupy.zeros(9 * k + 8, np.uint8)  # one array, so that one copy brings all
         self.solved_at, self.stopped = self.status[: 8 * k].view(np.int64), self.status[8 * k + 8 :]
@@ -201,7 +193,7 @@ class GpuFlips:
         if status[8 * k : 8 * k + 4].any():
             raise ValueError(
                 f"with n = {self.n}, a stability left the {self.layout.window} lattice steps around zero that the "
-                "device tells apart: anneal patterns this correlated with device='cpu'."
+                "device distinguishes: anneal patterns this correlated with device='cpu'."
             )
         return status[: 8 * k].view(np.int64), status[8 * k + 8 :].astype(bool)
 

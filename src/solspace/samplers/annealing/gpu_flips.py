@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.problem import Perceptron
 from solspace.samplers.annealing import real_forms
-from solspace.samplers.annealing.chains import Plan
 from solspace.samplers.annealing.cpu import Landscapes, Lattice, landscapes
 from solspace.samplers.annealing.gpu import GpuFlips, processors
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
@@ -26,40 +24,23 @@ _PART = 1 << 30  # entries of the patterns sent to the device at a time
 
 
 class GpuIntegerFlips(GpuFlips):
-    """Chains on ±1 patterns (`kernels/cuda/flips_integer.cu`).
-
-    `bits` (problems, words, n) are the columns in words of 30 constraints each, if the device has them so already.
-    """
+    """Chains on ±1 patterns (`kernels/cuda/flips_integer.cu`)."""
 
     kernel = "integer"
     source = "flips_integer"
     layout: IntegerLayout
 
-    def __init__(
-        self,
-        problems: Sequence[Perceptron],
-        plan: Plan,
-        keys: Sequence[int],
-        n_chains: int,
-        company: int = 0,
-        share: int = 1,
-        layout: IntegerLayout | None = None,
-        bits: DeviceArray | None = None,
-    ) -> None:
-        self.lattice = Lattice(problems[0].n, problems[0].m)
-        self.allowed = self.lattice.met_range(plan.target)
-        super().__init__(problems, plan, keys, n_chains, company, share, layout)
-        # columns of many problems are read by their own chains alone, and a large cache would not help
-        self.beside = len(problems) > 1
-        self.columns = self._pack(bits)
-
     def choose_layout(self, chains: int, own: bool) -> IntegerLayout:
-        layout = IntegerLayout.choose(self.m, self.lattice.size, chains, processors(), own)
+        layout = IntegerLayout.choose(self.m, Lattice(self.n, self.m).size, chains, processors(), own)
         if layout.shared_bytes > int(self.cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]):
             raise ValueError(f"{self.m} constraints are too many for a chain on this device; use device='cpu'.")
         return layout
 
-    def _pack(self, bits: DeviceArray | None) -> DeviceArray:
+    def _load_patterns(self, bits: DeviceArray | None) -> DeviceArray:
+        self.lattice = Lattice(self.n, self.m)
+        self.allowed = self.lattice.met_range(self.plan.target)
+        # columns of many problems are read by their own chains alone, and a large cache would not help
+        self.beside = len(self.problems) > 1
         words, threads, number = self.layout.words, self.layout.threads, len(self.problems)
         packed = self.cupy.empty((number, self.n, words, threads), np.uint32)
         drawn = [problem.bits for problem in self.problems if isinstance(problem, PackedPerceptron)]
@@ -134,7 +115,7 @@ class GpuIntegerFlips(GpuFlips):
 
 @dataclass(eq=False)
 class _Columns:
-    """Columns on the device, once the first that asked for them has sent them."""
+    """Columns on the device, once the first flips that need them have sent them."""
 
     array: Any = None
     sending: threading.Lock = field(default_factory=threading.Lock)
@@ -152,26 +133,17 @@ class GpuRealFlips(GpuFlips):
     source = "flips_real"
     layout: RealLayout
 
-    def __init__(
-        self,
-        problems: Sequence[Perceptron],
-        plan: Plan,
-        keys: Sequence[int],
-        n_chains: int,
-        company: int = 0,
-        share: int = 1,
-        layout: RealLayout | None = None,
-    ) -> None:
-        super().__init__(problems, plan, keys, n_chains, company, share, layout)
-        fixed = [real_forms.fixed_point(problem, real_forms.reach_of(plan.stages)) for problem in problems]
-        self.held = _send(fixed, self.layout.size)
-        self.columns = self.held.array
-        self.fixed = [own.without_columns() for own in fixed]
-        self.allowed = sent(np.array([own.met_range(plan.target) for own in self.fixed], np.int32))
-
     def choose_layout(self, chains: int, own: bool) -> RealLayout:
         power, linear = (all(map(held, self.plan.stages)) for held in (real_forms.is_power, real_forms.is_linear))
         return RealLayout.choose(self.m, power, chains, processors(), linear, own)
+
+    def _load_patterns(self, bits: DeviceArray | None) -> DeviceArray:
+        margin = real_forms.reach_of(self.plan.stages)
+        fixed = [real_forms.fixed_point(problem, margin) for problem in self.problems]
+        self.held = _send(fixed, self.layout.size)
+        self.fixed = [own.without_columns() for own in fixed]
+        self.allowed = sent(np.array([own.met_range(self.plan.target) for own in self.fixed], np.int32))
+        return self.held.array
 
     def _cache(self) -> DeviceArray:
         size = self.layout.size

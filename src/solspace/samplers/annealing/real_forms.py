@@ -42,15 +42,20 @@ class FixedPoint:
     """
 
     def __init__(self, problem: Perceptron, margin: float = 0.0) -> None:
+        from solspace.samplers.kernels.flips_real import fix_columns
+
         self.problem, self.n, self.m = problem, problem.n, problem.m
         sums = (np.abs(block).sum(axis=1, dtype=np.float64) for _, block in problem.blocks(problem.patterns.dtype))
-        reach = max(float(part.max()) for part in sums) + margin * np.sqrt(self.n)
-        reach = max(reach, 1e-200)
+        reach = max(max(float(part.max()) for part in sums) + margin * np.sqrt(self.n), 1e-200)
         self.bits = int(np.floor(np.log2(((1 << 30) - self.n - 2) / reach)))
         self.resolution = 2.0**-self.bits  # value of the last bit of a pattern
         self.unit = self.resolution / np.sqrt(self.n)  # stability of t = 1
         self.reach = int(reach / self.resolution) + self.n  # no |t| exceeds this
-        self.columns, self.step = self._round()
+        self.columns = aligned(
+            (self.n, _PAD * -(-self.m // _PAD)), np.int32
+        )  # what a flip of w = +1 subtracts, (n, size)
+        square = fix_columns(problem.patterns, 2.0**self.bits, self.columns)
+        self.step = max(float(np.sqrt(square / (self.n * self.m))), 1.0)  # root mean square of a flip's
         self.number = next(_numbers)  # of this object among all
 
     def without_columns(self) -> FixedPoint:
@@ -58,18 +63,6 @@ class FixedPoint:
         few = copy(self)
         del few.columns, few.problem
         return few
-
-    def _round(self) -> tuple[Array, float]:
-        """Return what a flip of w = +1 subtracts, (n, size), and the root mean square of a step."""
-        from solspace.samplers.kernels.flips_real import fix_columns
-
-        columns = aligned((self.n, _PAD * -(-self.m // _PAD)), np.int32)
-        square = fix_columns(self.problem.patterns, 2.0**self.bits, columns)
-        return columns, max(float(np.sqrt(square / (self.n * self.m))), 1.0)
-
-    def integer(self, margin: float) -> int:
-        """Return the smallest t that meets `margin`."""
-        return int(np.ceil(margin / self.unit))
 
     def met_range(self, target: Target) -> tuple[int, int]:
         """Return the first and the last Σ x w at which a constraint of `target` is met."""
@@ -151,7 +144,8 @@ def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> 
     """
     thermal, heat = heats(stages)
     coefficients, marks, scale = (_power_forms if power else _cell_forms)(stages, fixed)
-    logs = np.array([power and _is_logarithm(stage.potential) for stage in stages])
+    potentials = [stage.potential for stage in stages]
+    logs = np.array([power and _has_powers(own) and getattr(own, "tau", 0.0) == 0 for own in potentials])
     origins, units = np.array([origin(stage) for stage in stages]), np.array([own.unit for own in fixed])
     return Forms(
         forms=coefficients,
@@ -235,10 +229,6 @@ def _has_powers(potential: Potential) -> bool:
     return isinstance(potential, (Tau, Log, *_WALLS))
 
 
-def _is_logarithm(potential: Potential) -> bool:
-    return _has_powers(potential) and getattr(potential, "tau", 0.0) == 0
-
-
 def _left(stages: Sequence[Stage], beta: Array, unit: Array, steep: Array, first: Array) -> tuple[Array, Array]:
     """Return (problems, stages) height and slope of the potentials left of the edge; `first` is B of the exponent 0."""
     kinds = [type(stage.potential) for stage in stages]
@@ -278,7 +268,9 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
     It must be finite on one interval, with at most four jumps inside it.
     """
     potential = stage.potential
-    offset, half = _offset(potential), _half(potential, fixed)
+    offset, half = _offset(potential), 0
+    if potential.centre is not None:  # a band's half width, such that t = 1 is the last t inside
+        half = int(np.floor((max(potential.breakpoints) - potential.centre) / fixed.unit)) + 1
     alone = Stage(potential, stage.temperature, -offset)  # at stabilities counted from there
     ends = fixed.interval(lambda s: np.isfinite(alone.energies(s - offset)), potential, "is allowed by", -offset)
     edges = np.unique(potential.breakpoints) - offset
@@ -286,7 +278,9 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
         alone, edges = Stage(potential, stage.temperature, -float(min(potential.breakpoints))), edges[:1] - edges[0]
         ends = ends[0] + half, half
     first, last = ends
-    jumps = [(fixed.integer(edge), _jump(alone, edge)) for edge in edges if first < edge / fixed.unit < last]
+    jumps = [
+        (int(np.ceil(edge / fixed.unit)), _jump(alone, edge)) for edge in edges if first < edge / fixed.unit < last
+    ]
     jumps = [(place, height) for place, height in jumps if height != 0]
     if len(jumps) > JUMPS:
         raise ValueError(
@@ -315,13 +309,6 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
     )
     places = [place for place, _ in jumps] + [1 << 30] * (JUMPS - len(jumps))
     return scale * coefficients, [first, last, *places, half], scale
-
-
-def _half(potential: Potential, fixed: FixedPoint) -> int:
-    # a band's half width, such that t = 1 is the last t inside; 0 where there is nothing to fold
-    if potential.centre is None:
-        return 0
-    return int(np.floor((max(potential.breakpoints) - potential.centre) / fixed.unit)) + 1
 
 
 def _jump(stage: Stage, edge: float) -> float:
