@@ -43,8 +43,6 @@ PAGES = 4  # most pages of 128 entries that `look_up` searches
 
 
 class Vector(types.Type):
-    """The Numba type of a machine vector."""
-
     def __init__(self, name: str) -> None:
         super().__init__(name=f"solspace.{name}")
 
@@ -189,25 +187,21 @@ def prefetch(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
 
 @intrinsic
 def add(typing: BaseContext, left: Type, right: Type) -> Emitter:
-    """Return the sum of two vectors of integers of the same type."""
     return _function(left, (left, right), lambda b, x, y: b.add(x, y))
 
 
 @intrinsic
 def subtract(typing: BaseContext, left: Type, right: Type) -> Emitter:
-    """Return the difference of two vectors of integers of the same type."""
     return _function(left, (left, right), lambda b, x, y: b.sub(x, y))
 
 
 @operation(ints)
 def zeros(b: IRBuilder) -> Value:
-    """Return ints of zero."""
     return _same(INTS, 0)
 
 
 @operation(longs)
 def no_longs(b: IRBuilder) -> Value:
-    """Return longs of zero."""
     return _same(LONGS, 0)
 
 
@@ -219,13 +213,11 @@ def total(b: IRBuilder, vector: Value) -> Value:
 
 @operation(types.int64, longs)
 def total_longs(b: IRBuilder, vector: Value) -> Value:
-    """Return the sum of all longs."""
     return _call(b, "llvm.vector.reduce.add.v16i64", I64, vector)
 
 
 @operation(longs, longs, ints)
 def widen(b: IRBuilder, sums: Value, vector: Value) -> Value:
-    """Return longs plus ints."""
     return b.add(sums, b.sext(vector, LONGS))
 
 
@@ -286,13 +278,11 @@ def ints_beyond(b: IRBuilder, vector: Value, first: Value, last: Value) -> Value
 
 @operation(types.uint64, types.float64)
 def bits_of(b: IRBuilder, number: Value) -> Value:
-    """Return the 64 bits of a float64."""
     return b.bitcast(number, I64)
 
 
 @operation(types.float64, types.uint64)
 def float_of(b: IRBuilder, bits: Value) -> Value:
-    """Return the float64 with these 64 bits."""
     return b.bitcast(bits, ir.DoubleType())
 
 

@@ -153,12 +153,7 @@ def _look_up(
 
 def _lagrange(share: Array) -> Array:
     """Return the weights (k, 6) of the rows -2, …, 3 for a value at `share` (k,) of the way from row 0 to row 1."""
-    nodes = np.arange(-2, 4)
-    weights = np.ones((len(share), 6))
-    for i, node in enumerate(nodes):
-        for other in nodes[nodes != node]:
-            weights[:, i] *= (share - other) / (node - other)
-    return weights
+    return np.array(_weights.py_func(share)).T
 
 
 def by_quadrature(potential: Potential) -> bool:

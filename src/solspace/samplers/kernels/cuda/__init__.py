@@ -1,9 +1,8 @@
 """CUDA sources, compiled at first use for the device and the sizes at hand.
 
-Sizes are compile-time constants: what a chain keeps in registers is an array whose indices the compiler must know. CuPy
-compiles in a second or two and keeps what it compiled in the user's cache folder. A sweep over many shapes needs a
-hundred modules: `compile_ahead` lets processes of their own fill that folder side by side. They compile and nothing else,
-since to set up a device takes a process longer than to compile, and one process waits for another.
+Sizes are compile-time constants: what a chain keeps in registers is an array whose indices the compiler must know. CuPy compiles
+in a second or two and keeps the result in the user's cache folder. A sweep over many shapes needs a hundred modules, which
+`compile_ahead` lets other processes compile into that folder side by side. They set up no device: that takes longer.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,7 @@ PARTS = {
     "patterns": ("patterns.cu",),
     "flips_real": ("random.cuh", "chain.cuh", "flips_real.cu"),
     "signs": ("signs.cu",),
-}
-"""Source files of each module, in order."""
+}  # source files of each module, in order
 
 
 def source(name: str) -> str:
@@ -42,7 +40,7 @@ def source(name: str) -> str:
     >>> "philox" in source("chains")
     True
     """
-    folder = files(__package__)
+    folder = resources.files(__package__)
     return "\n".join(folder.joinpath(part).read_text(encoding="utf-8") for part in PARTS[name])
 
 
@@ -112,33 +110,30 @@ for line in sys.stdin:
     os.replace(own, path)
     nvrtc.destroyProgram(program)
     print(flush=True)
-"""
-"""Compiles what it is sent, each into a file that is there as a whole or not at all; a device is not touched."""
-_ahead: dict[tuple[str, Sizes], threading.Event] = {}
-"""Modules that were given to other processes, and whether they are done."""
+"""  # compiles what it is sent, each into a file that is there as a whole or not at all
+_ahead: dict[tuple[str, Sizes], threading.Event] = {}  # modules that other processes compile, and whether they are done
 
 
 def compile_ahead(modules: Iterable[tuple[str, Sizes]]) -> None:
-    """Let processes, one to a core, compile modules into CuPy's folder, the first ones first; do not wait for them.
+    """Compile modules into CuPy's folder by processes, one to a core, the first ones first; do not wait for them.
 
-    Who asks for one of these modules waits until it is there; what could not be made there is compiled where it is asked for.
+    `module` waits for one of these until it is there; where that failed, it compiles the source itself.
 
     >>> compile_ahead([])
     """
-    wanted = [one for one in dict.fromkeys(modules) if one not in _ahead]
-    there = {one: _binary(*one) for one in wanted}
-    wanted = [one for one in wanted if not there[one].exists()]
+    files = {one: _binary(*one) for one in dict.fromkeys(modules) if one not in _ahead}
+    wanted = [one for one, file in files.items() if not file.exists()]
     if len(wanted) <= _FEW:
         return
     _ahead.update((one, threading.Event()) for one in wanted)
-    asked = [(_ahead[one], (source(one[0]), _ahead_options(one[1]), str(there[one]))) for one in wanted]
+    tasks = [(_ahead[one], (source(one[0]), _ahead_options(one[1]), str(files[one]))) for one in wanted]
     count = min(len(wanted), os.cpu_count() or 1)
     for k in range(count):
-        threading.Thread(target=_compile, args=(asked[k::count],), daemon=True).start()
+        threading.Thread(target=_compile, args=(tasks[k::count],), daemon=True).start()
 
 
 def _compile(modules: list[tuple[threading.Event, tuple[object, ...]]]) -> None:
-    """Let one process compile `modules`, (whom to tell that one is done, what the process is to be sent) each."""
+    """Let one process compile `modules`, (event to set when it is done, source, options and file) each."""
     try:
         Path(str(modules[0][1][-1])).parent.mkdir(parents=True, exist_ok=True)
         with subprocess.Popen(
