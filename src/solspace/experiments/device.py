@@ -14,7 +14,7 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -38,8 +38,6 @@ _AHEAD = 3
 """Batches whose problems are drawn before their turn."""
 _FEW, _SMALL = 3, 4e6
 """Threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other."""
-
-
 _Waiting = tuple[tuple[str, float, str, str], Task]
 """What sorts a task (method, work, patterns, and everything but the instance), and the task."""
 
@@ -85,10 +83,9 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[
     if not (tasks := unless_empty(tasks)):
         return
     tasks, room = iter(tasks), _room()
-    with Drawing(n_workers or cpu_count(), 3 * room) as drawing, one_thread(), _short_turns():
+    with Drawing(n_workers or cpu_count(), 3 * room) as drawing, one_thread():
         while window := list(itertools.islice(tasks, _WINDOW)):
-            alone = [task for task in window if not _shares(task)]
-            yield from ([_single(task)] for task in alone)
+            yield from (_one_by_one([task]) for task in window if not _shares(task))
             # those of the same patterns come together, whatever their sampler: they are drawn and sent once
             waiting = [
                 ((_method(task).name, -_work(task), _patterns(task), _point(task)), task)
@@ -119,16 +116,10 @@ def _method(task: Task) -> DeviceMethod:
     return method(task.values["options"])
 
 
-def _single(task: Task) -> Result:
-    result = run(task)
-    if result.status == "failed":
-        check_answer()
-    return result
-
-
-def _one_by_one(tasks: Sequence[Task], error: Exception) -> list[Result]:
-    """Return the results of tasks that failed together; raise where the device failed."""
-    check_answer(error)
+def _one_by_one(tasks: Sequence[Task], error: Exception | None = None) -> list[Result]:
+    """Return the results of tasks, which may have failed together; raise where the device failed."""
+    if error is not None:
+        check_answer(error)
     results = [run(task) for task in tasks]
     if any(result.status == "failed" for result in results):
         check_answer(error)
@@ -160,27 +151,12 @@ def _m(values: Mapping[str, Any]) -> int:
     return constraints(values["alpha"], values["n"])
 
 
-@contextmanager
-def _short_turns() -> Iterator[None]:
-    """Let threads release the interpreter's lock soon: the one that drives the device must not wait for those that draw."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(2e-4)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
-
-
 def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
+    """Yield lists of tasks that differ in instance and seed alone, and fit into the device's memory."""
     for _, group in itertools.groupby(waiting, key=lambda one: one[0]):
-        tasks: list[Task] = []
-        for _, task in group:
-            count = len(tasks) + 1
-            if tasks and (count * _bytes(task) > room or count * task.values["n_samples"] > method.most):
-                yield tasks
-                tasks = []
-            tasks.append(task)
-        yield tasks
+        tasks = [task for _, task in group]
+        size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
+        yield from (tasks[first : first + size] for first in range(0, len(tasks), size))
 
 
 def _mixed(batches: list[Batch]) -> list[Batch]:
@@ -209,7 +185,10 @@ def _costs(batches: list[Batch]) -> tuple[float, float]:
 
 
 class Drawing:
-    """Threads that draw problems; the last ones, of `room` bytes, are kept for other tasks."""
+    """Threads that draw problems; the last ones, of `room` bytes, are kept for other tasks.
+
+    All threads release the interpreter's lock soon: the one that drives the device must not wait for those that draw.
+    """
 
     def __init__(self, n_threads: int, room: float) -> None:
         self.pool, self.few = (ThreadPoolExecutor(n, "problems") for n in (n_threads, min(_FEW, n_threads)))
@@ -217,9 +196,12 @@ class Drawing:
         self.kept: OrderedDict[str, tuple[Future[tuple[Perceptron, Any]], float]] = OrderedDict()
 
     def __enter__(self) -> Drawing:
+        self.usual = sys.getswitchinterval()
+        sys.setswitchinterval(2e-4)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        sys.setswitchinterval(self.usual)
         for pool in (self.few, self.pool):
             pool.shutdown(cancel_futures=True)
 

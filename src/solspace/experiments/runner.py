@@ -60,11 +60,10 @@ class RunConfig:
 
 @dataclass
 class Outcome:
-    """Numbers of tasks computed, of those that failed, and of damaged results, which are computed again."""
+    """Numbers of tasks computed, and of those that failed."""
 
     computed: int = 0
     failed: int = 0
-    damaged: int = 0
 
 
 def sweep(
@@ -159,10 +158,10 @@ def running(
     with Store(store, write=True) as results, progress(total, label, config.show_progress) as bar:
         yield (outcome := Outcome())
         if results.mended is not None:
-            _warn_damaged(outcome, results, [damage.key for damage in results.mended])
+            _warn_damaged(results, [damage.key for damage in results.mended])
         for_device = wants_device if config.executor == "dask" else packs
         others, packed = (
-            _missing(select(for_device, tasks()), results, config.retry, bar.advance, outcome)
+            _missing(select(for_device, tasks()), results, config.retry, bar.advance)
             for select in (itertools.filterfalse, filter)
         )
         together = any(map(for_device, itertools.islice(tasks(), _SEARCHED)))
@@ -189,9 +188,7 @@ def _results(
         yield from run((), packed)
 
 
-def _missing(
-    tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object], outcome: Outcome
-) -> Iterator[Task]:
+def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object]) -> Iterator[Task]:
     """Yield the tasks without a result, failed ones if `retry`, and those whose result is damaged, which is withdrawn."""
     tasks = iter(tasks)
     computed_again = {None, "damaged", "failed"} if retry else {None, "damaged"}
@@ -199,14 +196,13 @@ def _missing(
         statuses = store.statuses([task.key for task in chunk], arrays=True)
         if damaged := [key for key, status in statuses.items() if status == "damaged"]:
             store.withdraw(damaged)
-            _warn_damaged(outcome, store, damaged)
+            _warn_damaged(store, damaged)
         missing = [task for task in chunk if statuses.get(task.key) in computed_again]
         skip(len(chunk) - len(missing))
         yield from missing
 
 
-def _warn_damaged(outcome: Outcome, store: Store, damaged: list[str]) -> None:
-    outcome.damaged += len(damaged)
+def _warn_damaged(store: Store, damaged: list[str]) -> None:
     words = "its indexes were damaged and were made anew; no result is lost"
     if damaged:
         words = (

@@ -14,7 +14,7 @@ import itertools
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,9 +146,7 @@ class Spec:
         ...
         ValueError: unknown entry of the spec 'alpa': did you mean 'alpha'? Known: 'alpha', 'instances', 'keep', ...
         """
-        for name in values:
-            if name not in cls.__dataclass_fields__:
-                raise unknown("entry of the spec", name, cls.__dataclass_fields__)
+        _check_names("entry of the spec", values, cls.__dataclass_fields__)
         for name in ("n", "alpha"):
             if name not in values:
                 raise ValueError(f"the spec needs an entry {name!r}.")
@@ -277,6 +275,12 @@ class Spec:
         return sum(1 for _ in self.points()) * self.instances
 
 
+def _check_names(kind: str, names: Iterable[str], allowed: Iterable[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise unknown(kind, name, allowed)
+
+
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple, set, range)) or hasattr(value, "tolist") else [value]
 
@@ -303,9 +307,7 @@ def _axis(name: str, entry: object, check: Check) -> tuple[Any, ...]:
 
 
 def _range(name: str, entry: Mapping[str, object]) -> list[float]:
-    for key in entry:
-        if key not in ("start", "stop", "step", "num"):
-            raise unknown(f"entry of the range {name}", key, ("start", "stop", "step", "num"))
+    _check_names(f"entry of the range {name}", entry, ("start", "stop", "step", "num"))
     if not {"start", "stop"} <= set(entry) or ("step" in entry) == ("num" in entry):
         raise ValueError(f"{name}: a range needs start, stop and either step or num; got {dict(entry)}.")
     check = number()
@@ -327,9 +329,7 @@ def _targets(entry: object) -> Iterator[Target]:
         table = {name: getattr(one, name) for name in Target.__slots__} if isinstance(one, Target) else one
         if not isinstance(table, Mapping):
             raise ValueError(f"target must be a Target or a table of its parts; got {one!r}.")
-        for name in table:
-            if name not in Target.__slots__:
-                raise unknown("part of the target", name, Target.__slots__)
+        _check_names("part of the target", table, Target.__slots__)
         for values in itertools.product(*map(_listed, table.values())):
             target = Target(**dict(zip(table, values)))
             if target.potential.name not in potentials.REGISTRY:
@@ -348,9 +348,7 @@ def _samplers(entry: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]
     name = table["name"]
     allowed = find(name).options
     options = {key: value for key, value in table.items() if key != "name"}
-    for key in options:
-        if key not in allowed:
-            raise unknown(f"option of sampler {name!r}", key, allowed)
+    _check_names(f"option of sampler {name!r}", options, allowed)
     checked = [[_checked(allowed[key], key, value) for value in _listed(values)] for key, values in options.items()]
     for values in itertools.product(*checked):
         yield name, tuple(zip(options, values))
