@@ -36,11 +36,13 @@ def option(
     help: str,
     flag: str = "",
     panel: str | None = None,
+    choices: Sequence[str] = (),
     offer: Offer | None = None,
     check: Check | None = None,
 ) -> Any:
     """Return the field of an option; `flag` is its spelling, by default its name."""
-    return field(default=default, metadata={"help": help, "flag": flag, "panel": panel, "offer": offer, "check": check})
+    about = {"help": help, "flag": flag, "panel": panel, "choices": choices, "offer": offer, "check": check}
+    return field(default=default, metadata=about)
 
 
 def argument(help: str, metavar: str, offer: Offer | None = None, default: object = MISSING) -> Any:

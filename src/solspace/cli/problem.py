@@ -25,6 +25,7 @@ from solspace.system.checks import unknown
 from solspace.system.plain import Values
 from solspace.system.tables import position, read_labelled
 
+RANDOM = "Random instance"
 PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")
 """Names of arrays in a .npz."""
 
@@ -43,21 +44,15 @@ class ProblemOptions:
     """Where patterns and labels come from."""
 
     PANEL: ClassVar = "Your data"
-    n: int | None = option(
-        None, "Number of weights; 1001 or more by default, 15 to enumerate.", panel="Random instance"
-    )
+    n: int | None = option(None, "Number of weights; 1001 or more by default, 15 to enumerate.", panel=RANDOM)
     alpha: float | None = option(
         None,
         "Load: constraints per weight; by default 0.3 to sample, 0.7 to solve, 0.4 for images, all of your patterns.",
-        panel="Random instance",
+        panel=RANDOM,
     )
-    ensemble: str = option(
-        "binary", "Entries of the patterns: binary or gaussian.", panel="Random instance", offer=lambda: ENSEMBLES
-    )
+    ensemble: str = option("binary", "Entries of the patterns: binary or gaussian.", panel=RANDOM, choices=ENSEMBLES)
     patterns: Path | None = option(None, "Patterns (m, n): .npy .npz .csv .tsv, also .gz, .parquet")
-    labels: Path | None = option(
-        None, "Labels (m,) of two classes, in a file of their own; y of the .npz unless given."
-    )
+    labels: Path | None = option(None, "Labels (m,) of two classes, in a file of their own; by default y of the .npz.")
     data: str | None = option(
         None,
         "A file with patterns and labels (.csv .tsv, also .gz, .parquet .npz), or an image set: mnist, fashion, cifar10, "
@@ -69,14 +64,10 @@ class ProblemOptions:
     classes: str | None = option(None, "Two classes among the labels, for -1 and +1, as in 3,8.")
     features: int | None = option(None, "How many random linear features to take of the patterns.")
     preprocess: str | None = option(
-        None,
-        "centred, raw or binarised; images are centred unless given.",
-        offer=lambda: PREPROCESSING,
+        None, "centred, raw or binarised; images are centred unless given.", choices=PREPROCESSING
     )
     scale: str | None = option(
-        None,
-        "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.",
-        offer=lambda: SCALES,
+        None, "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.", choices=SCALES
     )
 
     def build(self, target: Target, rng: RNG, n: int, alpha: float, quiet: bool) -> tuple[Perceptron, Values]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,16 +79,14 @@ def reproduce(
 
 
 def _values(assignments: list[str]) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for assignment in assignments:
-        name, _, text = assignment.partition("=")
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {assignment!r}.") from None
-        if name in values:
+    pairs = [assignment.partition("=") for assignment in assignments]
+    try:
+        values = {name: float(text) for name, _, text in pairs}
+    except ValueError:
+        raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {' '.join(assignments)!r}.") from None
+    for name, count in Counter(name for name, _, _ in pairs).items():
+        if count > 1:
             raise ValueError(f"--set gives {name} twice.")
-        values[name] = value
     return values
 
 

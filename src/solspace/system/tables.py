@@ -43,8 +43,7 @@ class _Table(NamedTuple):
     title: list[str]
     """The line that was taken for names: above a column of words it may be one of them."""
     width: int
-    cells: Callable[[Sequence[int]], Iterator[Sequence[str]]]
-    """The cells of some columns, row by row."""
+    rows: Callable[[], Iterator[Sequence[str]]]
     parse: Callable[[Sequence[int], Sequence[int]], np.ndarray]
     """The numbers (rows, k) of some columns, some of which say true and false; ValueError or TypeError if a cell is none."""
 
@@ -52,6 +51,10 @@ class _Table(NamedTuple):
     def has_index(self) -> bool:
         """Whether the first column, without a name, may be pandas' index."""
         return self.width > 1 and self.names is not None and self.names[0] == ""
+
+    def cells(self, columns: Sequence[int]) -> Iterator[Sequence[str]]:
+        """The cells of some columns, row by row."""
+        return ([row[k] for k in columns] for row in self.rows())
 
 
 def read_numbers(source: Source, kind: str, limit: int | None) -> np.ndarray:
@@ -106,23 +109,17 @@ def _text(source: Source, limit: int | None, label: str | None) -> _Table:
         names = names if len(row) == len(title) else None
     width = len(row)
 
-    def cells(columns: Sequence[int]) -> Iterator[Sequence[str]]:
-        found = (row for row in csv.reader(lines, delimiter=separator) if row)
-        for number, row in enumerate(found, 1):
+    def rows() -> Iterator[Sequence[str]]:
+        for number, row in enumerate(filter(None, csv.reader(lines, delimiter=separator)), 1):
             if len(row) != width:
                 raise Damaged(source, f"its row {number} has {len(row)} cells instead of {width}")
-            yield [row[k] for k in columns]
+            yield row
 
     def parse(columns: Sequence[int], truths: Sequence[int]) -> np.ndarray:
-        how: Any = {
-            "delimiter": separator,
-            "comments": None,
-            "quotechar": '"',
-            "converters": dict.fromkeys(truths, _truth),
-        }
-        return np.loadtxt(lines, ndmin=2, usecols=columns, **how)
+        how: Any = {"delimiter": separator, "comments": None, "quotechar": '"', "usecols": columns, "ndmin": 2}
+        return np.loadtxt(lines, converters=dict.fromkeys(truths, _truth), **how)
 
-    return _Table(len(content), names, title, width, cells, parse)
+    return _Table(len(content), names, title, width, rows, parse)
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -156,14 +153,14 @@ def _parquet(source: Source, limit: int | None) -> _Table:
                 raise Damaged(source, f"its column {field.name!r} holds {field.type} instead of numbers or words")
         frame = table.to_pandas()
 
-    def cells(columns: Sequence[int]) -> Iterator[Sequence[str]]:
-        for row in frame.iloc[:, list(columns)].itertuples(index=False, name=None):
+    def rows() -> Iterator[Sequence[str]]:
+        for row in frame.itertuples(index=False, name=None):
             yield ["" if pandas.isna(cell) else str(cell) for cell in row]
 
     def parse(columns: Sequence[int], truths: Sequence[int]) -> np.ndarray:
         return frame.iloc[:, list(columns)].to_numpy(dtype=float)
 
-    return _Table(size, [str(name) for name in frame.columns], [], frame.shape[1], cells, parse)
+    return _Table(size, [str(name) for name in frame.columns], [], frame.shape[1], rows, parse)
 
 
 def _words(source: Source, table: _Table) -> list[str]:
