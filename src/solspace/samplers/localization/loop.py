@@ -20,7 +20,7 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samplers.device import device_errors
+from solspace.samplers.device import device_errors, fetched, sent
 from solspace.samplers.localization.finish import Bath, leave
 from solspace.samplers.localization.steps import INTEGRATORS, Denoiser, GpuNoise, Noise, Pace
 from solspace.samplers.marginals.messages import Effort
@@ -144,7 +144,7 @@ class Clock:
         """Move the running samples by `steps` (k,)."""
         self.taken += steps > 0
         after = self.times[np.minimum(self.taken, len(self.times) - 1)] if self.times is not None else self.time + steps
-        self.time = np.where(steps > 0, np.where(after > self.final * (1 - 1e-12), self.final, after), self.time)
+        self.time[...] = np.where(steps > 0, np.where(after > self.final * (1 - 1e-12), self.final, after), self.time)
 
     def change_pace(self, instability: Array) -> list[tuple[Pace, Array]]:
         """Return which samples (k,) continue at which other pace: carefully near instability, fast again far from it."""
@@ -281,19 +281,20 @@ class Loop:
             results.append(samples)
         return results
 
-    def state(self) -> dict[str, Array]:
-        """Return the arrays that the rest of the run depends on, on the host."""
-        record = {f"path_{name}": values for name, values in self.record.arrays().items()}
+    def _arrays(self) -> dict[str, Array]:
+        """Return the arrays themselves that the rest of the run depends on, wherever they are."""
         own = {name: getattr(self, name) for name in self.STATE}
-        clock = {name: getattr(self.clock, name) for name in Clock.STATE}
-        return {**own, **clock, **self.denoiser.state(), **record}
+        return {**own, **{name: getattr(self.clock, name) for name in Clock.STATE}, **self.denoiser.state()}
+
+    def state(self) -> dict[str, Array]:
+        """Return arrays on the host from which the run can be continued."""
+        record = {f"path_{name}": values for name, values in self.record.arrays().items()}
+        arrays = self._arrays().items()
+        return {name: part if isinstance(part, np.ndarray) else fetched(part) for name, part in arrays} | record
 
     def _restore(self, state: dict[str, Array]) -> None:
-        for name in self.STATE:
-            getattr(self, name)[...] = state[name]
-        for name in Clock.STATE:
-            setattr(self.clock, name, state[name])
-        self.denoiser.load(state)
+        for name, part in self._arrays().items():
+            part[...] = state[name] if isinstance(part, np.ndarray) else sent(state[name])
         self.record.rows = {name: list(state[f"path_{name}"]) for name in Record.TYPES}
 
 

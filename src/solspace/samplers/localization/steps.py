@@ -92,19 +92,12 @@ class Denoiser:
         """Continue at `pace` with the samples `lanes`, (k,) bool."""
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays that the rest of the run depends on."""
-        return {"field": self.samples.field, "mean": self.samples.mean}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from what `state` returned."""
-        for name, part in self.state().items():
-            part[...] = state[name]
+        """Return the arrays themselves that the rest of the run depends on, by name."""
+        return self.samples.state()
 
 
 class MessagePassing(Denoiser):
     """AMP with warm starts: every call begins where the last one ended."""
-
-    STATE = ("damping", "patience", "tolerance", "limit")
 
     def __init__(self, messages: Messages | GpuMessages, automatic: bool, pace: Pace) -> None:
         self.samples = self.messages = messages
@@ -140,13 +133,8 @@ class MessagePassing(Denoiser):
 
     def state(self) -> dict[str, Array]:
         """Return fields, messages and their damping."""
-        return {**self.messages.state(), **{name: getattr(self, name) for name in self.STATE}}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from what `state` returned."""
-        self.messages.load(state)
-        for name in self.STATE:
-            getattr(self, name)[...] = state[name]
+        own = {"damping": self.damping, "patience": self.patience, "tolerance": self.tolerance, "limit": self.limit}
+        return {**super().state(), **own}
 
 
 class SitePropagation(Denoiser):
@@ -177,12 +165,7 @@ class SitePropagation(Denoiser):
         """Return fields, means and sites."""
         own = self.propagation
         sites = {f"sites_{i}": part for i, part in enumerate(own.sites)}
-        return {**super().state(), **sites, "share": own.step, "missed": own.missed}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from what `state` returned."""
-        super().load(state)
-        self.propagation.mean[...] = self.samples.mean.T
+        return {**super().state(), **sites, "marginals": own.mean, "share": own.step, "missed": own.missed}
 
 
 class Function(Denoiser):

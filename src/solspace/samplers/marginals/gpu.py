@@ -30,7 +30,6 @@ from solspace.samplers.marginals.messages import (
     SampleColumns,
     Terms,
 )
-from solspace.system.plain import Values
 
 Patterns = GpuPatterns | GpuSigns
 _WIDE, _ROWS, _LINES = (
@@ -236,7 +235,6 @@ class GpuMessages(SampleColumns):
         self.moment, self.variance = sent(moments), sent(moments)
         self.instability, self.spread = (sent(np.full(self.k, x, np.float32)) for x in (0.0, 1.0))
         self.time = np.zeros(self.k)  # unused: the norm of the weights takes care of time
-        self._kept: list[DeviceArray] = []
         self._columns: dict[tuple[int, int], GpuColumns] = {}
 
     def messages(self) -> list[DeviceArray]:
@@ -282,13 +280,6 @@ class GpuMessages(SampleColumns):
             patterns = self.patterns if whole else self.patterns.of(np.arange(number))
             self._columns[number, k] = GpuColumns(self, patterns, k)
         return self._columns[number, k]
-
-    def keep(self) -> None:
-        """Save all messages for `restore`."""
-        if not self._kept:
-            self._kept = [part.copy() for part in self.messages()]
-        for kept, current in zip(self._kept, self.messages()):
-            kept[...] = current
 
     def restore(self, lanes: Array) -> None:
         """Put the columns `lanes` back to what `keep` saved."""
@@ -341,18 +332,6 @@ class GpuMessages(SampleColumns):
         columns = sent(weights.reshape(-1, self.each, self.n)).transpose(0, 2, 1)
         found = self.patterns.stabilities(self.cupy.ascontiguousarray(columns))
         return None if found is None else found.reshape(self.k, -1)
-
-    def state(self) -> dict[str, Array]:
-        """Return fields and messages by name, on the host."""
-        return {name: fetched(part) for name, part in self._parts().items()}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from what `state` returned."""
-        for name, part in self._parts().items():
-            part[...] = sent(state[name])
-
-    def _parts(self) -> Values:
-        return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.messages())}}
 
 
 def _power_above(count: int) -> int:

@@ -202,6 +202,7 @@ class SampleColumns:
 
     def __init__(self, field: Array, mean: Array, k: int) -> None:
         self.field, self.mean, self.k, self.each = field, mean, k, k
+        self._kept: list[Array] = []
 
     @classmethod
     def zeros(cls, n: int, k: int, dtype: Precision) -> SampleColumns:
@@ -242,6 +243,21 @@ class SampleColumns:
         """Return the stabilities (k, m) of `weights` (k, n) of ±1, None if they are not at hand."""
         return None
 
+    def messages(self) -> list[Array]:
+        """Return the arrays that the next iteration depends on, columns last."""
+        return [self.mean]
+
+    def state(self) -> dict[str, Array]:
+        """Return the fields and messages themselves, by name."""
+        return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.messages())}}
+
+    def keep(self) -> None:
+        """Save all messages for `restore`."""
+        if not self._kept:
+            self._kept = [part.copy() for part in self.messages()]
+        for kept, current in zip(self._kept, self.messages()):
+            kept[...] = current
+
 
 class Messages(SampleColumns):
     """The state of AMP for `k` fields, and one iteration on it.
@@ -272,7 +288,6 @@ class Messages(SampleColumns):
         self.scratch["backward"] = columns(n, k, dtype)
         if full:
             self.scratch["precision"] = columns(n, k, dtype)
-        self._kept: list[Array] = []
         if self.spread is not None:
             self.spread[...] = 1
         self._set_variance(np.ones(wide), np.ones(wide, self.dtype))
@@ -327,7 +342,7 @@ class Messages(SampleColumns):
         moving = weight > 0
         self.variance[..., moving] += weight[moving] * (new - self.variance)[..., moving]
 
-    def _state(self) -> list[Array]:
+    def messages(self) -> list[Array]:
         """Return the arrays that the next iteration depends on, columns last."""
         parts = [self.mean, self.g, self.variance, self.instability, self.width]
         return parts if self.spread is None else [*parts, self.spread]
@@ -336,21 +351,14 @@ class Messages(SampleColumns):
         """Return the columns `lanes`, ready to iterate."""
         return Batch(self, lanes, terms)
 
-    def keep(self) -> None:
-        """Save all messages for `restore`."""
-        if not self._kept:
-            self._kept = [part.copy() for part in self._state()]
-        for kept, current in zip(self._kept, self._state()):
-            np.copyto(kept, current)
-
     def restore(self, lanes: Array) -> None:
         """Put the columns `lanes` back to what `keep` saved."""
-        for kept, current in zip(self._kept, self._state()):
+        for kept, current in zip(self._kept, self.messages()):
             current[..., lanes] = kept[..., lanes]
 
     def share(self) -> None:
         """Copy the messages of the first column to all others."""
-        for part in self._state():
+        for part in self.messages():
             part[..., : self.k] = part[..., :1]
 
     def take(self, lanes: Array) -> Messages:
@@ -372,7 +380,7 @@ class Messages(SampleColumns):
 
     def put(self, few: Messages, lanes: Array) -> None:
         """Write the columns of `few` to the columns `lanes`."""
-        for own, part in zip(self._state(), few._state()):
+        for own, part in zip(self.messages(), few.messages()):
             own[..., lanes] = part[..., : few.k]
 
     def instabilities(self) -> Array:
@@ -382,15 +390,6 @@ class Messages(SampleColumns):
     def spreads(self) -> Array:
         """Return the variances of the weights: of each for ±1 weights, (n, width); their mean for others, (width,)."""
         return super().spreads() if isinstance(self.problem.target.prior, Binary) else self.width.astype(self.dtype)
-
-    def state(self) -> dict[str, Array]:
-        """Return the fields and messages themselves, by name, for a checkpoint."""
-        return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self._state())}}
-
-    def load(self, state: dict[str, Array]) -> None:
-        """Continue from what `state` returned."""
-        for name, part in self.state().items():
-            part[...] = state[name]
 
 
 class Batch:
