@@ -22,7 +22,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.device import device_errors, fetched, sent
 from solspace.samplers.localization.finish import Bath, leave
-from solspace.samplers.localization.steps import INTEGRATORS, Denoiser, GpuNoise, Noise, Pace
+from solspace.samplers.localization.steps import Denoiser, GpuNoise, Noise, Pace, integrate
 from solspace.samplers.marginals.messages import Effort
 from solspace.samples import Samples
 from solspace.system.plain import Values
@@ -217,8 +217,7 @@ class Loop:
         steps = np.where(active, self.clock.next_steps(self.denoiser.instability), 0.0)
         lanes = np.flatnonzero(active)
         noise = self.plan.noise.draw(lanes, self.clock.taken)
-        integrator = INTEGRATORS[self.plan.settings.integrator]
-        effort = integrator(self.denoiser, self.clock.time, steps, noise, lanes)
+        effort = integrate(self.plan.settings.integrator, self.denoiser, self.clock.time, steps, noise, lanes)
         self.clock.advance(steps)
         self._note(effort, active)
 

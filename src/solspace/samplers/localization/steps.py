@@ -1,8 +1,8 @@
 """A step of stochastic localization, dh = m_t(h) dt + db: normal deviates, the integrators, and the denoisers m_t(h).
 
 Over a step the field gains w dt + db, with w drawn from the posterior of the weights given h: mean m dt, covariance
-dt + C dt² where C is the posterior's. The integrators differ in how much of C they see (`heun`, `matched`, `posterior`,
-`mixed`, `euler`). Samples are columns, lanes; problem i of several has the lanes i `each` … (i + 1) `each` - 1.
+dt + C dt² where C is the posterior's. The schemes of `integrate` differ in how much of C they see. Samples are columns,
+lanes; problem i of several has the lanes i `each` … (i + 1) `each` - 1.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from solspace.system.checks import shown
 from solspace.system.threads import split
 
 DenoiserFunction = Callable[[Array, Array], Array]  # (field (k, n), time (k,)) -> mean (k, n)
+INTEGRATORS = ("heun", "matched", "posterior", "mixed", "euler")
 WEAK = 0.02  # instability below which the weights count as independent given the field
 BRAKE = 0.25  # least factor on a step
 _BLOCK = 128
@@ -193,74 +194,37 @@ class Function(Denoiser):
         return Effort.none(self.samples.k)
 
 
-Integrator = Callable[[Denoiser, Array, Array, Array, Array], Effort]
-"""(denoiser, time (k,), step (k,), noise, lanes) -> effort: moves the fields and means of the samples `lanes`."""
+def integrate(scheme: str, denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
+    """Move the fields and means of the samples `lanes` by `step` (k,); overwrites `noise`.
 
-
-def heun(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Predict with the drift at the start, correct with the mean of both ends: second order."""
-    return _corrected(denoiser, time, step, noise, lanes, denoiser.samples.widen(np.sqrt(step)), lanes)
-
-
-def matched(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Step as `heun` does, with noise √(dt (1 + Δ dt))/(1 + Δ' dt/2), Δ' = Δ/(1 + Δ dt): exact for independent Gaussians."""
-    return _corrected(denoiser, time, step, noise, lanes, _amplitude(denoiser, step), lanes)
-
-
-def posterior(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Replace C by the weights' own variances: noise of variance dt (1 + Δ dt), right where weights are independent."""
-    wide = denoiser.samples.widen(step)
-    _diffuse(denoiser, wide, noise, np.sqrt(wide * (1 + wide * denoiser.samples.spreads())))
-    return denoiser.relax(time + step, lanes)
-
-
-def mixed(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Step as `posterior` does where the instability is below WEAK, as `matched` does elsewhere."""
-    weak = denoiser.instability < WEAK
-    if weak[lanes].all():
-        return posterior(denoiser, time, step, noise, lanes)
-    amplitude = _amplitude(denoiser, step, denoiser.samples.widen(~weak))
-    return _corrected(denoiser, time, step, noise, lanes, amplitude, lanes[~weak[lanes]])
-
-
-def euler(denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array) -> Effort:
-    """Step with the drift at the start alone; lags behind, for comparison."""
-    _diffuse(denoiser, denoiser.samples.widen(step), noise, denoiser.samples.widen(np.sqrt(step)))
-    return denoiser.relax(time + step, lanes)
-
-
-INTEGRATORS: dict[str, Integrator] = {scheme.__name__: scheme for scheme in (heun, matched, posterior, mixed, euler)}
-
-
-def _amplitude(denoiser: Denoiser, step: Array, corrected: Array | float = 1.0) -> Array:
-    """Return the amplitude of the noise whose variance is dt (1 + Δ dt) after the columns `corrected` are."""
-    wide = denoiser.samples.widen(step)
-    gain = wide * denoiser.samples.spreads()
-    return np.sqrt(wide * (1 + gain)) / (1 + 0.5 * corrected * gain / (1 + gain))
-
-
-def _corrected(
-    denoiser: Denoiser, time: Array, step: Array, noise: Array, lanes: Array, amplitude: Array, corrected: Array
-) -> Effort:
-    """Predict all `lanes`, then correct those `corrected` by half the change of the drift."""
-    samples = denoiser.samples
-    before = samples.mean.copy()
-    _diffuse(denoiser, samples.widen(step), noise, amplitude)
-    predicted = denoiser.relax(time + step, lanes)
+    * `heun`: predict with the drift at the start, correct with the mean of both ends; what the corrector adds is C db.
+    * `matched`: heun with noise √(dt (1 + Δ dt))/(1 + Δ' dt/2), Δ' = Δ/(1 + Δ dt): exact for independent Gaussian weights.
+    * `posterior`: replace C by the weights' own variances, noise √(dt (1 + Δ dt)); right where weights are independent.
+    * `mixed`: posterior for samples with λ below WEAK (tr C²/(n Δ²) = 1/(1 - λ)), matched for the others.
+    * `euler`: the drift at the start alone; lags behind, for comparison.
+    """
+    samples, wide = denoiser.samples, denoiser.samples.widen(step)
+    weak = denoiser.instability < WEAK if scheme == "mixed" else np.full(samples.k, scheme in ("posterior", "euler"))
+    corrected = lanes[~weak[lanes]]
+    if scheme in ("heun", "euler"):
+        amplitude = samples.widen(np.sqrt(step))
+    else:
+        gain, share = wide * samples.spreads(), samples.widen(~weak) if weak.any() else 1.0
+        amplitude = np.sqrt(wide * (1 + gain)) / (1 + 0.5 * share * gain / (1 + gain))
+    before = samples.mean.copy() if len(corrected) else None
+    noise *= amplitude
+    samples.field += noise
+    np.multiply(samples.mean, wide, out=noise)
+    samples.field += noise
+    effort = denoiser.relax(time + step, lanes)
+    if before is None:
+        return effort
     half = np.zeros(samples.k)
     half[corrected] = step[corrected] / 2
     np.subtract(samples.mean, before, out=before)
     before *= samples.widen(half)
     samples.field += before
-    return predicted + denoiser.relax(time + step, corrected)
-
-
-def _diffuse(denoiser: Denoiser, step: Array, noise: Array, amplitude: Array) -> None:
-    """Add mean · step + noise · amplitude to the fields; overwrites `noise`."""
-    noise *= amplitude
-    denoiser.samples.field += noise
-    np.multiply(denoiser.samples.mean, step, out=noise)
-    denoiser.samples.field += noise
+    return effort + denoiser.relax(time + step, corrected)
 
 
 class Noise:
