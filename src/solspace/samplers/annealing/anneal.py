@@ -26,7 +26,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, run_batches
 from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of, run_to_end
 from solspace.samplers.annealing.cpu import cpu_flips
-from solspace.samplers.annealing.exchange import ExchangeRun
+from solspace.samplers.annealing.exchange import run_exchange
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
@@ -242,8 +242,7 @@ class _Call:
         if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
             check_measure(plan.problem(problem))
         store = Checkpoint(checkpoint, self._identity()) if checkpoint is not None else None
-        stored = store.load() if store else None
-        begun = time.perf_counter()
+        begun, stabilities = time.perf_counter(), None
         errors = device_errors() if self.on_gpu else nullcontext()
         with errors, bars.progress(len(plan), f"annealing ({plan.schedule})", progress) as bar:
 
@@ -252,21 +251,17 @@ class _Call:
                 if callback is not None:
                     callback(chains)
 
-            record: Values = {"device": "gpu" if self.on_gpu else "cpu", "key": self.key}
             if self.config.exchange:
-                ladders = ExchangeRun(self.flips, plan, self.key, self.n_chains, self.config.n_rungs)
-                if stored is not None:
-                    bar.advance(ladders.restore(stored))
-                ladders.run(store, report)
-                return ladders.samples(problem, **record, wall_time=time.perf_counter() - begun)
-            flips = self.flips(plan, self.n_chains)
-            chains = Chains.start(flips.first_weights(), plan)
-            if stored is not None:
-                chains.restore(stored)
-                bar.advance(chains.sweep)
-            run_to_end(Run(flips, chains, plan), report, store)
-            stabilities = flips.stabilities(chains.drawn(plan))
-        record |= {"kernel": flips.kernel, "wall_time": time.perf_counter() - begun}
+                ladder = self.key, self.n_chains, self.config.n_rungs
+                chains, record = run_exchange(self.flips, plan, *ladder, store, report)
+            else:
+                flips = self.flips(plan, self.n_chains)
+                chains, record = Chains.start(flips.first_weights(), plan), {"kernel": flips.kernel}
+                if store and (stored := store.load()) is not None:
+                    chains.restore(stored)
+                run_to_end(Run(flips, chains, plan), report, store)
+                stabilities = flips.stabilities(chains.drawn(plan))
+        record |= {"device": "gpu" if self.on_gpu else "cpu", "key": self.key, "wall_time": time.perf_counter() - begun}
         return chains.samples(problem, plan, stabilities, **record)
 
     def _identity(self) -> Values:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from solspace.samplers.checkpoint import Checkpoint
 from solspace.samples import Samples
 from solspace.system import threads
 from solspace.system.plain import Values
+
+if TYPE_CHECKING:
+    from solspace.samplers.annealing.exchange import Exchange
 
 BEAT = 0.25  # seconds of a launch
 
@@ -293,23 +296,8 @@ def _power_below(count: float) -> int:
     return 1 << (int(count).bit_length() - 1)
 
 
-class Steps(Protocol):
-    """Chains that make their sweeps a quarter of a second at a time: a `Run`, or an exchange. `state` is what is stored."""
-
-    chains: Chains
-
-    @property
-    def done(self) -> bool: ...
-
-    def step(self) -> None: ...
-
-    def state(self) -> dict[str, Array]: ...
-
-    def stop(self) -> None: ...
-
-
 def run_to_end(
-    run: Steps,
+    run: Run | Exchange,
     report: Callable[[Chains], None] = lambda chains: None,
     store: Checkpoint | None = None,
     complete: Callable[[dict[str, Array]], Mapping[str, Array]] = dict,

@@ -41,7 +41,7 @@ _ROOM = 1 << 22  # most numbers laid out at a time for the sweeps to come
 _CACHE = 1 << 19  # bytes of stabilities of chains that take a column together: half of a usual second-level cache
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lattice:
     """The levels k = -n, -n + 2, ..., n of ⟨x, w⟩ for ±1 patterns, with one more at each end for the differences.
 
@@ -54,18 +54,10 @@ class Lattice:
     n: int
     m: int
 
-    @property
-    def size(self) -> int:
-        return min(self.n + 3, LEVELS)
-
-    @property
-    def base(self) -> int:
-        return (self.n + 3 - self.size) // 2
-
-    @property
-    def stabilities(self) -> Array:
-        """(size,) stability at each level."""
-        return (2 * (np.arange(self.size) + self.base) - self.n - 2) / np.sqrt(self.n)
+    def __post_init__(self) -> None:
+        self.size = min(self.n + 3, LEVELS)
+        self.base = (self.n + 3 - self.size) // 2
+        self.stabilities = (2 * (np.arange(self.size) + self.base) - self.n - 2) / np.sqrt(self.n)
 
     def met_range(self, target: Target) -> tuple[int, int]:
         """Return the number of the first level at which a constraint is met, and how many there are."""
@@ -196,11 +188,9 @@ class CpuFlips(Generic[P]):
         raise NotImplementedError
 
     def walk(self, work: Work[P], chains: Chains, rows: slice) -> None:
-        """Run the kernel on the chains `rows`."""
         raise NotImplementedError
 
     def integer_energies(self, stage: Array, potentials: P) -> Array:
-        """Return the kernel's energies (k,) of the chains, each at its `stage`."""
         raise NotImplementedError
 
     def first_weights(self) -> Array:

@@ -12,16 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.special import erfcinv
 
 from solspace.numerics.arrays import Array
-from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, Run, run_to_end
 from solspace.samplers.checkpoint import Checkpoint
-from solspace.samples import Samples
+from solspace.system.plain import Values
 
 UP, DOWN = 1, 2  # ways of a replica that has been at the last rung, and since then at the first
 START = (
@@ -68,6 +66,10 @@ class Exchange:
             self._restore(stored)
         self.flips: Flips = make(ladder, c * r)
         self.flips.place(self.chains)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Prepare what a device needs."""
 
     def state(self) -> dict[str, Array]:
         chains = self.chains
@@ -167,65 +169,53 @@ class Exchange:
         self.flips.stop()
 
 
-class ExchangeRun:
-    """A call with exchange: pilots through the schedule, then ladders that start from their weights; one state for both."""
+def run_exchange(
+    make: MakeFlips,
+    plan: Plan,
+    key: int,
+    n_chains: int,
+    n_rungs: int | None,
+    store: Checkpoint | None,
+    report: Callable[[Chains], None],
+) -> tuple[Chains, Values]:
+    """Run pilots through the schedule, then ladders that start from their weights; return the chains and their record."""
+    from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
 
-    def __init__(self, make: MakeFlips, plan: Plan, key: int, n_chains: int, n_rungs: int | None) -> None:
-        self.make, self.plan, self.key, self.n_chains, self.n_rungs = make, plan, key, n_chains, n_rungs
-        self.pilot_plan = _pilot_plan(plan)
-        self.pilot_flips = make(self.pilot_plan, max(n_chains, PILOTS))
-        self.pilots = Chains.start(self.pilot_flips.first_weights(), self.pilot_plan)
-        self.exchange: Exchange | None = None
+    before = _pilot_plan(plan)
+    flips = make(before, max(n_chains, PILOTS))
+    kind = GpuExchange if isinstance(flips, GpuFlips) else Exchange
+    pilots = Chains.start(flips.first_weights(), before)
+    exchange = None
 
-    def restore(self, stored: Mapping[str, Array]) -> int:
-        """Go on from a stored state; return the number of sweeps done."""
+    def named(state: Mapping[str, Array]) -> dict[str, Array]:
+        return {f"pilot_{name}": value for name, value in state.items()}
+
+    if store and (stored := store.load()) is not None:
         state = {name.removeprefix("pilot_"): value for name, value in stored.items() if name.startswith("pilot_")}
-        if "rungs" in stored:
-            state["draws"] = self.pilots.draws
-            shape = (self.n_chains, len(stored["rungs"]), -1)
-            self.exchange = self._start(stored["weights"].reshape(shape), stored["rungs"], stored)
-        self.pilots.restore(state)
-        return self.pilots.sweep if self.exchange is None else self.exchange.chains.sweep
-
-    def _start(self, weights: Array, rungs: Array, stored: Mapping[str, Array] | None = None) -> Exchange:
-        from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
-
-        kind = GpuExchange if isinstance(self.pilot_flips, GpuFlips) else Exchange
-        return kind(self.make, self.plan, self.key, weights, rungs, stored)
-
-    def run(self, store: Checkpoint | None, report: Callable[[Chains], None]) -> None:
-        """Make all sweeps; `report` is called with the chains."""
-        if self.exchange is None:
-            pilots, plan = self.pilots, self.pilot_plan
-            run_to_end(Run(self.pilot_flips, pilots, plan), report, store, self._pilot_state)
-            chosen = _choose_rungs(self.make, plan, pilots.draws, self.n_rungs)
-            marks = np.flatnonzero(plan.draw_at >= 0)
-            self.exchange = self._start(pilots.draws[: self.n_chains, chosen], marks[chosen])
-        run_to_end(self.exchange, report, store, self._ladder_state)
-
-    def _pilot_state(self, pilots: Mapping[str, Array]) -> dict[str, Array]:
-        return {f"pilot_{name}": value for name, value in pilots.items()}
-
-    def _ladder_state(self, ladders: Mapping[str, Array]) -> dict[str, Array]:
-        """Return what is stored once there are ladders, which need the pilots' draws no more."""
-        return {**self._pilot_state({**self.pilots.state(), "draws": self.pilots.draws[:0]}), **ladders}
-
-    def samples(self, problem: Perceptron, **record: Any) -> Samples:
-        """Return the samples that the ladders drew."""
-        assert self.exchange is not None
-        own, pilots = self.exchange, self.pilots.of(slice(0, self.n_chains))
-        first = own.chains.solved_at.reshape(self.n_chains, -1)
-        later = np.where(first < 0, len(self.plan), first).min(axis=1)
-        chains = replace(
-            pilots,
-            draws=own.draws,
-            accepted=np.hstack([pilots.accepted, own.accepted]),
-            energy=np.hstack([pilots.energy, own.energy]),
-            solved_at=np.where(pilots.solved_at >= 0, pilots.solved_at, np.where(later < len(self.plan), later, -1)),
-        )
-        tried, made = own.swaps
-        record |= {"ladder": own.rungs, "swap_acceptance": made / np.maximum(tried, 1), "round_trips": own.trips}
-        return chains.samples(problem, self.plan, kernel=self.pilot_flips.kernel, **record)
+        if "rungs" in stored:  # the pilots' draws are no longer needed
+            weights = stored["weights"].reshape(n_chains, len(stored["rungs"]), -1)
+            exchange = kind(make, plan, key, weights, stored["rungs"], stored)
+            state["draws"] = pilots.draws
+        pilots.restore(state)
+    if exchange is None:
+        run_to_end(Run(flips, pilots, before), report, store, named)
+        chosen = _choose_rungs(make, before, pilots.draws, n_rungs)
+        marks = np.flatnonzero(before.draw_at >= 0)
+        exchange = kind(make, plan, key, pilots.draws[:n_chains, chosen], marks[chosen])
+    done = named({**pilots.state(), "draws": pilots.draws[:0]})
+    run_to_end(exchange, report, store, lambda ladders: {**done, **ladders})
+    first, pilots = exchange.chains.solved_at.reshape(n_chains, -1), pilots.of(slice(0, n_chains))
+    later = np.where(first < 0, len(plan), first).min(axis=1)
+    chains = replace(
+        pilots,
+        draws=exchange.draws,
+        accepted=np.hstack([pilots.accepted, exchange.accepted]),
+        energy=np.hstack([pilots.energy, exchange.energy]),
+        solved_at=np.where(pilots.solved_at >= 0, pilots.solved_at, np.where(later < len(plan), later, -1)),
+    )
+    tried, made = exchange.swaps
+    swaps = {"swap_acceptance": made / np.maximum(tried, 1), "round_trips": exchange.trips}
+    return chains, {"kernel": flips.kernel, "ladder": exchange.rungs, **swaps}
 
 
 def _on_ladder(plan: Plan, rungs: Array) -> Plan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import BEAT, Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
-from solspace.samplers.annealing.exchange import Exchange, MakeFlips
+from solspace.samplers.annealing.exchange import Exchange
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, sent, stream
@@ -118,17 +118,13 @@ class GpuFlips:
         """Return what the kernel caches of the weights."""
         raise NotImplementedError
 
-    def _problem(self) -> tuple[Any, ...]:
-        """Return the kernel's arguments that describe the problems."""
+    def _problem(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the kernel's arguments that describe the problems, and where it notes what it could not do."""
         raise NotImplementedError
-
-    def _marks(self) -> tuple[DeviceArray, ...]:
-        """Return where the kernel says what it could not do."""
-        return ()
 
     def _index(self, stage: Array, chains: int) -> Any:
         """Return where potentials have the entry of `stage`, (k or 1, …), for the first `chains` chains."""
-        raise NotImplementedError
+        return stage
 
     # what they share
 
@@ -241,13 +237,13 @@ class GpuFlips:
         Those of a block must be at one stage, and rows of -1 fill it up. `rules` are those of `Prepared`, the order of sites, and
         the length of its rows.
         """
-        groups = -(-len(rows) // self.layout.group)
+        groups, (problem, marks) = -(-len(rows) // self.layout.group), self._problem()
         if groups:
             arguments = (
-                *(rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *self._problem()),
+                *(rows, np.int32(len(rows)), self.instance_of, self.number_of, self.keys, *problem),
                 *(np.int32(sweeps.stop - sweeps.start), np.int32(sweeps.start), stage, *sampled, *rules),
                 *(np.int32(records["draws"].shape[1]), self.field, self.weights, self.cached, records["draws"]),
-                *(records["accepted"], records["energy"], self.solved_at, self.stopped, *self._marks()),
+                *(records["accepted"], records["energy"], self.solved_at, self.stopped, *marks),
             )
             block = (self.layout.group * self.layout.threads,)
             self.compile(self.fielded)((groups,), block, arguments, shared_mem=self.layout.shared_bytes)
@@ -316,19 +312,10 @@ class GpuExchange(Exchange):
 
     flips: GpuFlips
 
-    def __init__(
-        self,
-        make: MakeFlips,
-        plan: Plan,
-        key: int,
-        weights: Array,
-        rungs: Array,
-        stored: Mapping[str, Array] | None = None,
-    ) -> None:
-        super().__init__(make, plan, key, weights, rungs, stored)
+    def _begin(self) -> None:
         self.count = _FIRST
         flips, device, chains = self.flips, self.flips.cupy, self.chains
-        k, count, group = len(chains.weights), len(rungs), flips.layout.group
+        k, count, group = len(chains.weights), len(self.rungs), flips.layout.group
         self.width = -(-self.n_ladders // group) * group
         rows = np.full((count, self.width), -1, np.int32)
         rows[:, : self.n_ladders] = self.places().T

@@ -94,15 +94,10 @@ class GpuIntegerFlips(GpuFlips):
         kernel("chains", "unmet")((len(weights),), (128,), (levels, *sizes, counts))
         return fetched(counts)
 
-    def _problem(self) -> tuple[Any, ...]:
+    def _problem(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         low = (self.lattice.size - self.layout.window) // 2
-        return self.columns, *map(np.int32, (self.n, self.m, self.lattice.size, low, *self.allowed))
-
-    def _marks(self) -> tuple[DeviceArray, ...]:
-        return (self.outside,)
-
-    def _index(self, stage: Array, chains: int) -> Array:
-        return stage
+        sizes = map(np.int32, (self.n, self.m, self.lattice.size, low, *self.allowed))
+        return (self.columns, *sizes), (self.outside,)
 
     def send_potentials(self, potentials: Landscapes) -> tuple[Any, ...]:
         return sent(potentials.energies), sent(potentials.kt)
@@ -156,8 +151,8 @@ class GpuRealFlips(GpuFlips):
     def potentials(self, stages: Sequence[Stage]) -> real_forms.Forms:
         return real_forms.forms(stages, self.fixed, self.layout.power)
 
-    def _problem(self) -> tuple[Any, ...]:
-        return self.columns, np.int32(self.n), np.int32(self.m), self.allowed
+    def _problem(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return (self.columns, np.int32(self.n), np.int32(self.m), self.allowed), ()
 
     def _index(self, stage: Array, chains: int) -> tuple[Array, Array]:
         instance = fetched(self.instance_of)[:chains]

@@ -24,7 +24,7 @@ _OWN = 200 << 10  # shared memory of a multiprocessor within which chains keep c
 Constants = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Layout:
     """What the kernels for both kinds of patterns have in common."""
 
@@ -32,46 +32,23 @@ class Layout:
     group: int  # chains to a block
     resident: int  # blocks to a multiprocessor
 
-    @property
-    def threads(self) -> int:
-        """Threads to a chain."""
-        return 32 * self.warps
-
-    @property
-    def held(self) -> int:
-        """Chains on a multiprocessor: those that the kernel is compiled for, or eight warps of those that are spread."""
-        return max(self.group * self.resident, 8 // self.warps)
-
-    @property
-    def tile(self) -> int:
-        """Proposals laid out together."""
-        return 2 * self.threads
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block."""
-        raise NotImplementedError
+    def __post_init__(self) -> None:
+        self.threads = 32 * self.warps  # to a chain
+        # chains on a multiprocessor: those that the kernel is compiled for, or eight warps of those that are spread
+        self.held = max(self.group * self.resident, 8 // self.warps)
+        self.tile = 2 * self.threads  # proposals laid out together
+        self.proposal_bytes = 8 * (self.tile + 24)  # of a tile, with those that may be read ahead
+        self.sum_bytes = 32 * self.warps  # through which the warps of a chain add up
+        self.sizes: dict[str, int] = {}
+        self.shared_bytes = 0  # shared memory of a block
 
     def constants(self, solve: bool) -> Constants:
         """Return what the kernel is compiled with."""
-        named = {"WARPS": self.warps, "GROUP": self.group, "RESIDENT": self.resident, "SOLVE": solve, **self._sizes()}
+        named = {"WARPS": self.warps, "GROUP": self.group, "RESIDENT": self.resident, "SOLVE": solve, **self.sizes}
         return tuple((name, int(value)) for name, value in named.items())
 
-    def _sizes(self) -> dict[str, int]:
-        raise NotImplementedError
 
-    @property
-    def _proposals(self) -> int:
-        """Bytes of a tile of proposals, with those that may be read ahead."""
-        return 8 * (self.tile + 24)
-
-    @property
-    def _sums(self) -> int:
-        """Bytes through which the warps of a chain add up."""
-        return 32 * self.warps
-
-
-@dataclass(frozen=True)
+@dataclass
 class IntegerLayout(Layout):
     """Sizes of the kernel for ±1 patterns (`kernels/cuda/flips_integer.cu`)."""
 
@@ -80,55 +57,28 @@ class IntegerLayout(Layout):
     size: int  # levels of the lattice
     levels_shared: bool = False
 
-    @property
-    def slots(self) -> int:
-        """Constraints to a thread, padding included."""
-        return 2 * self.pairs
-
-    @property
-    def words(self) -> int:
-        """Words of 32 bits that a thread reads of a column."""
-        return -(-self.slots // 32)
-
-    @property
-    def window(self) -> int:
-        """Levels in the table."""
-        return _WINDOW if self.levels_shared and self.size > _WINDOW else self.size
-
-    @property
-    def guarded(self) -> bool:
-        """Whether levels might leave the table."""
-        return self.window < self.size or self.size > LEVELS - 128
-
-    @property
-    def shared_bytes(self) -> int:
-        table = 16 * -(-2 * self.window // 16)
-        ring = 16 * self.hop * self.words * self.threads
-        levels = 4 * self.pairs * self.threads if self.levels_shared else 0
-        return table + self.group * (self._proposals + ring) + self._sums + levels
-
-    @property
-    def direct(self) -> bool:
-        """Whether columns come into registers: of one word to each lane of a single warp."""
-        return self.warps == self.words == 1 and self.batch <= 2
-
-    @property
-    def hop(self) -> int:
-        """Columns fetched together; four times as many are kept."""
-        if self.direct:
-            return 0
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.slots = 2 * self.pairs  # constraints to a thread, padding included
+        self.words = -(-self.slots // 32)  # words of 32 bits that a thread reads of a column
+        self.window = min(self.size, _WINDOW) if self.levels_shared else self.size  # levels in the table
+        guarded = self.window < self.size or self.size > LEVELS - 128  # whether levels might leave the table
+        # columns of one word to each lane of a single warp come into registers
+        direct = self.warps == self.words == 1 and self.batch <= 2
         room = _RING // (16 * self.words * self.threads * self.group)
-        return max(hop for hop in (1, 2, 4, 8) if hop <= max(room, self.batch))
-
-    def _sizes(self) -> dict[str, int]:
-        return {
+        # columns fetched together; four times as many are kept
+        self.hop = 0 if direct else max(hop for hop in (1, 2, 4, 8) if hop <= max(room, self.batch))
+        table, ring = 16 * -(-2 * self.window // 16), 16 * self.hop * self.words * self.threads
+        levels = 4 * self.pairs * self.threads if self.levels_shared else 0
+        self.shared_bytes = table + self.group * (self.proposal_bytes + ring) + self.sum_bytes + levels
+        self.sizes = {
             "PAIRS": self.pairs,
             "BATCH": self.batch,
-            "DIRECT": self.direct,
+            "DIRECT": direct,
             "HOP": self.hop,
-            "UNIT": 2 if self.window <= LEVELS // 2 and not self.guarded else 1,
+            "UNIT": 2 if self.window <= LEVELS // 2 and not guarded else 1,
             "WINDOW": self.window,
-            "GUARDED": self.guarded,
+            "GUARDED": guarded,
             "LEVELS_SHARED": self.levels_shared,
         }
 
@@ -166,7 +116,7 @@ class IntegerLayout(Layout):
         return cls.of(m, size, 1, group, held // group)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RealLayout(Layout):
     """Sizes of the kernel for real-valued patterns (`kernels/cuda/flips_real.cu`)."""
 
@@ -175,27 +125,13 @@ class RealLayout(Layout):
     linear: bool = False  # whether power forms have no powers: linear below the edge, 0 above
     own: bool = False  # whether columns are kept in shared memory, two at a time: for chains with patterns of their own
 
-    @property
-    def size(self) -> int:
-        """Constraints, padding included."""
-        return 4 * self.quads * self.threads
-
-    @property
-    def shared_bytes(self) -> int:
-        columns = 8 * self.size if self.own else 0
-        return self.group * (self._table + self._proposals + columns) + self._sums
-
-    @property
-    def weighing_bytes(self) -> int:
-        """Shared memory of a block that sums energies."""
-        return self._table + self._sums
-
-    @property
-    def _table(self) -> int:
-        return 8 * (32 if self.power else 2 * 31 * 128)
-
-    def _sizes(self) -> dict[str, int]:
-        return {"QUADS": self.quads, "POWER": self.power, "LINEAR": self.linear, "OWN": self.own}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.size = 4 * self.quads * self.threads  # constraints, padding included
+        table, columns = 8 * (32 if self.power else 2 * 31 * 128), 8 * self.size if self.own else 0
+        self.shared_bytes = self.group * (table + self.proposal_bytes + columns) + self.sum_bytes
+        self.weighing_bytes = table + self.sum_bytes  # shared memory of a block that sums energies
+        self.sizes = {"QUADS": self.quads, "POWER": self.power, "LINEAR": self.linear, "OWN": self.own}
 
     @classmethod
     def of(cls, m: int, power: bool, warps: int, group: int = 1, resident: int = 1, linear: bool = False) -> RealLayout:
