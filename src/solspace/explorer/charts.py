@@ -178,7 +178,11 @@ class Charts:
             )
             plot.add_tools(tool)
 
-    def show_curves(self, curves: Values) -> None:
+    def show_curves(self, curves: Values | None) -> None:
+        """Show the curves of theory at one (target, α, t); none where theory has none."""
+        if curves is None:
+            self._clear(*(name for name in self.data if name not in (*RUN, "lines")))
+            return
         colour, tops, q = REGIME[curves["regime"]], curves["tops"], [top["q"] for top in curves["tops"]]
         time, colours = max(curves["time"], T_RANGE[0]), [colour] * len(tops)
         falling = np.convolve(~curves["rising"], [1, 1, 1], mode="same") > 0  # with the points beside, to touch
@@ -202,10 +206,13 @@ class Charts:
             self.figures[name].y_range.update(start=start, end=end)
         self.figures["path"].y_range.start = max(0.0, curves["overlap"] - 0.08)
 
-    def clear_curves(self) -> None:
-        self._clear(*(name for name in self.data if name not in (*RUN, "lines")))
-
-    def show_diagram(self, diagram: Diagram) -> None:
+    def show_diagram(self, diagram: Diagram | None) -> None:
+        """Show the lines of the t–α diagram that are known so far, none for another target."""
+        if diagram is None:
+            self._clear("lines")
+            self.frontier.location = None
+            self.unstable.visible = False
+            return
         plot, lines, point = self.figures["diagram"], diagram.lines, self.data["point"].data
         plot.x_range.update(start=diagram.alphas[0], end=diagram.alphas[1])
         self.frontier.location = diagram.thresholds["asl"]
@@ -225,11 +232,6 @@ class Charts:
         self.data["lines"].data = columns
         highest = max(np.nanmax(lines["last"], initial=0.0), *point["t"], 0.1)
         plot.y_range.update(start=min(highest / 300, *point["t"], 1.0) / 2, end=2 * highest)
-
-    def clear_diagram(self) -> None:
-        self._clear("lines")
-        self.frontier.location = None
-        self.unstable.visible = False
 
     def show_run(self, update: Values) -> None:
         """Show the state of a run: any data of `RUN`."""

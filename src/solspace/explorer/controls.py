@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -75,8 +74,8 @@ class _TextInput(pn.widgets.TextInput):
 class Field:
     """A text input, with a slider if it has a `scale`, and a line that says why a text is refused.
 
-    Values are read by `read` and passed to `changed`; by default those of the setting `name`. The text is normalized in an
-    update of the page, since a text input ignores assignments while it reports its new value.
+    `read` returns which setting a text changes, and its new value; by default that of the setting `name`. The text is
+    normalized in an update of the page, since a text input ignores assignments while it reports its new value.
     """
 
     def __init__(
@@ -84,11 +83,10 @@ class Field:
         page: Page,
         name: str,
         scale: Scale | None = None,
-        read: Callable[[str], object] | None = None,
-        changed: Callable[[str, Any], None] | None = None,
+        read: Callable[[str], tuple[str, Any]] | None = None,
     ) -> None:
         self.page, self.name, self.scale = page, name, scale
-        self.read, self.changed = read or partial(parse, name), changed or page.changed
+        self.read = read or (lambda text: (name, parse(name, text)))
         value: Any = getattr(page.settings, name, "")
         label = NUMBERS[name].label if name in NUMBERS else name
         self.refusal, self.accepted, self._silent = "", _text(value), False
@@ -124,12 +122,12 @@ class Field:
 
     def type(self, text: str) -> None:
         try:
-            value = self.read(text)
+            setting, value = self.read(text)
         except ValueError as error:
             self.page.schedule(self.refuse, str(error))
         else:
-            self.page.schedule(self.show, value)
-            self.changed(self.name, value)
+            self.page.schedule(self.show, value if setting == self.name else text)
+            self.page.changed(setting, value)
 
     def _typed(self, event: Any) -> None:
         if not self._silent:
@@ -140,7 +138,7 @@ class Field:
             value = self.scale.value(event.new)
             self._show_text(value)
             self.page.schedule(self.refuse, "")
-            self.changed(self.name, value)
+            self.page.changed(self.name, value)
 
     def _show_text(self, value: Any) -> None:
         self._silent = True

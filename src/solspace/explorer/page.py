@@ -97,21 +97,21 @@ class Page:
 
     def schedule(self, action: Callable[..., None], *args: object) -> None:
         """Call `action(*args)` under the document's lock and send its changes together; from any thread."""
+
+        def enter() -> None:
+            if self._doc is not None:
+                self._doc.add_next_tick_callback(partial(self._update, partial(action, *args)))
+
         # by way of the loop: called inside an update, Bokeh would hold the new callback back with the other changes
-        self.service.loop.add_callback(self._enter, partial(action, *args))
+        self.service.loop.add_callback(enter)
 
-    def _enter(self, action: Callable[[], None]) -> None:
-        if self._doc is not None:
-            self._doc.add_next_tick_callback(partial(self._update, self._doc, action))
-
-    def _update(self, doc: Document, action: Callable[[], None]) -> None:
-        if self._doc is None:
-            return
-        doc.hold("combine")  # Panel's own `hold` loses changes made while the browser draws the page
-        try:
-            action()
-        finally:
-            doc.unhold()
+    def _update(self, action: Callable[[], None]) -> None:
+        if (doc := self._doc) is not None:
+            doc.hold("combine")  # Panel's own `hold` loses changes made while the browser draws the page
+            try:
+                action()
+            finally:
+                doc.unhold()
 
     def _follow(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in place of the earlier one of this name."""
@@ -125,8 +125,7 @@ class Page:
         potential = Select(self, "potential", as_potential(self.settings.potential).name)
         parts: Values = {"prior": Select(self, "prior"), "potential": potential}
         for name in ("parameter0", "parameter1"):
-            read = partial(self._read_parameter, name)
-            parts[name] = Field(self, name, read=read, changed=self._parameter_typed)
+            parts[name] = Field(self, name, read=partial(self._with_parameter, name))
         return parts | {name: Field(self, name, scale) for name, scale in scales(self.settings).items()}
 
     def _hidden(self, name: str, code: str = "", changed: Callable[[str], None] | None = None) -> pn.widgets.TextInput:
@@ -147,17 +146,10 @@ class Page:
         link.jscallback(clicks=f"{copy}; setTimeout(() => {{ cb_obj.label = 'Copy link' }}, 1500)")
         return pn.Row(theme, link, self.address, self.outdated, self.scheme, self.before, margin=0)
 
-    def _with_parameter(self, name: str, text: str) -> str:
-        """Return the potential with one of its parameters replaced."""
+    def _with_parameter(self, name: str, text: str) -> tuple[str, str]:
+        """Return the setting "potential" with one of its parameters replaced."""
         texts = {key: self.fields[key].accepted for key in ("parameter0", "parameter1")} | {name: text}
-        return with_parameters(self.settings.potential, list(texts.values()))
-
-    def _read_parameter(self, name: str, text: str) -> str:
-        self._with_parameter(name, text)
-        return text
-
-    def _parameter_typed(self, name: str, text: str) -> None:
-        self.changed("potential", self._with_parameter(name, text))
+        return "potential", with_parameters(self.settings.potential, list(texts.values()))
 
     def _show_parameters(self) -> None:
         potential = as_potential(self.settings.potential)
@@ -226,10 +218,7 @@ class Page:
         if task is not self._tasks["curves"]:  # something else has been asked since
             return
         self.facts, self.failure = facts, failure
-        if facts is None:
-            self.charts.clear_curves()
-        else:
-            self.charts.show_curves(facts)
+        self.charts.show_curves(facts)
         self._show_summary()
 
     def _show_summary(self) -> None:
@@ -252,7 +241,7 @@ class Page:
 
     def _new_target(self) -> None:
         self.thresholds = None
-        self.charts.clear_diagram()
+        self.charts.show_diagram(None)
         self._show_summary()
         self._follow("diagram", self._compute_diagram(self.settings.target))
 
