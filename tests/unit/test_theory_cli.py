@@ -106,7 +106,8 @@ def test_the_density_is_drawn_on_its_support(potential, low, high):
     from solspace.plots.theory import stability_density
 
     p = ss.predict(ss.Target("binary", potential), 0.3)
-    ax = stability_density(p, Figure().add_subplot())
+    ax = Figure().add_subplot()
+    stability_density(p, ax)
     s, density = ax.lines[0].get_data()
     assert abs(s[0] - low) < 0.5
     assert p.stability_range[0] == low

@@ -5,10 +5,9 @@ estimated from different chains. The remaining difference, the *memory*
 
     1/n Σ_i Cov[w_i(t), w_i(t + lag)]    (over chains),
 
-has mean 0 once a chain has forgotten its start. It also bounds the effect of an uneven choice among regions of the solution
-space: if chains are stuck in regions, self is the overlap inside one and cross that of all, and shifting weight between regions
-moves the overlap by no more than the difference. *mixed: fair within x* means that a memory of x would have been detected in
-95% of runs with as many chains.
+has mean 0 once a chain has forgotten its start. Where chains are stuck in regions of the solution space it is the overlap inside
+one less that of all, the most that an uneven choice among them can change. *mixed: fair within x*: a memory of x would have
+been detected in 95% of runs.
 """
 
 from __future__ import annotations

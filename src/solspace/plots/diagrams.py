@@ -31,7 +31,7 @@ LINES: dict[str, tuple[str, str, Any]] = {
 
 def entropy_curves(
     q: Reals, phi: Reals, times: Sequence[float], row: Mapping[str, Any], ax: Axes, base: str = "r", **style: Any
-) -> Axes:
+) -> None:
     """Draw φ_t(q), `phi` (times, j), from arrays; `row` holds `at_overlap`, `maxima` and `regimes` of each time."""
     colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(times)))
     seen = [0.0]
@@ -46,12 +46,11 @@ def entropy_curves(
     ax.set(xlabel="overlap $q$", ylabel=rf"$\phi_t(q) - \phi_t({base})$")
     ax.set_ylim(min(seen) - 0.35 * reach, max(seen) + 0.15 * reach)
     ax.legend()
-    return ax
 
 
 def phase_diagram(
     diagram: PhaseDiagram, ax: Axes, thresholds: Thresholds | None = None, legend: str = "upper left", **style: Any
-) -> Axes:
+) -> None:
     """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey."""
     rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
     windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
@@ -68,14 +67,14 @@ def phase_diagram(
         loads = {name: getattr(thresholds, name) for name in LINES}
         mark_loads(ax, loads, 0.97 if legend == "below" else 0.35)
     ax.set_title(str(diagram.target))
-    return ax
 
 
 def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Thresholds | None, **style: Any) -> Axes:
     """Draw a t–α diagram on given or new axes."""
     legend = style.pop("legend", "below" if ax is None else "upper left")
     with drawing(ax) as one:
-        return phase_diagram(diagram, one, thresholds, legend, **style)
+        phase_diagram(diagram, one, thresholds, legend, **style)
+        return one
 
 
 def regimes(
@@ -85,7 +84,7 @@ def regimes(
     legend: Any = "upper left",
     cusp: tuple[float, float] | None = None,
     **style: Any,
-) -> Axes:
+) -> None:
     """Draw the t–α diagram up to the time `top`, bounded by the exact spinodal and Maxwell lines.
 
     `columns` are loads with windows of times (low, maxwell, high), None before t = 0; `cusp` is the (α, t) at which a second
@@ -115,7 +114,6 @@ def regimes(
         figure.legend(handles=patches, loc="outside lower center", ncols=2)
     else:
         ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
-    return ax
 
 
 def _edges(loads: Sequence[float], load: float) -> tuple[float, float]:
@@ -135,7 +133,7 @@ def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
     return np.where(np.isfinite(line), line, np.minimum(straight, 0.0))
 
 
-def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Axes:
+def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> None:
     """Mark loads inside the axes by vertical lines with names and values, at a `height` relative to the axes."""
     left, right = ax.get_xlim()
     inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
@@ -152,11 +150,10 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> Ax
         words = "\n".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
         # names longer than the height of the axes must not move them
         ax.text(group[0][0], height, words, **look).set_in_layout(False)
-    return ax
 
 
 @on_axes
-def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
+def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> None:
     """Draw all thresholds over margins or widths; the region that ASL samples is green."""
     lines = {name: getattr(found, name) for name in found.LINES}
     alpha_kappa(found.places, lines, ax, axis=found.axis, **style)
@@ -167,7 +164,6 @@ def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> Axes:
     ax.legend()
     name = found.target.potential.name if found.axis == "width" else str(found.target.potential)
     ax.set_title(f"{found.target.prior} weights, {name} potential")
-    return ax
 
 
 def alpha_kappa(
@@ -177,7 +173,7 @@ def alpha_kappa(
     names: Sequence[str] = tuple(LINES),
     axis: str = "margin",
     **style: Any,
-) -> Axes:
+) -> None:
     """Draw thresholds by name against the "margin" or the "width" of a band, the region below the ASL line in green."""
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     for name in names:
@@ -185,7 +181,6 @@ def alpha_kappa(
             label, colour, dash = LINES[name]
             ax.plot(lines[name], margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
     ax.set(xlabel=r"load $\alpha$", ylabel={"margin": r"margin $\kappa$", "width": "width $K$ of the band"}[axis])
-    return ax
 
 
 def _empty(lines: Mapping[str, Reals], name: str) -> bool:
@@ -198,7 +193,7 @@ def _empty(lines: Mapping[str, Reals], name: str) -> bool:
 
 def temperature_lines(
     temperatures: Reals, lines: Mapping[str, Reals], ax: Axes, label: str = "ASL", colour: str = RED
-) -> Axes:
+) -> None:
     """Draw the ASL threshold against the temperature, with zero entropy (dashed) and capacity (dotted)."""
     ax.plot(temperatures, lines["asl"], color=colour, marker="o", ms=3, label=label)
     if "zero_entropy" in lines:
@@ -206,14 +201,12 @@ def temperature_lines(
     if "capacity" in lines:
         ax.axhline(lines["capacity"][0], color=colour, lw=1, ls=":")
     ax.set(xlabel="temperature $T$", ylabel=r"load $\alpha$")
-    return ax
 
 
-def edge(epsilon: Reals, slope: Reals, ax: Axes, label: str, colour: str, law: Reals | None = None) -> Axes:
+def edge(epsilon: Reals, slope: Reals, ax: Axes, label: str, colour: str, law: Reals | None = None) -> None:
     """Draw dφ/dq against ε = 1 - q, with its asymptotic law."""
     ax.plot(epsilon, slope, color=colour, label=label)
     if law is not None:
         ax.plot(epsilon, law, color=colour, lw=1, ls=":")
     ax.axhline(0, color=GREY, lw=0.8)
     ax.set(xscale="log", xlabel=r"$\epsilon = 1 - q$", ylabel=r"$d\phi_t/dq$ at $t = 0$")
-    return ax

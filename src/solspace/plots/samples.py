@@ -28,7 +28,7 @@ WIDE = 30.0  # deviations beyond this are drawn on a logarithmic axis
 
 def stability_histogram(
     samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> Axes:
+) -> None:
     """Draw the histogram of all stabilities, with P(s) by theory."""
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
@@ -39,12 +39,11 @@ def stability_histogram(
     mark_margin(ax, samples.target.margin)
     ax.set(xlabel="stability $s$", ylabel="density", title="stabilities")
     ax.legend(frameon=False)
-    return ax
 
 
 def overlap_histogram(
     samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> Axes:
+) -> None:
     """Draw the histogram of the overlaps of all pairs (of chains: at their last draws), with theory's r and a reference."""
     seen, other = _pairs(samples), np.empty(0) if reference is None else _pairs(reference)
     if len(seen):
@@ -61,7 +60,6 @@ def overlap_histogram(
     if len(seen) or prediction is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
         ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
-    return ax
 
 
 def _pairs(samples: Samples) -> Reals:
@@ -127,7 +125,7 @@ def _bars(ax: Axes, seen: Reals, width: float, label: str, lattice: Reals, mass:
     ax.plot(lattice[mass > VISIBLE], mass[mass > VISIBLE], "o", color=RED, label="exact")
 
 
-def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> Axes:
+def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], n: int, ax: Axes) -> None:
     """Draw overlaps (by name) of several kinds of ±1 samples of `n` weights as outlines with their means."""
     everything, step = np.concatenate(list(overlaps.values())), 2 / n
     low, high = (float(np.quantile(everything, share)) for share in (0.001, 0.999))
@@ -142,12 +140,11 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
     ax.set(xlabel="overlap of two samples", ylabel="density")
     ax.legend(frameon=False, loc="upper left", fontsize="small")
     ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
-    return ax
 
 
 def overlap_run(
     samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> Axes:
+) -> None:
     """Draw |m|²/n along a localization, with q(t) by theory."""
     t, q = samples.info["t"], samples.info["overlap"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
@@ -161,12 +158,11 @@ def overlap_run(
         ax.set_xscale("symlog", linthresh=0.1)
     ax.set(xlabel="time $t$", ylabel="overlap", title="path of the overlap", ylim=(None, 1.02))
     ax.legend(frameon=False, loc="lower right")
-    return ax
 
 
 def energy_run(
     samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> Axes:
+) -> None:
     """Draw the energy per constraint and the acceptance of annealed chains against the sweep."""
     sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
@@ -180,10 +176,9 @@ def energy_run(
     ax.plot([], [], color=look["color"], label=label)
     ax.plot([], [], color=GREY, label="acceptance")
     ax.legend(frameon=False, loc="center right")
-    return ax
 
 
-KINDS: dict[str, Callable[..., Axes]] = {
+KINDS: dict[str, Callable[..., None]] = {
     "stabilities": stability_histogram,
     "overlaps": overlap_histogram,
     "path": overlap_run,
@@ -204,7 +199,7 @@ def sample_kinds(samples: Samples) -> list[str]:
 
 def _pictures(
     samples: Samples, prediction: Prediction | None, reference: Samples | None
-) -> tuple[dict[str, Callable[..., Axes]], str]:
+) -> tuple[dict[str, Callable[..., None]], str]:
     """Return the pictures of samples that apply, and a title over all of them."""
     title = (
         f"{samples.info.sampler or 'samples'}: {samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}, "
@@ -235,7 +230,7 @@ def plot_samples(
 
 
 @on_axes
-def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
+def report_deviations(report: Report, ax: Axes, **style: Any) -> None:
     """Draw the deviation of each quantity of a diagnosis in units of its error; beyond the band it is a bias."""
     found = report.deviations()
     names, values = list(found), np.array(list(found.values()))
@@ -259,4 +254,3 @@ def report_deviations(report: Report, ax: Axes, **style: Any) -> Axes:
     if report.within is not None and "within" not in verdict:
         verdict += f", fair within {report.within:.3g}"
     ax.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
-    return ax

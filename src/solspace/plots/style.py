@@ -143,7 +143,7 @@ def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
         yield pyplot.subplots(1, columns, figsize=size, layout="constrained", FigureClass=JournalFigure)[1]
 
 
-def all_panels(pictures: Mapping[str, Callable[..., Axes]], axes: Sequence[Axes], title: str) -> Sequence[Axes]:
+def all_panels(pictures: Mapping[str, Callable[..., None]], axes: Sequence[Axes], title: str) -> Sequence[Axes]:
     """Draw each of `pictures` on axes of its own, under a common title."""
     for ax, draw in zip(axes, pictures.values()):
         draw(ax)
@@ -153,7 +153,7 @@ def all_panels(pictures: Mapping[str, Callable[..., Axes]], axes: Sequence[Axes]
     return axes
 
 
-def one_or_all(pictures: Mapping[str, Callable[..., Axes]], kind: str, ax: Any, title: str, **style: Any) -> Any:
+def one_or_all(pictures: Mapping[str, Callable[..., None]], kind: str, ax: Any, title: str, **style: Any) -> Any:
     """Draw one of `pictures` by its name, or "all", on given or new axes."""
     if kind == "all":
         if style:
@@ -163,16 +163,18 @@ def one_or_all(pictures: Mapping[str, Callable[..., Axes]], kind: str, ax: Any, 
     if kind not in pictures:
         raise unknown("kind of picture", kind, ("all", *pictures))
     with drawing(ax) as one:
-        return pictures[kind](one, **style)
+        pictures[kind](one, **style)
+        return one
 
 
-def on_axes(draw: Callable[..., Axes]) -> Callable[..., Axes]:
-    """Make `draw(found, ax, ...)` draw on new axes where `ax` is None."""
+def on_axes(draw: Callable[..., None]) -> Callable[..., Axes]:
+    """Make `draw(found, ax, ...)` draw on new axes where `ax` is None, and return the axes."""
 
     @wraps(draw)
     def drawn(found: Any, ax: Axes | None = None, *args: Any, **options: Any) -> Axes:
         with drawing(ax) as one:
-            return draw(found, one, *args, **options)
+            draw(found, one, *args, **options)
+            return one
 
     return drawn
 

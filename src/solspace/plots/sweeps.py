@@ -36,7 +36,7 @@ def curves(
     label: str | Callable[[Any], str] = "N = {}",
     dashed: bool = False,
     **style: Any,
-) -> Axes:
+) -> None:
     """Draw a mean with its interval, one line for each value of `series`; `label` is a format or function of that value."""
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for point in points:
@@ -50,19 +50,17 @@ def curves(
         own["label"] = label(value) if callable(label) else label.format(value)
         look = merged(style, **own, lw=1.3, elinewidth=0.9, capsize=1.5)
         ax.errorbar([point[x] for point in group], mean, yerr=bars, **look)
-    return ax
 
 
-def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> Axes:
+def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> None:
     """Draw the fraction solved against the load."""
     curves(points, ax, series, "alpha", label)
     ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
     ax.legend(loc="lower left")  # free, since curves fall; searching for the best place takes seconds
-    return ax
 
 
 @on_axes
-def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
+def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> None:
     """Draw the mean of a quantity of a sweep, one line for each combination of the series."""
     points = list(points)
     lines = sorted({tuple(point[name] for name in series) for point in points}, key=_order)
@@ -80,14 +78,13 @@ def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[
         ax.set_ylim(-0.03, 1.05)
     if series:
         ax.legend(loc="best" if len(points) < 200 else "lower left")
-    return ax
 
 
 def _order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
     return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
 
 
-def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
+def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> None:
     """Draw overlaps of chains with themselves (full) and with each other (dashed) against the load.
 
     One point for each instance: filled where its chains have mixed, crossed out where over 1% of their draws miss constraints.
@@ -106,23 +103,20 @@ def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> Axes:
             if point["missed"] > 0.01:
                 ax.plot(point["alpha"], point[key], "x", color=colour, ms=8, mew=1)
     ax.set(xlabel=r"load $\alpha$")
-    return ax
 
 
-def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> Axes:
+def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> None:
     """Mark a load predicted by theory."""
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
-    return ax
 
 
-def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str) -> Axes:
+def stabilities(values: Reals, edges: Reals, ax: Axes, grid: Reals, density: Reals, margin: float, label: str) -> None:
     """Draw pooled stabilities as a histogram with these `edges`, beside their `density` (j,) by theory on a `grid`."""
     histogram(ax, values, edges, alpha=0.5, label=label)
     ax.plot(grid, density, color=RED, lw=1.8, label="theory $P(s)$")
     ax.axvline(margin, color=GREY, lw=1, ls="--")
     ax.set(xlabel="stability $s$", ylabel="density", xlim=(grid[0], grid[-1]), ylim=(0, None))
     ax.legend()
-    return ax
 
 
 def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:

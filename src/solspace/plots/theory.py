@@ -31,7 +31,7 @@ def _last_window(prediction: Prediction) -> float | None:
 
 def free_entropy(
     prediction: Prediction, ax: Axes, times: Sequence[float] | None = None, base: str = "r", **style: Any
-) -> Axes:
+) -> None:
     """Draw φ_t(q) at several times; maxima are coloured by regime."""
     times = prediction.telling_times if times is None else sorted(set(map(float, times)))
     q, r = _overlap_grid(prediction), prediction.overlap
@@ -47,10 +47,9 @@ def free_entropy(
     }
     entropy_curves(q, phi, times, row, ax, base, **style)
     ax.set_title("free entropy")
-    return ax
 
 
-def localization_curve(prediction: Prediction, ax: Axes, time: float | None = None, **style: Any) -> Axes:
+def localization_curve(prediction: Prediction, ax: Axes, time: float | None = None, **style: Any) -> None:
     """Draw F(q), the time at which q is stationary."""
     q = _overlap_grid(prediction)
     f = np.asarray(prediction.localization_time(q))
@@ -65,10 +64,9 @@ def localization_curve(prediction: Prediction, ax: Axes, time: float | None = No
     ax.set(xlabel="overlap $q$", ylabel="time $t$", ylim=(min(0.0, *finite[:1], -0.05 * top), top))
     ax.set_title("stationary overlaps")
     ax.legend(frameon=False)
-    return ax
 
 
-def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, **style: Any) -> Axes:
+def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, **style: Any) -> None:
     """Draw q(t) from a low and from a high start."""
     if times is None:
         last = _last_window(prediction)
@@ -84,10 +82,9 @@ def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, *
         ax.plot(t, np.where(apart, high, np.nan), **line)
     ax.set(xlabel="time $t$", ylabel="overlap $q(t)$", ylim=(None, 1.02), title="path of the overlap")
     ax.legend(frameon=False, loc="lower right")
-    return ax
 
 
-def stability_density(prediction: Prediction, ax: Axes, **style: Any) -> Axes:
+def stability_density(prediction: Prediction, ax: Axes, **style: Any) -> None:
     """Draw P(s), the density of stabilities of fair samples."""
     low, high = prediction.stability_range
     room = 0.07 * (high - low)
@@ -97,10 +94,9 @@ def stability_density(prediction: Prediction, ax: Axes, **style: Any) -> Axes:
     mark_margin(ax, prediction.target.margin)
     ax.set(xlabel="stability $s$", ylabel="$P(s)$", title="stabilities", ylim=(0, None))
     ax.legend(frameon=False)
-    return ax
 
 
-KINDS: dict[str, Callable[..., Axes]] = {
+KINDS: dict[str, Callable[..., None]] = {
     "free entropy": free_entropy,
     "localization": localization_curve,
     "path": overlap_path,
@@ -125,11 +121,10 @@ def prediction_panels(prediction: Prediction, axes: Sequence[Axes], times: Seque
 def plot_prediction(prediction: Prediction, kind: str, ax: Any, **style: Any) -> Any:
     """Draw one picture of a prediction or all of them, on given or new axes."""
 
-    def draw(name: str, one: Axes, **style: Any) -> Axes:
+    def draw(name: str, one: Axes, **style: Any) -> None:
         KINDS[name](prediction, one, **style)
         if ax is None and kind != "all":
             one.set_title(f"{prediction.target}\n{_doubts(prediction)}", fontsize="small")
-        return one
 
     pictures = {name: partial(draw, name) for name in KINDS}
     return one_or_all(pictures, kind, ax, f"{prediction.target}, {_doubts(prediction)}", **style)
