@@ -157,7 +157,7 @@ def test_labels_of_two_classes_come_in_many_ways_and_mean_the_same(tmp_path, mon
         (["X.npy", "--classes", "0,1"], "--classes chooses"),
         (["X.npy", "--labels", "words.txt"], "known kinds are"),
         (["X.npy", "--alpha", "1000"], "alpha can be at most"),
-        (["X.npy", "--features", "0"], "features must be a positive integer"),
+        (["X.npy", "--features", "0"], "features must be an integer of at least 1"),
         (["X.npy", "--preprocess", "centre"], "did you mean 'centred'"),
     ],
 )

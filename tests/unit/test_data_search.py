@@ -10,11 +10,11 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
+from terminal import invoke
 
 import solspace as ss
 from solspace.data.formats import idx_header
@@ -181,22 +181,17 @@ def test_nothing_of_the_images_is_in_the_package() -> None:
     assert not kinds & {".npz", ".npy", ".gz", ".bin", ".pkl", ".idx", ".png"}
 
 
-@pytest.fixture
-def command() -> Callable[..., object]:
-    from solspace.cli import data
-
-    app = typer.Typer()
-    data.register(app)
-    return lambda *words: CliRunner().invoke(app, ["data", *words])
+def command(*words: str) -> Any:
+    return invoke("data", *words)
 
 
-def test_command_prepares_what_is_missing(tmp_path: Path, command: Callable[..., object]) -> None:
+def test_command_prepares_what_is_missing(tmp_path: Path) -> None:
     idx(tmp_path / "MNIST/raw")
     result = command("prepare", "mnist", "digits", "--folder", str(tmp_path), "--json")
-    rows = json.loads(result.stdout)  # type: ignore[attr-defined]
+    rows = json.loads(result.stdout)
     assert [row["downloaded"] for row in rows] == [False, True]
     assert "train-images-idx3-ubyte" in rows[0]["files"][0]
-    assert command("prepare", "minst").exit_code == 2  # type: ignore[attr-defined]
+    assert command("prepare", "minst").exit_code == 2
 
 
 def test_images_for_the_verbs_that_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,15 +206,15 @@ def test_images_for_the_verbs_that_sample(tmp_path: Path, monkeypatch: pytest.Mo
         replace(options, classes="3-8").build(ss.Target(), 0, n=11, alpha=0.3, quiet=True)
 
 
-def test_command_shows_what_was_found(tmp_path: Path, command: Callable[..., object]) -> None:
+def test_command_shows_what_was_found(tmp_path: Path) -> None:
     idx(tmp_path / "MNIST/raw")
     batches(tmp_path / "cifar-10-batches-py")
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(b"nonsense")
     result = command("--folder", str(tmp_path), "--json")
-    rows = {row["name"]: row for row in json.loads(result.stdout)}  # type: ignore[attr-defined]
+    rows = {row["name"]: row for row in json.loads(result.stdout)}
     assert rows["mnist"]["images"] == 60
     assert rows["mnist"]["original"] is None
     assert rows["digits"]["found"]
     assert not rows["fashion"]["found"]
     assert "data_batch_3 cannot be read" in rows["cifar10"]["problem"]
-    assert "60" in command("--folder", str(tmp_path)).stdout  # type: ignore[attr-defined]
+    assert "60" in command("--folder", str(tmp_path)).stdout
