@@ -17,10 +17,10 @@ from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
-from solspace.samplers.options import Config
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count, emptiness
 from solspace.samples import Samples
+from solspace.system.checks import Config
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:

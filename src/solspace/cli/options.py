@@ -23,7 +23,7 @@ from solspace.system.checks import Check
 
 if TYPE_CHECKING:
     from solspace.measure import Target
-    from solspace.samplers.options import Config
+    from solspace.system.checks import Config
 
 LARGEST = 1 << 31
 """No number of anything reaches this; only a seed may."""

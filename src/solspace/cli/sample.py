@@ -20,10 +20,9 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.device import resolve
 from solspace.samplers.localization.localize import LocalizeConfig
-from solspace.samplers.options import Config
 from solspace.samplers.registry import SAMPLERS, Sampler, find
 from solspace.samples import Samples
-from solspace.system.checks import whole
+from solspace.system.checks import Config, whole
 from solspace.system.plain import Values
 
 ALIASES = {"sa": "temperature"}

@@ -1,9 +1,9 @@
-"""Options of samplers: one frozen dataclass for each sampler, whose fields carry their check and their line of help."""
+"""Fields of the `Config` of samplers, and what several samplers choose alike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,6 @@ from solspace.measure.priors import Spherical
 from solspace.problem import Perceptron
 from solspace.samplers.device import DEVICES
 from solspace.system.checks import Check, damping, number, one_of, optional, shown, whole
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Options of a sampler; each field is checked when the object is built."""
-
-    def __post_init__(self) -> None:
-        for option in fields(self):
-            value = option.metadata["check"](option.name, getattr(self, option.name))
-            object.__setattr__(self, option.name, value)
-
-    @classmethod
-    def options(cls) -> dict[str, Field[Any]]:
-        """Return the fields by name; `metadata` holds `check`, `help` and `choices`."""
-        return {option.name: option for option in fields(cls)}
 
 
 def option(default: object, check: Check, help: str, choices: tuple[str, ...] = ()) -> Any:

@@ -18,10 +18,9 @@ from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
 from solspace.samplers.kernels.cuda import Sizes, compile_ahead
 from solspace.samplers.localization import localize
-from solspace.samplers.options import Config
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
-from solspace.system.checks import unknown
+from solspace.system.checks import Config, unknown
 
 Options = Mapping[str, Any]
 

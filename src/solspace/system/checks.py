@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
@@ -152,3 +153,18 @@ def sized(value: object, n: int) -> Any:
     if isinstance(value, str) and value[-1:] in "nN" and value[:-1].isdigit() | (value[:-1] == ""):
         return n * int(value[:-1] or 1)
     return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Options, in fields that carry their check and their line of help; each is checked when the object is built."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = option.metadata["check"](option.name, getattr(self, option.name))
+            object.__setattr__(self, option.name, value)
+
+    @classmethod
+    def options(cls) -> dict[str, Field[Any]]:
+        """Return the fields by name; `metadata` holds `check`, `help` and `choices`."""
+        return {option.name: option for option in fields(cls)}

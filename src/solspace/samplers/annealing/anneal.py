@@ -31,10 +31,10 @@ from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import device_errors, resolve
-from solspace.samplers.options import Config, count, device_option, option, problem_list
+from solspace.samplers.options import count, device_option, option, problem_list
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.checks import flag, optional, whole
+from solspace.system.checks import Config, flag, optional, whole
 from solspace.system.plain import Values
 
 Callback = Callable[[Chains], object]

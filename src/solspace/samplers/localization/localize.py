@@ -47,7 +47,6 @@ from solspace.samplers.marginals.gpu_patterns import GpuSigns
 from solspace.samplers.marginals.messages import Messages
 from solspace.samplers.options import (
     PRECISIONS,
-    Config,
     choice,
     choose_variances,
     count,
@@ -59,7 +58,7 @@ from solspace.samplers.options import (
     variances_option,
 )
 from solspace.samples import Samples
-from solspace.system.checks import number, one_of, reals, whole
+from solspace.system.checks import Config, number, one_of, reals, whole
 from solspace.system.plain import Values
 
 ACCURACIES, DENOISERS = ("auto", "fast", "careful"), ("auto", "amp", "ep")

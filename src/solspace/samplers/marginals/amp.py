@@ -20,7 +20,6 @@ from solspace.samplers.constraints import check_measure
 from solspace.samplers.marginals.messages import Effort, Messages, Relaxation
 from solspace.samplers.options import (
     PRECISIONS,
-    Config,
     choice,
     choose_variances,
     count,
@@ -28,7 +27,7 @@ from solspace.samplers.options import (
     option,
     variances_option,
 )
-from solspace.system.checks import instance, number, reals, shown
+from solspace.system.checks import Config, instance, number, reals, shown
 from solspace.system.plain import html_table
 
 
