@@ -15,7 +15,7 @@ from pathlib import Path
 
 import solspace as ss
 from benchmarks.timing import Table
-from solspace.experiments.executors import EXECUTORS
+from solspace.experiments.executors import EXECUTORS, RunConfig
 from solspace.store import Result, Store
 
 _SWEEP = """
@@ -35,7 +35,7 @@ def overhead(executor: str, folder: Path, count: int = 1000) -> float:
     spec = ss.Spec(n=3, alpha=0.4, sampler="exact", instances=count)
     path = folder / f"{executor}.db"
     stamps, work = [], 0.0
-    stream = EXECUTORS[executor](spec.tasks(), n_workers=1)
+    stream = EXECUTORS[executor](spec.tasks(), (), RunConfig(n_workers=1))
     with Store(path, write=True) as store:
         for result in itertools.chain.from_iterable(stream):
             store.add(result)

@@ -24,7 +24,7 @@ from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
 from solspace.experiments import cluster, device, runner, tasks
-from solspace.experiments.executors import EXECUTORS, beside
+from solspace.experiments.executors import EXECUTORS, RunConfig, beside
 from solspace.experiments.tasks import Task, problem_of
 from solspace.samplers.device import missing
 from solspace.samplers.registry import SAMPLERS, DeviceMethod
@@ -214,7 +214,7 @@ def test_executors_take_no_more_tasks_than_they_keep_busy() -> None:
 
     for name, most in (("serial", 10), ("processes", 14)):
         taken = 0
-        stream = EXECUTORS[name](counted(), n_workers=2)
+        stream = EXECUTORS[name](counted(), (), RunConfig(n_workers=2))
         results = 0
         while results < 10:
             results += len(next(stream))

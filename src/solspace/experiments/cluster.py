@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from joblib import cpu_count
 
@@ -28,6 +28,9 @@ from solspace.experiments.device import on_device
 from solspace.experiments.tasks import DEATHS, Task, lost, of_the_same_code, run, unless_empty, use_one_thread
 from solspace.store import Result
 from solspace.system.checks import install
+
+if TYPE_CHECKING:
+    from solspace.experiments.executors import RunConfig
 
 _WARN_AFTER = 5.0
 """Seconds without any worker before a warning."""
@@ -51,23 +54,21 @@ _SCHEDULER_LOST = (
 )
 
 
-def dask(
-    tasks: Iterable[Task], for_device: Iterable[Task] = (), n_workers: int | None = None, scheduler: str | None = None
-) -> Iterator[list[Result]]:
-    """Yield results from the Dask cluster at `scheduler`, or from a local one of `n_workers` processes.
+def dask(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
+    """Yield results from the Dask cluster at `config.scheduler`, or from a local one of `config.n_workers` processes.
 
     Tasks `for_device` go to the workers that have a GPU; if there are none, to all.
     """
     tasks, for_device = unless_empty(tasks), unless_empty(for_device)
     if not (tasks or for_device):
         return
-    with _client(n_workers or cpu_count(), scheduler) as client:
-        local = scheduler is None
-        stream = _Dask(client, local_cards(n_workers) if local and for_device else (), local)
+    count, local = config.n_workers or cpu_count(), config.scheduler is None
+    with _client(count, config.scheduler) as client:
+        stream = _Dask(client, local_cards(config.n_workers) if local and for_device else (), local)
         drivers = stream.find_drivers() if for_device else set()
         if not drivers:
             tasks, for_device = itertools.chain(tasks, for_device), ()
-        threads = max(n_workers or cpu_count(), sum(client.nthreads().values()))
+        threads = max(count, sum(client.nthreads().values()))
         waiting, on_cards = iter(tasks), iter(for_device)
         while True:
             stream.fill(TASKS, waiting, 2 * threads)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from joblib import cpu_count
@@ -34,21 +35,35 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLI
               "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")  # fmt: skip
 
 
-def serial(
-    tasks: Iterable[Task], for_device: Iterable[Task] = (), n_workers: int | None = None, scheduler: str | None = None
-) -> Iterator[list[Result]]:
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Where tasks run; fields are those of `sweep`."""
+
+    executor: str = "processes"
+    scheduler: str | None = None
+    n_workers: int | None = None
+    retry: bool = False
+    show_progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        find(self.executor)
+        if self.n_workers is not None and self.n_workers < 1:
+            raise ValueError(f"n_workers must be at least 1; got {self.n_workers}.")
+        if self.scheduler is not None and self.executor != "dask":
+            raise ValueError(f"scheduler belongs to executor 'dask'; got executor {self.executor!r}.")
+
+
+def serial(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
     """Yield results computed in this process, in the order of the tasks, and then those of a device."""
     with one_thread():
         for task in tasks:
             yield [run(task)]
-    yield from on_device(for_device, n_workers)
+    yield from on_device(for_device, config.n_workers)
 
 
-def processes(
-    tasks: Iterable[Task], for_device: Iterable[Task] = (), n_workers: int | None = None, scheduler: str | None = None
-) -> Iterator[list[Result]]:
+def processes(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
     """Yield results of worker processes, by default one for each core, and meanwhile those of a device."""
-    return beside(tasks, on_device(for_device, n_workers), n_workers)
+    return beside(tasks, on_device(for_device, config.n_workers), config.n_workers)
 
 
 def beside(
@@ -73,11 +88,12 @@ def beside(
             yield found
 
 
-EXECUTORS: dict[str, Callable[..., Iterator[list[Result]]]] = {"serial": serial, "processes": processes, "dask": dask}
-"""(tasks, for_device, n_workers, scheduler) -> lists of results."""
+Executor = Callable[[Iterable[Task], Iterable[Task], RunConfig], Iterator[list[Result]]]
+"""(tasks, tasks for a device, where they run) -> lists of results."""
+EXECUTORS: dict[str, Executor] = {"serial": serial, "processes": processes, "dask": dask}
 
 
-def find(name: str) -> Callable[..., Iterator[list[Result]]]:
+def find(name: str) -> Executor:
     if name not in EXECUTORS:
         raise unknown("executor", name, EXECUTORS)
     return EXECUTORS[name]

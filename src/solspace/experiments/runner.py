@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from solspace.experiments import executors
 from solspace.experiments.device import packs, wants_device, work_of
+from solspace.experiments.executors import RunConfig
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task, one_thread, unless_empty
@@ -38,24 +38,6 @@ if TYPE_CHECKING:
 _CHUNK = 200
 _SEARCHED = 10_000
 """Tasks that are searched for one on a device, for it and the processors to work side by side."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """Where tasks run; fields are those of `sweep`."""
-
-    executor: str = "processes"
-    scheduler: str | None = None
-    n_workers: int | None = None
-    retry: bool = False
-    show_progress: bool | None = None
-
-    def __post_init__(self) -> None:
-        executors.find(self.executor)
-        if self.n_workers is not None and self.n_workers < 1:
-            raise ValueError(f"n_workers must be at least 1; got {self.n_workers}.")
-        if self.scheduler is not None and self.executor != "dask":
-            raise ValueError(f"scheduler belongs to executor 'dask'; got executor {self.executor!r}.")
 
 
 @dataclass
@@ -178,14 +160,14 @@ def _results(
     others: Iterable[Task], packed: Iterable[Task], config: RunConfig, together: bool
 ) -> Generator[list[Result], None, None]:
     """Yield results, those of a device beside the others or after them."""
-    run = partial(executors.find(config.executor), n_workers=config.n_workers, scheduler=config.scheduler)
+    run = executors.find(config.executor)
     if together:
-        yield from run(others, packed)
+        yield from run(others, packed, config)
         return
     if others := unless_empty(others):
-        yield from run(others)
+        yield from run(others, (), config)
     if packed := unless_empty(packed):
-        yield from run((), packed)
+        yield from run((), packed, config)
 
 
 def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object]) -> Iterator[Task]:
