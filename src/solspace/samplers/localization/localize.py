@@ -155,8 +155,8 @@ def localize(  # type: ignore[misc]
         Seed; for a list of problems optionally one seed each. The noise of sample j does not depend on `n_samples`; its
         weights agree up to rounding.
     accuracy : {"auto", "fast", "careful"}, default "auto"
-        "fast": short steps (0.2 (1 + t)). "careful": steps of 0.04 (1 + t) with damping, three to four times the cost, for
-        loads near the threshold. "auto": fast, and careful once the instability of a sample approaches 1.
+        "fast": steps of 0.2 (1 + t), half of it with `finish`. "careful": steps of 0.04 (1 + t) with damping, for loads near
+        the threshold. "auto": fast, and careful once the instability of a sample approaches 1.
     integrator : {"auto", "matched", "heun", "posterior", "mixed", "euler"}, default "auto"
         How the field is advanced; by default matched for ±1 weights, mixed on the sphere.
     step : float or array_like, optional
@@ -397,7 +397,7 @@ def _identity(plan: Plan, config: LocalizeConfig) -> Values:
 def _warnings(samples: Samples, loop: Loop, config: LocalizeConfig) -> Iterator[str]:
     (problem,), lost = loop.plan.problems, loop.diverged
     missed = ~samples.solved & ~lost & problem.target.potential.hard
-    shaken = unstable(samples.info["instability"]) & ~lost & ~missed
+    suspect = unstable(samples.info["instability"]) & ~lost & ~missed
     further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")
     if config.accuracy != "careful":
         further = f'accuracy="careful", a smaller step, {further}'
@@ -412,9 +412,9 @@ def _warnings(samples: Samples, loop: Loop, config: LocalizeConfig) -> Iterator[
             f"{missed.sum()} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of "
             f"the calls. Try {further}."
         )
-    if shaken.any():
-        highest = np.nanmax(samples.info["instability"][:, shaken])
+    if suspect.any():
+        highest = np.nanmax(samples.info["instability"][:, suspect])
         yield (
-            f"message passing was unstable in {shaken.sum()} of {len(samples)} samples, which may be biased: λ reached "
+            f"message passing was unstable in {suspect.sum()} of {len(samples)} samples, which may be biased: λ reached "
             f"{highest:.3g}, and must stay below 1. Try {further}."
         )

@@ -39,7 +39,7 @@ class SampleStatus(Enum):
 
     FAIR = "localized; message passing converged at every step"
     DOUBTFUL = "localized, but message passing missed its tolerance at some steps: the sample may be biased"
-    SHAKEN = "localized, but message passing was unstable (λ far above 1) at some steps: the sample may be biased"
+    UNSTABLE = "localized, but message passing was unstable (λ far above 1) at some steps: the sample may be biased"
     MISSED = "localized, but constraints are missed"
     DIVERGED = "message passing diverged and no damping helped: not a sample of the target"
 
@@ -305,6 +305,6 @@ def unstable(instability: Array) -> Array:
 def _statuses(samples: Samples, record: Values, diverged: Array) -> list[str]:
     missed = ~samples.solved if samples.target.potential.hard else np.zeros(len(diverged), bool)
     conditions = [diverged, missed, unstable(record["instability"]), record["converged"].all(axis=0)]
-    choices = [SampleStatus.DIVERGED, SampleStatus.MISSED, SampleStatus.SHAKEN, SampleStatus.FAIR]
+    choices = [SampleStatus.DIVERGED, SampleStatus.MISSED, SampleStatus.UNSTABLE, SampleStatus.FAIR]
     words: list[str] = np.select(conditions, [own.value for own in choices], SampleStatus.DOUBTFUL.value).tolist()
     return words

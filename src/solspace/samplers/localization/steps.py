@@ -116,7 +116,7 @@ class MessagePassing(Denoiser):
         """Relax one sample of each problem at zero field, to a tighter tolerance, and copy its messages to the others."""
         first = np.arange(0, self.messages.k, self.messages.each)
         effort = self.relaxation.run(1e-3 * self.tolerance, 10 * self.limit, first)
-        self.messages.share()
+        self.messages.broadcast()
         source = np.repeat(first, self.messages.each)
         self.damping[...], self.patience[...] = self.damping[source], self.patience[source]
         return effort.of(source)
@@ -151,7 +151,7 @@ class SitePropagation(Denoiser):
     def start(self) -> Effort:
         """Propagate one sample at zero field, to a tighter tolerance, and copy its sites to all others."""
         effort = self.propagation.run(1e-3 * self.tolerance, 10 * self.limit, np.array([0]))
-        self.propagation.share()
+        self.propagation.broadcast()
         self.samples.mean[...] = self.propagation.mean.T
         return effort.of(np.zeros(self.samples.k, int))
 

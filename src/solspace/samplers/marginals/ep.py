@@ -202,7 +202,7 @@ class Propagation:
         n, m = self.problem.n, self.problem.m
         return Sites(np.ones((k, n)), np.zeros((k, n)), np.full((k, m), 0.1), np.full((k, m), 0.1))
 
-    def share(self) -> None:
+    def broadcast(self) -> None:
         """Copy the sites and marginals of the first sample to all others."""
         for part in (*self.sites, self.mean, self.spread, self.log_partition, self.step, self.missed):
             part[...] = part[:1]

@@ -22,9 +22,9 @@ from solspace.samplers.marginals.messages import (
     CONVERGED,
     DIVERGED,
     MOVING,
+    OSCILLATING,
     SLOW,
     TINY,
-    TOSSING,
     VARIANCE_FLOOR,
     Ending,
     SampleColumns,
@@ -125,7 +125,7 @@ class GpuColumns:
             ]
         floor = VARIANCE_FLOOR / n if binary else TINY
         control = launch(
-            "control", 0, *self.sums, below, n, width, self.moment, alpha, floor, TOSSING, self.roughness, tolerance, cap,
+            "control", 0, *self.sums, below, n, width, self.moment, alpha, floor, OSCILLATING, self.roughness, tolerance, cap,
             patient, self.variance, self.instability, self.spread, weight, best, residual, count, outcome, moving,
         )  # fmt: skip
         self.launches = (respond, precisions), (*estimate, control)
@@ -243,12 +243,12 @@ class GpuMessages(SampleColumns):
 
     def columns(self, lanes: Array, terms: Terms) -> GpuColumns:
         """Return the columns `lanes`, ready to iterate on `terms`."""
-        going, layout = self._arranged(lanes)
+        active, layout = self._arranged(lanes)
         place = np.full(self.k, -1)
         place[lanes] = np.arange(len(lanes))
-        going.begin(layout, terms.of(place[np.maximum(layout, 0)]))
-        going.few = 0 if going.width <= max(4 * _LEAST, going.patterns.slack) else len(lanes) // 4
-        return going
+        active.begin(layout, terms.of(place[np.maximum(layout, 0)]))
+        active.few = 0 if active.width <= max(4 * _LEAST, active.patterns.slack) else len(lanes) // 4
+        return active
 
     def _arranged(self, lanes: Array) -> tuple[GpuColumns, Array]:
         """Return an iteration with room for the columns `lanes`, and which of its columns holds which (-1: none)."""
@@ -264,15 +264,15 @@ class GpuMessages(SampleColumns):
             layout = np.full(self.k, -1)
             layout[lanes] = lanes
             return self._sized(number, self.each), layout
-        going = self._sized(few, k)
+        active = self._sized(few, k)
         if few < number:
             chosen = np.append(problems, np.full(few - len(problems), problems[0]))
-            going.patterns.take(self.patterns, chosen)
+            active.patterns.take(self.patterns, chosen)
         layout = np.full((few, k), -1)
         for place, problem in enumerate(problems):
             mine = lanes[owner == problem]
             layout[place, : len(mine)] = mine
-        return going, layout.ravel()
+        return active, layout.ravel()
 
     def _sized(self, number: int, k: int) -> GpuColumns:
         if (number, k) not in self._columns:
@@ -285,7 +285,7 @@ class GpuMessages(SampleColumns):
         """Put the columns `lanes` back to what `keep` saved."""
         self._sized(len(self.patterns), self.each).restore(self._kept, lanes)
 
-    def share(self) -> None:
+    def broadcast(self) -> None:
         """Copy the messages of each problem's first column to its others."""
         for part in self.messages():
             columns = part.reshape(-1, self.each) if part.ndim == 1 else part

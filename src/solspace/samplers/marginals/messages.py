@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 VARIANCE_FLOOR, TINY = 0.5, 1e-12
 LADDER = (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)  # values of automatic damping
 SLOW_TOP = 0.5  # strongest automatic damping of a column that is slow but does not diverge
-TOSSING = 0.1  # mean squared change of a mean above which a column that does not settle counts as diverged
+OSCILLATING = 0.1  # mean squared change of a mean above which a column that does not settle counts as diverged
 IMPATIENCE, LEAST_PATIENCE = 0.5, 0.4  # factor on the limit after a call that missed, and the least factor in all
 MOVING, CONVERGED, SLOW, DIVERGED = range(4)  # outcomes of an iteration
 LANES = 16  # columns are allocated in fours up to here, in multiples of it beyond
@@ -89,13 +89,13 @@ def judge(change: Array, residual: Array, terms: Terms, count: Array, best: Arra
     """
     done = residual < terms.tolerance
     late = ~done & (count >= terms.cap)
-    lost = diverging(change, residual, best) | (late & (change > TOSSING) & terms.patient)
+    lost = diverging(change, residual, best) | (late & (change > OSCILLATING) & terms.patient)
     return np.select([lost, done, late], [DIVERGED, CONVERGED, SLOW], MOVING)
 
 
 def diverging(change: Array, residual: Array, best: Array) -> Array:
     """Return which columns (k,) are not finite, or change much more than they did before."""
-    return ~np.isfinite(residual) | ((residual > 1) & (residual > 10 * best) & (change > TOSSING))
+    return ~np.isfinite(residual) | ((residual > 1) & (residual > 10 * best) & (change > OSCILLATING))
 
 
 class Relaxation:
@@ -103,7 +103,7 @@ class Relaxation:
 
     A column has converged when the mean squared change of its means is below `tolerance` times the mean variance of its
     weights; it is frozen then, and what it does never depends on its neighbours, but for rounding. Where `automatic`, a column
-    that diverges (not finite, changing more and more, or still tossing about at the iteration limit) restarts with the next
+    that diverges (not finite, changing more and more, or still oscillating at the iteration limit) restarts with the next
     stronger damping of LADDER. One that is merely slow, as all are near the algorithm's threshold, goes up to SLOW_TOP:
     at once, from where it is, if `persistent`, else in the next call. A column that missed gets fewer iterations (`patience`) in
     the next call.
@@ -130,7 +130,7 @@ class Relaxation:
             if len(diverged):
                 self.messages.restore(diverged)
             slow = np.setdiff1d(todo, diverged)
-            todo = np.union1d(self._climb(diverged, effort), self._go_on(slow[~effort.converged[slow]]))
+            todo = np.union1d(self._climb(diverged, effort), self._continue(slow[~effort.converged[slow]]))
         if self.automatic:
             slow = lanes[~(effort.converged | effort.diverged)[lanes]]
             self.damping[slow] = [max(d, min(_stronger(d), SLOW_TOP)) for d in self.damping[slow]]
@@ -145,7 +145,7 @@ class Relaxation:
         terms = Terms(tolerance, self.damping, cap, self.patience == 1, np.zeros(k, int), np.full(k, np.inf))
         diverged: list[Array] = []
         while len(todo):
-            # when enough columns are at rest the others go on alone, in narrower arrays
+            # when enough columns are at rest the others continue alone, in narrower arrays
             batch = self.messages.columns(todo, terms.of(todo))
             while batch.iterate() > batch.few:
                 pass
@@ -166,11 +166,11 @@ class Relaxation:
         self.damping[todo] = damping[np.isfinite(damping)]
         return todo
 
-    def _go_on(self, slow: Array) -> Array:
-        """Damp the columns `slow` more and return those to go on with: not those that missed the last time too."""
-        going = slow[self.persistent & (self.damping[slow] < SLOW_TOP) & (self.patience[slow] == 1)]
-        self.damping[going] = [min(_stronger(d), SLOW_TOP) for d in self.damping[going]]
-        return going
+    def _continue(self, slow: Array) -> Array:
+        """Damp the columns `slow` more and return those to continue: not those that missed in the last call too."""
+        todo = slow[self.persistent & (self.damping[slow] < SLOW_TOP) & (self.patience[slow] == 1)]
+        self.damping[todo] = [min(_stronger(d), SLOW_TOP) for d in self.damping[todo]]
+        return todo
 
 
 def _stronger(damping: float) -> float:
@@ -356,7 +356,7 @@ class Messages(SampleColumns):
         for kept, current in zip(self._kept, self.messages()):
             current[..., lanes] = kept[..., lanes]
 
-    def share(self) -> None:
+    def broadcast(self) -> None:
         """Copy the messages of the first column to all others."""
         for part in self.messages():
             part[..., : self.k] = part[..., :1]

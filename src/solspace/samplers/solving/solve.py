@@ -304,28 +304,31 @@ def _run(search: Search, method: str) -> str:
 
 def _auto(search: Search, unlikely: bool) -> None:
     search.impossible = contradiction(search.problem)
+    passes = passes_for(search.problem)
     if search.impossible or unlikely:
-        reinforce(search, passes_for(search.problem)[:1])
-        fewest(search)
-        return
-    if search.problem.looks_random():
-        passes = passes_for(search.problem)
+        reinforce(search, passes[:1])
+    elif search.problem.looks_random():
         reinforce(search, passes[:3])
         if search.problem.n <= 500:
             tau(search)
-        _proof(search)
-        if search.lacking and not search.impossible:
+        if _possible(search):
             reinforce(search, _ladder(search, passes[3:]))
     else:
         tau(search, (100, 1000))
-        _proof(search)
-        if search.lacking and not search.impossible:
+        if _possible(search):
             if site_variances(search.problem) == "full":
                 reinforce_sites(search)
-            reinforce(search, passes_for(search.problem))
+            reinforce(search, passes)
             _repeat(search, tau)
     if search.lacking:
         fewest(search)
+
+
+def _possible(search: Search) -> bool:
+    """Return whether solutions are missing, and a linear program does not prove that there are none."""
+    if search.lacking:
+        search.impossible = inseparable(search.problem, min(PROOF_SECONDS, max(search.left, 0.1)))
+    return search.lacking > 0 and not search.impossible
 
 
 def _ladder(search: Search, passes: Sequence[Pass]) -> Iterable[Pass]:
@@ -338,11 +341,6 @@ def _repeat(search: Search, method: Callable[[Search], None]) -> None:
     while search.limit is not None and search.lacking:
         (search.seeds,) = search.seeds.spawn(1)
         method(search)
-
-
-def _proof(search: Search) -> None:
-    if search.lacking:
-        search.impossible = inseparable(search.problem, min(PROOF_SECONDS, max(search.left, 0.1)))
 
 
 def exact(search: Search) -> None:
