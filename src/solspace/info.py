@@ -282,7 +282,6 @@ class SolvingInfo(Info):
 
     kind: ClassVar[str] = "solving"
     mode: ClassVar[str] = "solve"
-    LAWLESS: ClassVar[str] = "these solutions follow no known law; for fair ones use localize or anneal"
 
     method: str
     tried: list[str]
@@ -292,7 +291,7 @@ class SolvingInfo(Info):
     unmet: Array = _each()
     ended: str = ""
     impossible: str = ""
-    words: str = LAWLESS
+    words: str = "these solutions follow no known law; for fair ones use localize or anneal"
 
     def numbers(self) -> dict[str, float]:
         numbers = {"iterations": self.iterations, "restarts": self.restarts, "unmet": np.min(self.unmet)}

@@ -119,6 +119,12 @@ def random_features(n: int, d: int, rng: RNG = None) -> Array:
     -------
     ndarray
         (n, d) float32.
+
+    Examples
+    --------
+    >>> images = np.ones((5, 64), np.float32)
+    >>> (images @ random_features(101, 64, rng=0).T).shape
+    (5, 101)
     """
     return generator(rng).standard_normal((n, d), dtype=np.float32)
 
