@@ -25,7 +25,7 @@ MODULES = [
     ss.data,
     *(import_module(f"solspace.{name}") for name in ("info", "learn")),
 ]
-LATER = re.compile(r"solspace\.(store|theory|diagnostics\.Mixing|samplers\.marginals)\b")
+LATER = re.compile(r"solspace\.(store|diagnostics\.Mixing|samplers\.marginals)\b")
 API = Path(__file__).parents[2] / "docs" / "api"
 
 

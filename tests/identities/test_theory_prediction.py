@@ -128,7 +128,7 @@ def test_growth_of_information(p):
     top = [p._landscape.maxima(t + k * h)[1].max() for k in (-2, -1, 1, 2)]
     rate = (top[0] - 8 * top[1] + 8 * top[2] - top[3]) / (12 * h)
     depth, height = p._landscape.maxima(t)
-    overlap = p._overlap(depth[[np.argmax(height)]])[0]
+    overlap = 1 - p._curve.distances(depth[[np.argmax(height)]])[1][0]
     assert abs(2 * rate - overlap) < 1e-8
 
 

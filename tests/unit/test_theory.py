@@ -287,10 +287,10 @@ def test_an_unsolved_equation_is_told(monkeypatch, where):
 
 def test_roots_at_zero_are_found():
     """r̂ = 1 is log r̂ = 0: no relative size to go by."""
-    from solspace.theory.reference import loads, solve
+    from solspace.theory.reference import equilibrium, solve
 
     target = ss.Target()
-    state = solve(target, float(loads(target, np.array([1.0]))[0]))
+    state = solve(target, equilibrium(target, 1.0).alpha)
     assert state.status.ok
     assert abs(state.conjugate - 1) < 1e-12
 

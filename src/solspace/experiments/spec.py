@@ -326,10 +326,10 @@ def _range(name: str, entry: Mapping[str, object]) -> list[float]:
 
 def _targets(entry: object) -> Iterator[Target]:
     for one in [Target()] if entry is None else _listed(entry):
-        table = {name: getattr(one, name) for name in Target.__slots__} if isinstance(one, Target) else one
+        table = {name: getattr(one, name) for name in Target.__dataclass_fields__} if isinstance(one, Target) else one
         if not isinstance(table, Mapping):
             raise ValueError(f"target must be a Target or a table of its parts; got {one!r}.")
-        _check_names("part of the target", table, Target.__slots__)
+        _check_names("part of the target", table, Target.__dataclass_fields__)
         for values in itertools.product(*map(_listed, table.values())):
             target = Target(**dict(zip(table, values)))
             if target.potential.name not in potentials.REGISTRY:

@@ -162,6 +162,8 @@ class Wall(_Between):
     --------
     >>> Wall(lower=-1.0, upper=2.0).violated([-1.5, 0.0, 2.5])
     array([ True, False,  True])
+    >>> print(wall(0.5), wall(-1.0, 2.0))
+    wall(lower=0.5) wall(lower=-1, upper=2)
     """
 
     name = "wall"
@@ -192,6 +194,9 @@ class Wall(_Between):
 
     def __str__(self) -> str:
         return f"wall({_named(lower=self.lower, upper=self.upper)})"
+
+
+wall = Wall
 
 
 @dataclass(frozen=True)
@@ -250,27 +255,6 @@ class TauWall(_Between):
     def __str__(self) -> str:
         quadratic = self.quadratic or None
         return f"tau_wall({_named(lower=self.lower, upper=self.upper, tau=self.tau, quadratic=quadratic)})"
-
-
-def wall(lower: float | None = None, upper: float | None = None) -> Wall:
-    """Return the potential with logarithmic walls for the constraints lower <= s <= upper.
-
-    Parameters
-    ----------
-    lower, upper : float, optional
-        Ends of the interval; at least one of them.
-
-    Returns
-    -------
-    Wall
-        The potential.
-
-    Examples
-    --------
-    >>> print(wall(0.5), wall(-1.0, 2.0))
-    wall(lower=0.5) wall(lower=-1, upper=2)
-    """
-    return Wall(lower, upper)
 
 
 def _named(**values: float | None) -> str:

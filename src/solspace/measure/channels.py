@@ -10,18 +10,15 @@ the power moments, and rearranged so that no two large numbers are subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.measure.quadrature import quadrature_channel
+from solspace.measure.quadrature import Channel, prepare, quadrature_channel
 from solspace.numerics import power_table
 from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.band_moments import band_moments, tilted_moments
 from solspace.numerics.rules import legendre
 
-Channel = tuple[Reals, Reals, Reals]  # log Z, g and dg
 LOG_SQRT_TWO_PI = np.float64(power_table.LOG_SQRT_TWO_PI)  # a double, which promotes single precision to double
 STEEPEST = 60.0  # largest exponent at the walls, beside the middle of the band, that a quadratic term may reach there
 
@@ -53,12 +50,8 @@ def log_quadratic_channel(
     The tilt turns the Gaussian into one of variance V' = V / D and mean omega' = (omega + A V) / D, with
     A = beta linear, B = beta quadratic, D = 1 + 2 B V. On the far side, x' < 0, the exponents of the two Gaussians
     cancel but for -omega^2 / (2 V), and the posterior mean is small: both are used as they stand.
-
-    >>> tilted, plain = log_quadratic_channel(0.3, 0.2, 2.0, 0.0, 0.0), power_channel(0.3, 0.2, 2.0)
-    >>> bool(np.allclose(tilted, plain, rtol=1e-14))
-    True
     """
-    omega, variance, finish = _prepare(omega, variance)
+    omega, variance, finish = prepare(omega, variance)
     a, b = beta * linear, beta * quadratic
     widening = 1.0 + 2.0 * b * variance
     if not (widening > 0).all():
@@ -85,14 +78,10 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
 
     Z = Phi(x) + exp(-beta) Phi(-x). With the hazard rho = phi / Phi and delta = exp(-beta) / ((1 - exp(-beta)) phi(x)),
     gamma = rho / (1 + rho delta) and curvature = -gamma (gamma + x).
-
-    >>> log_z, g, dg = errors_channel(0.0, 1.0, np.log(3))
-    >>> round(float(np.exp(log_z)), 12)
-    0.666666666667
     """
     if np.isinf(beta):
         return power_channel(omega, variance, 0.0)
-    omega, variance, finish = _prepare(omega, variance)
+    omega, variance, finish = prepare(omega, variance)
     x = omega / np.sqrt(variance)
     log_right, rho, curvature = power_channel(x, 1.0, 0.0)
     log_wrong = power_channel(-x, 1.0, 0.0)[0]
@@ -115,14 +104,10 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
     p = rho(x) / (rho(x) + rho(-y)); K(x) = rho(x) + x and K(-y) = rho(-y) - y are the mean distances on either side,
 
         gamma = B p,   curvature = -B p (1 - p) (K(x) + K(-y)).
-
-    >>> log_z, g, dg = hinge_channel(-1000.0, 1.0, 3.0)
-    >>> round(float(log_z), 6), float(g)
-    (-2995.5, 3.0)
     """
     if np.isinf(beta):
         return power_channel(omega, variance, 0.0)
-    omega, variance, finish = _prepare(omega, variance)
+    omega, variance, finish = prepare(omega, variance)
     tilt = beta * np.sqrt(variance)
     x = omega / np.sqrt(variance)
     y = x + tilt
@@ -137,12 +122,8 @@ def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel
 
 
 def linear_channel(omega: ArrayLike, variance: ArrayLike, slope: float, height: float = 0.0) -> Channel:
-    """Return (log Z, g, dg) of the weight exp(height + `slope` s) on the whole line, free of rounding where it is 1.
-
-    >>> [float(part) for part in linear_channel(1.0, 0.5, 2.0)]
-    [3.0, 2.0, 0.0]
-    """
-    omega, variance, finish = _prepare(omega, variance)
+    """Return (log Z, g, dg) of the weight exp(height + `slope` s) on the whole line, free of rounding where it is 1."""
+    omega, variance, finish = prepare(omega, variance)
     log_z = height + slope * (omega + 0.5 * slope * variance)
     return finish(log_z, slope * np.sqrt(variance), np.zeros_like(omega))
 
@@ -151,17 +132,9 @@ def linear_channel(omega: ArrayLike, variance: ArrayLike, slope: float, height: 
 def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel:
     """Return (log Z, g, dg) of the weight 1 on abs(s) <= `width`.
 
-    Z = Phi((w - omega) / sqrt(V)) - Phi((-w - omega) / sqrt(V)). With c = |omega| / sqrt(V) and d = w / sqrt(V):
-
-    * c <= d, d >= 1: Z = 1 - Phi(c - d) - Phi(-c - d), nothing cancels;
-    * c > d, c d >= 3: a one-sided tail Phi(d - c) with a small correction of relative size exp(-2 c d);
-    * otherwise the band is narrow beside the field's width: Gauss-Legendre on it.
-
-    >>> log_z, g, dg = band_channel(-30.0, 1.0, 0.5)
-    >>> round(float(log_z), 9)
-    -439.429474609
+    Z = Phi((w - omega) / sqrt(V)) - Phi((-w - omega) / sqrt(V)), in the form that cancels nothing.
     """
-    omega, variance, finish = _prepare(omega, variance)
+    omega, variance, finish = prepare(omega, variance)
     sigma = np.sqrt(variance)
     shape = sigma.shape
     c = np.abs(omega / sigma).ravel()
@@ -192,7 +165,7 @@ def log_band_channel(
     """
     if beta == 0.0:
         return band_channel(omega, variance, width)
-    omega, variance, finish = _prepare(omega, variance)
+    omega, variance, finish = prepare(omega, variance)
     b = beta * quadratic
     if 2.0 * b * width**2 < -STEEPEST:
         raise ValueError(
@@ -211,7 +184,7 @@ def log_band_channel(
 
 
 def _tilted_gaussian(omega: Reals, variance: Reals, beta: float, width: float, b: float) -> Channel:
-    """The weight's exp(-b s^2) taken into the Gaussian; `omega` >= 0."""
+    # the weight's exp(-b s^2) taken into the Gaussian; `omega` >= 0
     widening = 1.0 + 2.0 * b * variance
     sigma = np.sqrt(variance / widening)
     log_z, gamma, curvature = band_moments(omega / (widening * sigma), width / sigma, beta)
@@ -221,7 +194,7 @@ def _tilted_gaussian(omega: Reals, variance: Reals, beta: float, width: float, b
 
 
 def _tilted_band(omega: Reals, variance: Reals, beta: float, width: float, b: float) -> Channel:
-    """The same where exp(-b s^2) grows faster than the Gaussian falls, or nearly: the walls alone hold the mass."""
+    # the same where exp(-b s^2) grows faster than the Gaussian falls, or nearly: the walls alone hold the mass
     pull, bend = omega * width / variance, width**2 * (1.0 / variance + 2.0 * b)
     log_j, mean, spread = tilted_moments(pull.astype(np.float64), bend.astype(np.float64), beta)
     sigma = np.sqrt(variance)
@@ -230,6 +203,7 @@ def _tilted_band(omega: Reals, variance: Reals, beta: float, width: float, b: fl
 
 
 def _band_inside(c: Reals, d: Reals) -> Channel:
+    # c = |omega| / sqrt(V) <= d = width / sqrt(V), d >= 1: Z = 1 - Phi(c - d) - Phi(-c - d)
     log_upper, _, _ = power_channel(c - d, 1.0, 0.0)
     log_lower, _, _ = power_channel(-c - d, 1.0, 0.0)
     outside = np.exp(log_upper) + np.exp(log_lower)
@@ -240,7 +214,7 @@ def _band_inside(c: Reals, d: Reals) -> Channel:
 
 
 def _band_tail(c: Reals, d: Reals) -> Channel:
-    """One-sided tail at h = c - d, corrected by the far edge; e = exp(-2 c d) <= exp(-6)."""
+    # one-sided tail at h = c - d, corrected by the far edge; e = exp(-2 c d) <= exp(-6)
     log_tail, near, near_curvature = power_channel(d - c, 1.0, 0.0)
     _, far, _ = power_channel(-c - d, 1.0, 0.0)
     excess = -near_curvature / near  # near - h, accurately
@@ -252,7 +226,7 @@ def _band_tail(c: Reals, d: Reals) -> Channel:
 
 
 def _band_narrow(c: Reals, d: Reals) -> Channel:
-    """Gauss-Legendre in s = sqrt(V) d y; the weight exp(-d^2 y^2 / 2 + c d y) is entire and nearly flat."""
+    # Gauss-Legendre in s = sqrt(V) d y; the weight exp(-d^2 y^2 / 2 + c d y) is entire and nearly flat
     nodes, share = legendre(24)
     y, p = 2.0 * nodes - 1.0, (c * d)[:, None]
     weight = 2.0 * share * np.exp(p * (y - 1.0) - 0.5 * (d[:, None] * y) ** 2)
@@ -265,23 +239,9 @@ def _band_narrow(c: Reals, d: Reals) -> Channel:
 
 
 def _mean(x: Reals, rho: Reals, curvature: Reals, beta: float) -> Reals:
-    """Posterior mean K = rho + x of the power weight, from (log I)'' = beta - rho K where rho + x would cancel."""
+    # posterior mean K = rho + x of the power weight, from (log I)'' = beta - rho K where rho + x would cancel
     return np.where(x < -1.0, (beta - curvature) / np.where(x < -1.0, rho, 1.0), rho + x)
 
 
 def _density(x: Reals) -> Reals:
     return np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)
-
-
-def _prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Reals, Callable[[Reals, Reals, Reals], Channel]]:
-    """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
-    from solspace.numerics.power import common_precision
-
-    dtype = common_precision(omega, variance)
-    omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
-
-    def finish(log_z: Reals, gamma: Reals, curvature: Reals) -> Channel:
-        values = (log_z, gamma / np.sqrt(variance), curvature / variance)
-        return tuple(v.astype(dtype, copy=False)[()] for v in values)  # type: ignore[return-value]
-
-    return omega, variance, finish

@@ -1,17 +1,12 @@
 """Where the integrand of a channel lives: the pieces between breakpoints, and the range of each that carries mass.
 
-On a piece the distance from one of its ends, in units of sqrt(V), is
-
-    delta(t) = softplus(t) - softplus(t - L),   L the length of the piece:
-
-linear in the middle and exponentially close to either end at large |t|, so that a jump or a power s^beta at an end
-becomes a smooth exponential tail. A scan in t finds the highest point of
+On a piece the distance from one of its ends, in units of sqrt(V), is delta(t) = softplus(t) - softplus(t - L), L the length
+of the piece: a jump or a power s^beta at an end becomes a smooth exponential tail. A scan in t finds the highest point of
 
     h(t) = log W(s) - (s - omega)^2 / (2 V) + log delta'(t),
 
 a zoom sharpens it, and bisection finds where h has fallen by 42 on either side. Then distances are counted anew, from
-the peak or from the end of the piece next to it: at x = -1000 the mass sits 10^-3 from the end, and (s - omega)^2 taken
-as it stands would lose six digits.
+the peak or the nearer end: at x = -1000 the mass sits 10^-3 from the end, and (s - omega)^2 would lose six digits.
 """
 
 from __future__ import annotations

@@ -1,29 +1,18 @@
 """The channel of any weight by quadrature that first finds where the integrand lives (`integrand`).
 
-*Field by field.* The line is cut at the weight's breakpoints. On each piece the range that carries mass is found in a
-variable in which the integrand is smooth and falls off exponentially at both ends; there the trapezoidal rule converges
-exponentially, and it is doubled until the moments stand still. The pieces are combined like the parts of a mixture.
+*Field by field*, on each piece between breakpoints, the trapezoidal rule is doubled until the moments stand still. *Rows* of
+fields with one variance share their nodes. With d a field's distance from the nearest breakpoint, and x = d / sqrt(V):
 
-*Rows* of fields with one variance share their nodes: 3 µs for a field instead of 50. Let d be a field's distance from the
-nearest breakpoint, and x = d / sqrt(V).
-
-* x < 20, *together*: on a piece between breakpoints let u be the distance from an end, in units of sqrt(V). The integrand
-  is W(s) exp(-(u - x)^2 / 2), and only the Gaussian depends on the field: so W is evaluated once for the row, in the
-  variable t of `integrand`, in which jumps and powers at the ends are smooth, and the sums over nodes are a compiled loop.
-  t = y - exp(c - y) shortens the tail t -> -inf, where only the end of the piece is left, from forty units to four.
-* x < 3000, *alone*: the weight is smooth across the Gaussian, which the trapezoidal rule around the field follows. Where
-  W changes little, sums are formed of W / W(omega) - 1: Var z - 1 would lose all digits otherwise.
-* beyond, *expanded*: the width of the Gaussian is nothing beside the scale of log W, whose derivatives are enough:
-  log Z = l + V (l'' + l'^2) / 2 + O(V^2 / d^4).
-
-Each comes with a coarser rule of itself; fields at which the two differ too much, or mass is cut off at the last node, are
-integrated one by one.
+* x < 20, *together*: the weight is evaluated once for the row, in the variable t of `integrand`, where t = y - exp(c - y)
+  shortens the tail t -> -inf from forty units to four; the sums over nodes are a compiled loop.
+* x < 3000, *alone*: the weight is smooth across the Gaussian, which the trapezoidal rule around the field follows.
+* beyond, *expanded*: log Z = l + V (l'' + l'^2) / 2 + O(V^2 / d^4), l = log W.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -31,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
-from solspace.numerics.arrays import Bools, Doubles, Index
+from solspace.numerics.arrays import Bools, Doubles, Index, Reals
 
 BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
@@ -52,41 +41,48 @@ OWN: Doubles = OWN_STEP * np.arange(-30.0, 31.0)  # nodes around a field that is
 STENCIL = 0.02  # step of the differences that stand for derivatives, in units of d or 1, whichever is less
 ENTRIES = 1 << 17  # numbers in a temporary array, at most
 
+Channel = tuple[Reals, Reals, Reals]  # log Z, g and dg
+
+
+def prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Doubles, Doubles, Callable[[Reals, Reals, Reals], Channel]]:
+    """Return both arguments in float64 at full shape, and what turns scaled results into those of the caller's type."""
+    from solspace.numerics.power import common_precision
+
+    dtype = common_precision(omega, variance)
+    omega, variance = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
+
+    def finish(log_z: Reals, gamma: Reals, curvature: Reals) -> Channel:
+        values = (log_z, gamma / np.sqrt(variance), curvature / variance)
+        return tuple(v.astype(dtype, copy=False)[()] for v in values)  # type: ignore[return-value]
+
+    return omega, variance, finish
+
 
 def quadrature_channel(
     log_weight: LogWeight, breakpoints: Sequence[float], omega: ArrayLike, variance: ArrayLike
-) -> tuple[Doubles, Doubles, Doubles]:
+) -> Channel:
     """Return (log Z, g, dg) of the weight exp(`log_weight`(s)), which is smooth between `breakpoints`.
 
     `log_weight` takes and returns arrays and may be -inf. The weight may jump or behave like a power at a breakpoint;
     every place where it is not smooth, or where it is much sharper than sqrt(V) with other maxima beside, must be one.
-
-    >>> log_z, g, dg = quadrature_channel(lambda s: np.where(s > 0, 0.0, -np.inf), (0.0,), 0.0, 1.0)
-    >>> round(float(g), 12) == round((2 / np.pi) ** 0.5, 12)
-    True
     """
-    from solspace.numerics.power import common_precision
-
-    dtype = common_precision(omega, variance)
-    mean, var = np.broadcast_arrays(np.asarray(omega, dtype=np.float64), np.asarray(variance, dtype=np.float64))
-    flat_mean, flat_sigma = mean.ravel(), np.sqrt(var).ravel()
+    fields, variances, finish = prepare(omega, variance)
+    mean, sigma = fields.ravel(), np.sqrt(variances).ravel()
     result = np.full((3, mean.size), np.nan)
-    finite = np.flatnonzero(np.isfinite(flat_mean) & (flat_sigma > 0) & np.isfinite(flat_sigma))
+    finite = np.flatnonzero(np.isfinite(mean) & (sigma > 0) & np.isfinite(sigma))
     with np.errstate(all="ignore"):
-        for row in _rows(flat_sigma, finite):
-            found, good = row_moments(log_weight, breakpoints, flat_mean[row], float(flat_sigma[row[0]]))
+        for row in _rows(sigma, finite):
+            found, good = row_moments(log_weight, breakpoints, mean[row], float(sigma[row[0]]))
             result[:, row[good]] = found[:, good]
         left = finite[np.isnan(result[0, finite])]
         for start in range(0, left.size, BLOCK):
             part = left[start : start + BLOCK]
-            result[:, part] = _moments(log_weight, breakpoints, flat_mean[part], flat_sigma[part])
-    log_z, gamma, curvature = result.reshape(3, *mean.shape)
-    values = (log_z, gamma / np.sqrt(var), curvature / var)
-    return tuple(v.astype(dtype, copy=False)[()] for v in values)
+            result[:, part] = _moments(log_weight, breakpoints, mean[part], sigma[part])
+    return finish(*result.reshape(3, *fields.shape))
 
 
 def _rows(sigma: Doubles, finite: Index) -> list[Index]:
-    """Return the indices of fields that share their sigma with many others, a row for each sigma."""
+    # indices of fields that share their sigma with many others, a row for each sigma
     order = finite[np.argsort(sigma[finite], kind="stable")]
     ends = np.flatnonzero(np.diff(sigma[order])) + 1
     return [row for row in np.split(order, ends) if row.size >= ROW]

@@ -1,12 +1,10 @@
-"""The measure to be sampled: P(w) ∏_μ exp(-U(s_μ - κ)/T), with stabilities s = ⟨x, w⟩/√n and margin κ.
-
-A `Target` is a value: it compares, hashes, prints, and travels through JSON into every stored result.
-"""
+"""The measure to be sampled: P(w) ∏_μ exp(-U(s_μ - κ)/T), with stabilities s = ⟨x, w⟩/√n and margin κ."""
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,10 @@ from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import shown, unknown
 from solspace.system.plain import Values, html_table
 
-COLDEST, HOTTEST = 1e-8, 1e12
-"""Temperatures that are told apart from zero and from infinity; tables of the channels stay small between them."""
+COLDEST, HOTTEST = 1e-8, 1e12  # temperatures between which tables of the channels stay small
 
 
+@dataclass(init=False, repr=False, unsafe_hash=True)
 class Target:
     """Measure over the weights, P(w) ∏_μ exp(-U(s_μ - κ)/T): prior, potential, temperature and margin.
 
@@ -55,7 +53,6 @@ class Target:
     True
     """
 
-    __slots__ = ("margin", "potential", "prior", "temperature")
     prior: Prior
     potential: Potential
     temperature: float
@@ -68,10 +65,13 @@ class Target:
         temperature: float = 0.5,
         margin: float = 0.0,
     ) -> None:
-        _set(self, "prior", priors.as_prior(prior))
-        _set(self, "potential", potentials.as_potential(potential))
-        _set(self, "temperature", _number("temperature", temperature))
-        _set(self, "margin", _number("margin", margin))
+        for name, value in (
+            ("prior", priors.as_prior(prior)),
+            ("potential", potentials.as_potential(potential)),
+            ("temperature", _number("temperature", temperature)),
+            ("margin", _number("margin", margin)),
+        ):
+            object.__setattr__(self, name, value)
         if not self.temperature > 0:
             raise ValueError(f"temperature must be positive (inf for the uniform measure); got {temperature!r}.")
         if not (COLDEST <= self.temperature <= HOTTEST or math.isinf(self.temperature)):
@@ -108,8 +108,7 @@ class Target:
         >>> Target().replace(margin=0.1).margin
         0.1
         """
-        return Target(**{"prior": self.prior, "potential": self.potential, "temperature": self.temperature,
-                         "margin": self.margin, **changes})  # fmt: skip
+        return Target(**vars(self) | changes)
 
     def log_weight(self, stabilities: ArrayLike) -> Reals:
         """Return -U(s - κ)/T, -inf where s is forbidden.
@@ -122,7 +121,7 @@ class Target:
         Returns
         -------
         ndarray
-            Log weights, in the shape of `stabilities`.
+            In the shape of `stabilities`.
         """
         return scaled_log_weight(self.potential, np.asarray(stabilities) - self.margin, self.beta)
 
@@ -137,7 +136,7 @@ class Target:
         Returns
         -------
         ndarray of bool
-            True where a constraint is violated, in the shape of `stabilities`.
+            In the shape of `stabilities`.
         """
         return self.potential.violated(np.asarray(stabilities) - self.margin)
 
@@ -153,8 +152,8 @@ class Target:
 
         Returns
         -------
-        Channel
-            Named tuple (log_z, g, dg): log Z and its first two derivatives in `omega`; float32 for float32 arguments.
+        tuple of ndarray
+            (log_z, g, dg): log Z and its first two derivatives in `omega`; float32 for float32 arguments.
 
         Raises
         ------
@@ -230,13 +229,11 @@ class Target:
         Target
             The target.
         """
-        values = dict(values)
-        given = dict(values["potential"])
-        name = given.pop("name")
+        parameters = dict(values["potential"])
+        name = parameters.pop("name")
         if name not in potentials.REGISTRY:
             raise unknown("potential", name, potentials.REGISTRY)
-        values["potential"] = potentials.REGISTRY[name](**given)
-        return cls(**values)
+        return cls(**dict(values) | {"potential": potentials.REGISTRY[name](**parameters)})
 
     def to_json(self) -> str:
         """Return the target as one line of JSON with sorted keys.
@@ -264,18 +261,6 @@ class Target:
         """
         return cls.from_dict(json.loads(text))
 
-    def _key(self) -> tuple[object, ...]:
-        return self.prior, self.potential, self.temperature, self.margin
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Target, self._key()
-
     def __repr__(self) -> str:
         names = f"prior={str(self.prior)!r}, potential={str(self.potential)!r}"
         return f"Target({names}, temperature={self.temperature:g}, margin={self.margin:g})"
@@ -286,21 +271,12 @@ class Target:
 
     def __str__(self) -> str:
         heat = "" if self._flat else f", T = {self.temperature:g}"
-        return f"{self.prior} weights, {self.potential} potential{heat}, margin {self.margin:g}"
+        return f"{self.prior.name} weights, {self.potential} potential{heat}, margin {self.margin:g}"
 
     def _repr_html_(self) -> str:
         heat = [] if self._flat else [("temperature T", f"{self.temperature:g}")]
-        rows = [
-            ("weights", str(self.prior)),
-            ("potential U", str(self.potential)),
-            *heat,
-            ("margin κ", f"{self.margin:g}"),
-        ]
-        return html_table("Target", rows)
-
-
-def _set(target: Target, name: str, value: object) -> None:
-    object.__setattr__(target, name, value)
+        rows = [("weights", str(self.prior)), ("potential U", str(self.potential)), *heat]
+        return html_table("Target", [*rows, ("margin κ", f"{self.margin:g}")])
 
 
 def _number(name: str, value: Any) -> float:
@@ -324,10 +300,8 @@ def _channel_arguments(omega: ArrayLike, variance: ArrayLike) -> tuple[Reals, Re
     except ValueError:
         shapes = f"{omega.shape} and {variance.shape}"
         raise ValueError(f"omega and variance must have shapes that broadcast; got {shapes}.") from None
-    single = all(a.dtype == np.float32 for a in (omega, variance) if a.ndim or a.dtype == np.float32) and (
-        np.float32 in (omega.dtype, variance.dtype)
-    )
-    dtype = np.float32 if single else np.float64
+    counted = {a.dtype for a in (omega, variance) if a.ndim or a.dtype == np.float32}  # not plain Python numbers
+    dtype = np.float32 if counted == {np.dtype(np.float32)} else np.float64
     return omega.astype(dtype, copy=False), variance.astype(dtype, copy=False)
 
 

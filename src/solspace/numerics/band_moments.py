@@ -2,18 +2,10 @@
 
     Z(x, d) = int_{-1}^{1} (1 - y^2)^b N(d y; x, 1) d dy,      z = d y - x
 
-with d the half width of the band and x >= 0 the field, both in units of the Gaussian's width: log Z, E z and Var z - 1. With
-u the distance from the nearer wall, xi = d - x that of the field and L = 2d, four rules follow where the mass is:
-
-* *across*: both walls are within reach. Gauss-Gegenbauer takes the powers into its weight; nodes y and -y go together, so
-  that E z is exact also where it is small (y sinh, y cosh);
-* *wall*: only the nearer one is. Gauss-Jacobi on 0 < u < U takes u^b; beyond U less than exp(-42) is left. Far outside,
-  xi << 0, this is 42/|xi| from the wall, and nothing cancels;
-* *inside*: neither is. The trapezoidal rule about the field, and by parts E z = E r, Var z - 1 = Cov(z, r), with r the slope
-  b/u - b/(L - u) of the log weight: both small numbers as they stand;
-* *peaked*: for large exponents the mass is nearly Gaussian in atanh y about its mode, wherever that is.
-
-Every rule has some fifty nodes at all d and x, and errors near rounding: no table is needed.
+with d the half width of the band and x >= 0 the field, in units of the Gaussian's width: log Z, E z and Var z - 1. Four rules
+follow where the mass is: *across* both walls by Gauss-Gegenbauer, whose nodes y and -y go together; at one *wall* by
+Gauss-Jacobi; *inside* by the trapezoidal rule about the field, and by parts E z = E r, Var z - 1 = Cov(z, r), with r the slope
+of the log weight; *peaked*, for large exponents, in atanh y about the mode.
 """
 
 from __future__ import annotations
@@ -59,12 +51,8 @@ def _block(x: Doubles, d: Doubles, beta: float) -> Doubles:
     inside = xi > max(INSIDE, math.sqrt(2 * beta))
     peaked = ~inside & (beta >= PEAKED)
     across = ~(inside | peaked) & (reach > 1.8 * d)
-    for where, rule in (
-        (inside, _inside),
-        (peaked, _peaked),
-        (across, _across),
-        (~(inside | peaked | across), _wall),
-    ):
+    wall = ~(inside | peaked | across)
+    for where, rule in ((inside, _inside), (peaked, _peaked), (across, _across), (wall, _wall)):
         if where.any():
             result[:, where] = rule(x[where], d[where], beta, reach[where])
     return result
@@ -72,25 +60,38 @@ def _block(x: Doubles, d: Doubles, beta: float) -> Doubles:
 
 @lru_cache(maxsize=64)
 def _gegenbauer(beta: float) -> tuple[Doubles, Doubles, float]:
-    """Return the positive nodes, log weights of each pair divided by two, and the log of what the weights add up to."""
+    """Return the positive nodes, the weights of pairs, and the log of what they add up to."""
     y, w = roots_jacobi(ACROSS, beta, beta)
     half = ACROSS // 2
     total = math.log(math.pi) / 2 + float(gammaln(beta + 1) - gammaln(beta + 1.5))
     return y[half:], w[half:] / w.sum(), total
 
 
-def _across(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-    y, weight, total = _gegenbauer(beta)
-    pull = (d * x)[:, None]
-    towards = np.exp(pull * (y - 1.0) - 0.5 * (d[:, None] * y) ** 2) * weight
+def _by_pairs(pull: Doubles, square: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
+    """Return the mass of exp(pull (y - 1) - square/2), relative to the weight's own, and mean and variance of y."""
+    y, weight, _ = _gegenbauer(beta)
+    pull = pull[:, None]
+    towards = np.exp(pull * (y - 1.0) - 0.5 * square) * weight
     fall = np.exp(-2.0 * pull * y)  # of the node at -y beside the one at y
     even, odd = towards * (1.0 + fall), towards * (1.0 - fall)
     weak = pull[:, 0] < 1.0
     odd[weak] = towards[weak] * -np.expm1(-2.0 * pull[weak] * y)
     mass = even.sum(axis=1)
     mean = odd @ y / mass
-    variance = even @ (y * y) / mass - mean * mean
-    log_z = total + np.log(d * mass) + pull[:, 0] - 0.5 * x * x - LOG_SQRT_TWO_PI
+    return mass, mean, even @ (y * y) / mass - mean * mean
+
+
+def _moments(share: Doubles, u: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Return mass, mean and variance of `u` (n, nodes) under the weights `share`."""
+    mass = share.sum(axis=1)
+    mean = (share * u).sum(axis=1) / mass
+    return mass, mean, (share * (u - mean[:, None]) ** 2).sum(axis=1) / mass
+
+
+def _across(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    y, _, total = _gegenbauer(beta)
+    mass, mean, variance = _by_pairs(d * x, (d[:, None] * y) ** 2, beta)
+    log_z = total + np.log(d * mass) + d * x - 0.5 * x * x - LOG_SQRT_TWO_PI
     return log_z, d * mean - x, d * d * variance - 1.0
 
 
@@ -109,10 +110,7 @@ def _wall(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles,
     centre = np.maximum(xi, 0.0)[:, None]
     exponent = np.minimum(xi, 0.0)[:, None] * u - 0.5 * (u - centre) ** 2 + beta * np.log(1.0 - u / (2.0 * d[:, None]))
     top = exponent.max(axis=1)
-    share = np.exp(exponent - top[:, None]) * weight
-    mass = share.sum(axis=1)
-    mean = (share * u).sum(axis=1) / mass
-    variance = (share * (u - mean[:, None]) ** 2).sum(axis=1) / mass
+    mass, mean, variance = _moments(np.exp(exponent - top[:, None]) * weight, u)
     log_z = np.log(mass) + top + (beta + 1.0) * np.log(reach) - math.log(beta + 1.0) + beta * np.log(2.0 / d)
     log_z -= 0.5 * np.minimum(xi, 0.0) ** 2 + LOG_SQRT_TWO_PI
     return log_z, xi - mean, variance - 1.0
@@ -156,14 +154,9 @@ def tilted_moments(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, 
 
 
 def _tilted_across(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
-    y, weight, total = _gegenbauer(beta)
-    pull = pull[:, None]
-    towards = np.exp(pull * (y - 1.0) - 0.5 * bend[:, None] * y * y) * weight
-    fall = np.exp(-2.0 * pull * y)
-    even, odd = towards * (1.0 + fall), towards * -np.expm1(-2.0 * pull * y)
-    mass = even.sum(axis=1)
-    mean = odd @ y / mass
-    return total + np.log(mass) + pull[:, 0], mean, even @ (y * y) / mass - mean * mean
+    y, _, total = _gegenbauer(beta)
+    mass, mean, variance = _by_pairs(pull, bend[:, None] * y * y, beta)
+    return total + np.log(mass) + pull, mean, variance
 
 
 def _tilted_wall(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles]:
@@ -174,15 +167,13 @@ def _tilted_wall(pull: Doubles, bend: Doubles, beta: float) -> tuple[Doubles, Do
     reach = 2 * drop / (slope + np.sqrt(np.maximum(slope * slope + 2 * drop * bend, 0.0)))
     x = reach[:, None] * v
     share = np.exp(beta * np.log(1.0 - 0.5 * x) - x * (slope[:, None] + 0.5 * bend[:, None] * x)) * weight
-    mass = share.sum(axis=1)
-    mean = (share * x).sum(axis=1) / mass
-    variance = (share * (x - mean[:, None]) ** 2).sum(axis=1) / mass
+    mass, mean, variance = _moments(share, x)
     log_j = np.log(mass) + (beta + 1.0) * np.log(reach) - math.log(beta + 1.0) + beta * math.log(2.0)
     return log_j + pull - 0.5 * bend, 1.0 - mean, variance
 
 
 def _peaked(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-    """In t = atanh y the exponent (b + 1) log(1 - y^2) - (d y - x)^2/2 is concave about a mode that Newton's steps find."""
+    # in t = atanh y the exponent (b + 1) log(1 - y^2) - (d y - x)^2/2 is concave about its mode
     t = _mode(x, d, beta + 1.0)
     y = np.tanh(t)
     s2 = 1.0 / np.cosh(t) ** 2
@@ -193,10 +184,7 @@ def _peaked(x: Doubles, d: Doubles, beta: float, reach: Doubles) -> tuple[Double
     z = d[:, None] * nodes - x[:, None]
     exponent = -2.0 * (beta + 1.0) * (np.logaddexp(at, -at) - math.log(2.0)) - 0.5 * z * z
     top = exponent.max(axis=1)
-    share = np.exp(exponent - top[:, None])
-    mass = share.sum(axis=1)
-    mean = (share * z).sum(axis=1) / mass
-    variance = (share * (z - mean[:, None]) ** 2).sum(axis=1) / mass
+    mass, mean, variance = _moments(np.exp(exponent - top[:, None]), z)
     log_z = top + np.log(mass * width * d * 0.4) - LOG_SQRT_TWO_PI
     return log_z, mean, variance - 1.0
 

@@ -1,7 +1,4 @@
-"""Compiled sums over Gaussians: densities of mixtures (`mixtures`), and moments under a weight at shared nodes.
-
-The second are the rows of `measure.quadrature`: moments of many Gaussians of one width times a weight known at shared nodes.
-"""
+"""Compiled sums over Gaussians: densities of mixtures, and moments of many Gaussians under a weight at shared nodes."""
 
 from __future__ import annotations
 
@@ -17,16 +14,18 @@ HALF = (
 LANES = 64  # points worked on together
 DEEP = -45.0  # exponent, counted from the peak, below which nodes are left out
 DEAD = -36.0  # exponent below which the outermost node of a side must have fallen
-NEAR = (
-    4.0  # fields further inside than this, and not beyond the last node, have the square of the distance as it stands
-)
+NEAR = 4.0  # fields further inside, and not beyond the last node, have the square of the distance as it stands
 PLAIN = {"nogil": True, "error_model": "numpy"}
 ANY_ORDER = PLAIN | {"fastmath": {"contract", "nsz", "reassoc", "nnan"}}  # sums whose order does not matter
 
 
 @njit(**PLAIN)
 def mixture_rows(x, factor, centres, bias, variance):
-    """Return the densities (q, n); see `mixtures`."""
+    """Return the densities (q, n) of `theory.cavity.mixtures`, where centres are closer than the Gaussians are wide.
+
+    Gaussians of neighbouring centres differ by a ratio that itself shrinks by a constant factor: a block of them needs two
+    exponentials at its middle, and multiplications outwards.
+    """
     density = np.empty(x.shape)
     count, step = len(centres), centres[1] - centres[0]
     value, ratio = np.empty(LANES), np.empty(LANES)
@@ -55,23 +54,24 @@ def mixture_rows(x, factor, centres, bias, variance):
                     middle_ratio[i] = math.exp(step * (distance - step / 2) / tau) if alive else 1.0
                     value[i], ratio[i] = middle_value[i], middle_ratio[i]
                     total[i] += middle_value[i]
-                for j in range(middle + 1, stop):
-                    share = weight[j - start]
-                    for i in range(lanes):
-                        value[i] *= ratio[i]
-                        ratio[i] *= shrink
-                        total[i] += share * value[i]
+                _outwards(range(middle + 1, stop), start, lanes, weight, value, ratio, shrink, total)
                 for i in range(lanes):
                     value[i], ratio[i] = middle_value[i], shrink / middle_ratio[i]
-                for j in range(middle - 1, start - 1, -1):
-                    share = weight[j - start]
-                    for i in range(lanes):
-                        value[i] *= ratio[i]
-                        ratio[i] *= shrink
-                        total[i] += share * value[i]
+                _outwards(range(middle - 1, start - 1, -1), start, lanes, weight, value, ratio, shrink, total)
             for i in range(lanes):
                 density[row, first + i] = norm * total[i]
     return density
+
+
+@njit(**PLAIN)
+def _outwards(centres, start, lanes, weight, value, ratio, shrink, total):
+    """Add the Gaussians of some centres of a block, each from the one before it."""
+    for j in centres:
+        share = weight[j - start]
+        for i in range(lanes):
+            value[i] *= ratio[i]
+            ratio[i] *= shrink
+            total[i] += share * value[i]
 
 
 @njit(**PLAIN)

@@ -1,10 +1,8 @@
 """Quadrature rules as nodes and weights; above all Gauss–Legendre panels, fine near given points and growing away.
 
 A function with a feature of size `fine` at a point c, and smooth on the scale of the distance from c elsewhere,
-needs panels of width w(d) = min(max(fine, growth d), cap) at distance d. The panels are laid out by counting:
-N(d) = ∫ dd'/w(d') has a closed form, and edges at equal steps of N are panels of the widths wanted. All
-functions work on a batch: one row of nodes for each member, all rows of one length, so that an integrand is
-called once for the whole batch.
+needs panels of width w(d) = min(max(fine, growth d), cap) at distance d: edges at equal steps of N(d) = ∫ dd'/w(d').
+All functions work on a batch, one row of nodes for each member, so that an integrand is called once.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ class Layout(NamedTuple):
     growth: float
 
 
-def around(layout: Layout, close: Sequence[tuple[Reals | None, Reals | None]] | None = None) -> tuple[Reals, Reals]:
+def around(layout: Layout, close: Sequence[Sequence[Reals | None]] | None = None) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, n) of panels graded on both sides of each centre, up to halfway to the next.
 
     `close` has for each centre how far its left and its right side reach at most (q,), in panels of width `fine`; None:

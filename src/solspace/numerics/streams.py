@@ -1,7 +1,6 @@
 """Random streams: one seed for a call, one independent stream for each of its parts.
 
-A caller passes `rng`: a seed, a `Generator`, a `SeedSequence`, or None for fresh entropy. Each chain or sample then
-draws from its own stream, derived from the call's seed and the part's index alone, so that what sample 3 sees does not
+Each chain or sample draws from its own stream, derived from the call's seed and the part's index alone: sample 3 does not
 depend on how many samples run beside it, on which core it runs, or on what was interrupted.
 """
 
@@ -16,13 +15,9 @@ RNG: TypeAlias = "int | np.random.Generator | np.random.SeedSequence | None"
 
 
 def seed_sequence(rng: RNG) -> np.random.SeedSequence:
-    """Return the seed sequence that `rng` stands for.
+    """Return the seed sequence that `rng` stands for: a seed, a `SeedSequence`, fresh entropy (None), or a `Generator`.
 
-    A `Generator` gives up 128 bits of its stream, so that two calls with the same generator differ and a replayed
-    program repeats.
-
-    >>> seed_sequence(7).entropy
-    7
+    A `Generator` gives up 128 bits of its stream: two calls with the same generator differ, and a replayed program repeats.
     """
     if isinstance(rng, np.random.SeedSequence):
         return rng

@@ -10,17 +10,15 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq
 
 from solspace.measure import Target
 from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.arrays import Reals
+from solspace.numerics.roots import root_between
 from solspace.theory.cavity import reference_averages
 from solspace.theory.localization import Landscape, Localization
-from solspace.theory.reference import Equilibrium, check, equilibrium, sufficient_level
+from solspace.theory.reference import Equilibrium, averages_at, check, equilibrium, sufficient_level
 from solspace.theory.weights import weights_of
-
-PRECISE = {"xtol": 1e-11, "rtol": 1e-12, "maxiter": 100}  # how sharply loads are bracketed, in the coordinate
 
 ROUNDING = 1e-11  # share of free entropy and load that the rounding of the terms of an entropy may reach
 
@@ -54,8 +52,7 @@ class Branch:
             dg2 = float(reference_averages(self.target, [0.0], [1.0])[2][0])
             return u, np.exp(u), np.exp(u) * dg2
         u = np.linspace(np.log(1e-8), np.log(1e15), 94)
-        weights = weights_of(self.target.prior).reference(np.exp(u))
-        _, g2, dg2, _ = reference_averages(self.target, weights.overlap, weights.variance, self.level)
+        weights, (_, g2, dg2, _) = averages_at(self.target, np.exp(u), self.level)
         loads = np.exp(u) / g2
         # where loads fall the equation has left the branch that starts at α = 0
         falls = np.flatnonzero(np.diff(loads) <= 0)
@@ -96,7 +93,7 @@ class Branch:
         for x in u[::4].tolist():
             entropy, state = self.entropy(x), self.equilibrium(x)
             if entropy < -ROUNDING * (abs(state.free_entropy) + state.alpha):
-                return self.load(float(brentq(self.entropy, low, x, **PRECISE)))
+                return self.load(root_between(self.entropy, low, x))
             low = x if entropy >= 0 else low
         return None
 

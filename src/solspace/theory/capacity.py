@@ -1,19 +1,12 @@
-"""How many constraints can be met at all, whatever the potential and the temperature.
+"""The load at which the constraints of a target (s >= κ, or a band) stop having solutions, whatever the potential.
 
-The constraints of a target are the stabilities that its potential does not call violated: s >= κ, or a band. The load at
-which they stop having solutions depends on them and the weights alone.
+*Sphere*: Gardner's α = 1 / E[dist(z, allowed)²], right where solutions form one convex set (margin >= 0). Below, with one step
+of replica symmetry breaking (theory notes 7), the minimum over (m, q₀) of -S/E, itself an approximation from above,
 
-*Sphere.* The volume of solutions vanishes. Replica symmetry gives Gardner's α = 1 / E[dist(z, allowed)²], which is
-right where solutions form one convex set (margin >= 0). Below, with one step of replica symmetry breaking (theory
-notes 7), α is the minimum over (m, q₀) of -S/E,
+    S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2).
 
-    S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2)
-
-itself an approximation from above to full breaking. *±1 weights.* The entropy of the uniform measure on the solutions
-reaches zero (Krauth and Mézard: 0.833 at κ = 0). For a band about the origin nothing is known at t = 0, and its entropy is
-log 2 + α log P(|z| <= K), z standard Gaussian. Where replica symmetry is unstable at that load, as outside a band with
-K > 0.817, it is a bound from above. The entropy of a measure that prefers some solutions vanishes
-earlier: that load is `Thresholds.zero_entropy`, and no capacity.
+*±1 weights*: the entropy of the uniform measure on the solutions reaches zero (Krauth and Mézard: 0.833 at κ = 0); a bound
+from above where replica symmetry is unstable there. That of another measure vanishes earlier: `Thresholds.zero_entropy`.
 """
 
 from __future__ import annotations
@@ -38,6 +31,8 @@ from solspace.theory.cavity import TAIL
 from solspace.theory.weights import weights_of
 
 WHOLE = (-np.inf, np.inf)
+CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)  # largest logit of q₀, range of log m(1 - q₀): S and E round to nothing beyond
+_SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
 _START = np.array(
     # margin, log m(1 - q₀), logit q₀ of the one-sided problem: where the search starts
     [
@@ -84,16 +79,12 @@ def capacity(target: Target) -> float | None:
     >>> round(capacity(Target(temperature=0.3)), 7), capacity(Target("spherical", "hinge"))
     (0.8330786, 2.0)
     """
-    allowed = allowed_stabilities(target)
-    if weights_of(target.prior).discrete:
-        runs = _intervals(target)
-        if allowed is None:
-            return None if WHOLE in runs else _several(target.prior, runs)
-        return _discrete(target.prior, *_mirrored(allowed))
-    if allowed is None:
+    runs = _intervals(target)
+    if WHOLE in runs:
         return None
-    values = [value for value in (gardner(target), one_step(target)) if value is not None]
-    return min(values)
+    if weights_of(target.prior).discrete:
+        return _discrete(target.prior, runs)
+    return min((load for load in (gardner(target), one_step(target)) if load is not None), default=None)
 
 
 def _mirrored(allowed: tuple[float, float]) -> tuple[float, float]:
@@ -102,15 +93,16 @@ def _mirrored(allowed: tuple[float, float]) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1024)
-def _discrete(prior: Prior, low: float, high: float) -> float | None:
+def _discrete(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | None:
+    if len(runs) != 1:
+        return Branch(Target(prior, _Union(runs), np.inf)).zero_entropy
+    low, high = _mirrored(runs[0])
     if low == -high:
         start = float(weights_of(prior).reference([0.0]).entropy[0])
         return start / -float(band_channel(0.0, 1.0, high)[0])
     if np.isinf(high):
-        uniform = Target(prior, Uniform(), np.inf, low)
-    else:
-        uniform = Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)
-    return Branch(uniform).zero_entropy
+        return Branch(Target(prior, Uniform(), np.inf, low)).zero_entropy
+    return Branch(Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)).zero_entropy
 
 
 @dataclass(frozen=True)
@@ -129,11 +121,6 @@ class _Union(Potential):
 
     def violated(self, s: ArrayLike) -> Bools:
         return np.isneginf(self.log_weight(s))
-
-
-@lru_cache(maxsize=256)
-def _several(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | None:
-    return Branch(Target(prior, _Union(runs), np.inf)).zero_entropy
 
 
 def gardner(target: Target) -> float | None:
@@ -193,11 +180,6 @@ def _one_step(low: float, high: float) -> float:
         key=lambda result: result.fun,
     )
     return float(np.exp(best.fun))
-
-
-CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)
-"""Largest logit of q₀, and range of log m(1 - q₀), that are tried: S and E round to nothing beyond."""
-_SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
 
 
 @vanishing

@@ -2,23 +2,18 @@
 
 Reference (theory notes 2): ω₀ = √r γ is Gaussian and the constraint sees it with variance 1 - r. Localized
 (theory notes 3): knowing more, the field moves on to ω ~ N(ω₀, q - r), reweighted by Z(ω, 1-q)/Z(ω₀, 1-r), and the
-variance left is 1 - q. The weights average to one, E_q[1] = 1, exactly: what is missing is the error of the
-quadrature, and it is watched. Mean and variance of ω given ω₀ are ω₀ + (q-r) g₀ and (q-r) + (q-r)² g₀' for
-every potential.
+variance left is 1 - q. The weights average to one, E_q[1] = 1: what is missing is the error of the quadrature.
+Mean and variance of ω given ω₀ are ω₀ + (q-r) g₀ and (q-r) + (q-r)² g₀' for every potential.
 
-Three quadratures (theory notes 6), each right where the next is slow:
-
-* near q = r the field given ω₀ is almost Gaussian: Gauss–Hermite in ω about its own mean and width;
-* in the bulk one grid of ω serves all ω₀: panels fine (√(1-q)) at the potential's breakpoints and growing away
-  from them, where Z is smooth; the channel is evaluated once per node, whatever 1 - q;
-* for r → 1 the ω₀ far in the forbidden region would need a dense grid: every ω₀ gets panels of its own.
+There are three quadratures (theory notes 6), each right where the next is slow: `_near` q = r, in the `_bulk`, and for
+r → 1 panels of its `_own` for every ω₀.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potentials import Own
+from solspace.measure.potentials import Own, scaled_log_weight
 from solspace.numerics.arrays import Index, Reals, vanishing
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
 
@@ -50,10 +45,7 @@ class Averages(NamedTuple):
 
 
 class Kinks(NamedTuple):
-    """Breakpoints counted from zero field, ascending, and whether left and right of each is forbidden.
-
-    A maximum of the weight that is narrow, as at low temperatures, is one of them: the cavity field gathers there.
-    """
+    """Breakpoints and narrow maxima of the weight, counted from zero field, and whether left and right are forbidden."""
 
     at: tuple[float, ...]
     forbidden: tuple[tuple[bool, bool], ...]
@@ -65,28 +57,28 @@ def kinks(target: Target) -> Kinks:
     >>> kinks(Target(potential="band(1.5)"))
     Kinks(at=(-1.5, 1.5), forbidden=((True, False), (False, True)))
     """
-    given = sorted(set(target.potential.breakpoints)) or [0.0]
-    points = np.array(sorted({*given, *_sharp_maxima(target, given)})) + target.margin
+    breaks = sorted(set(target.potential.breakpoints)) or [0.0]
+    points = np.array(sorted({*breaks, *_sharp_maxima(target, breaks)})) + target.margin
     middle = np.concatenate([[points[0] - 1], (points[1:] + points[:-1]) / 2, [points[-1] + 1]])
-    void = [bool(v) for v in np.isneginf(target.log_weight(middle))]
-    return Kinks(tuple(float(p) for p in points), tuple(pairwise(void)))
+    void = np.isneginf(scaled_log_weight(target.potential, middle - target.margin, target.beta))
+    return Kinks(tuple(points.tolist()), tuple(pairwise(void.tolist())))
 
 
 def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
     # maxima of the weight between breakpoints that are narrower than SHARP, counted from the margin
     if target.beta < 1 / SHARP and not isinstance(target.potential, Own):
         return []
-    centred = target.replace(margin=0.0)
+    log_weight = partial(scaled_log_weight, target.potential, beta=target.beta)
     s = np.linspace(breakpoints[0] - 10, breakpoints[-1] + 10, 801)
-    weight = centred.log_weight(s)
+    weight = log_weight(s)
     tops = 1 + np.flatnonzero((weight[1:-1] > weight[:-2]) & (weight[1:-1] >= weight[2:]))
     found = []
     for top in tops.tolist():
         at, width = float(s[top]), float(s[1] - s[0])
         while width > 1e-9:
             near = at + width * np.linspace(-1, 1, 9)
-            at, width = float(near[np.argmax(centred.log_weight(near))]), width / 4
-        fall = float(centred.log_weight(at)) - centred.log_weight(np.array([at - SHARP, at + SHARP]))
+            at, width = float(near[np.argmax(log_weight(near))]), width / 4
+        fall = float(log_weight(at)) - log_weight(np.array([at - SHARP, at + SHARP]))
         if (fall > 0.5).all() and np.abs(np.array(breakpoints) - at).min() > 1e-6:
             found.append(at)
     return found
@@ -112,16 +104,16 @@ def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, 
     """Return E log Z, E g², E g'² and dE g²/dr = E[g'² - 2g²g'] over ω₀ ~ N(0, r) at variance 1 - r, rows of (4, q)."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
     result = np.empty((4, len(overlap)))
-    narrow = overlap < NARROW * variance
-    for rows, by_panels in ((narrow, False), (~narrow, True)):
+    narrow = overlap < NARROW * variance  # beside the channel's own width
+    for rows in (narrow, ~narrow):
         if not rows.any():
             continue
-        if by_panels:
-            omega, weight = reference_nodes(kinks(target), overlap[rows], variance[rows], level)
-        else:  # the field is narrow beside the channel's own width
+        if rows is narrow:
             z, share = hermite(24 + 8 * level)
             omega = np.sqrt(overlap[rows, None]) * z
             weight = np.broadcast_to(share, omega.shape)
+        else:
+            omega, weight = reference_nodes(kinks(target), overlap[rows], variance[rows], level)
         log_z, g, dg = target.channel(omega, variance[rows, None])
         square = g**2
         columns = (log_z, square, dg**2, dg**2 - 2 * square * dg)
@@ -141,8 +133,7 @@ class CavityField:
     target: Target
     overlap: float
     variance: float
-    level: int = 0
-    """Refinement: every level halves the panels."""
+    level: int = 0  # every level halves the panels
 
     @cached_property
     def _kinks(self) -> Kinks:
@@ -192,6 +183,7 @@ class CavityField:
         return Averages(*result)
 
     def _near(self, gap: Reals, variance: Reals) -> Reals:
+        # the field given ω₀ is almost Gaussian: Gauss–Hermite in ω about its own mean and width
         omega, log_weight, log_z, g, dg = self._start
         result = np.empty((5, len(gap)))
         order = np.select([gap <= 0.02 * variance, gap <= 0.1 * variance], [10, 16], 24)
@@ -207,6 +199,7 @@ class CavityField:
         return result
 
     def _own(self, gap: Reals, variance: Reals) -> Reals:
+        # ω₀ far in the forbidden region would need a dense grid
         omega, log_weight, log_z, g, dg = self._start
         points, width = self._kinks, 2.0**-self.level
         depth = _depth(omega, points)
@@ -218,8 +211,8 @@ class CavityField:
             mean = omega + tau * g
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
             close = [(limit if void[0] else None, limit if void[1] else None) for void in points.forbidden]
-            every = np.ones(len(omega))
-            fine, cap = every * 2 * width * np.sqrt(v), every * width * min(3.5 * np.sqrt(tau), 1.5)
+            fine = np.full(len(omega), 2 * width * np.sqrt(v))
+            cap = np.full(len(omega), width * min(3.5 * np.sqrt(tau), 1.5))
             layout = Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width)
             field, step = around(layout, close)
             log_zq, gq, dgq = self._channel(field, v)
@@ -242,7 +235,8 @@ class CavityField:
         return result
 
     def _grid(self, gap: Reals, variance: Reals, start: Reals, g: Reals) -> tuple[Reals, Reals]:
-        # one grid of ω for all ω₀, a row for each overlap; forbidden sides are left as soon as no ω₀ can reach
+        # one grid of ω for all ω₀, a row for each overlap: panels of width √(1-q) at breakpoints, growing away from them;
+        # forbidden sides are left as soon as no ω₀ can reach
         width, spread = 2.0**-self.level, np.sqrt(gap)
         mean = start + gap[:, None] * g
         points = self._kinks
@@ -251,12 +245,14 @@ class CavityField:
         rare = 2 * share * max(map(abs, points.at)) + TAIL * np.sqrt(share * variance)
         reach = np.maximum(TAIL * spread, rare)
         low, high = mean.min(axis=1) - reach, mean.max(axis=1) + reach
-        close: list[tuple[Reals | None, Reals | None]] = []
-        for point, void in zip(points.at, points.forbidden):
-            depth = [
-                np.sqrt(variance) * (TAIL + 0.5) + abs(end - point) * variance / self.variance for end in start[[0, -1]]
-            ]
-            close.append((depth[0] if void[0] else None, depth[1] if void[1] else None))
+        limit = np.sqrt(variance) * (TAIL + 0.5)
+        close = [
+            tuple(
+                limit + abs(end - point) * variance / self.variance if void else None
+                for end, void in zip(start[[0, -1]], forbidden)
+            )
+            for point, forbidden in zip(points.at, points.forbidden)
+        ]
         cap = width * np.minimum(3.5 * spread, 1.5)
         return around(Layout(low, high, points.at, 2 * width * np.sqrt(variance), cap, 0.8 * width), close)
 
@@ -288,10 +284,7 @@ def _sums(weight: Reals, log_z: Reals, g: Reals, dg: Reals, moved: Reals | None)
 def mixtures(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
     """Return Σ_j exp(b_j) N(x; c_j, τ) exp(factor) at points `x` (q, n), rows of variance τ (q,), centres equidistant (k,).
 
-    The Gaussians of neighbouring centres differ by a ratio that itself shrinks by a constant factor: a block of them needs
-    two exponentials at its middle and multiplications outwards. Biases and factors can be ±hundreds while the sum is of
-    order one: they meet in the exponent, block by block. Where centres are further apart than the Gaussians are wide, the
-    middle of a block would vanish before its ends do: those are summed one by one.
+    Biases and factors can be ±hundreds while the sum is of order one: they meet in the exponent.
 
     >>> x, zero = np.array([[0.0, 1.0]]), np.zeros((1, 2))
     >>> mixtures(x, zero, np.array([0.0]), np.zeros(1), np.ones(1)).round(6)
@@ -305,7 +298,7 @@ def mixtures(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Rea
 
 
 def one_by_one(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
-    """Return the same densities for any centres."""
+    """Return the same densities, also where centres are further apart than the Gaussians are wide."""
     density = np.empty(x.shape)
     rows = max(1, BLOCK // (2 * len(centres)))
     for k, width in enumerate(variance):

@@ -5,9 +5,6 @@ secant method in log α from the last candidate's, a handful of curves each. The
 λ of the same height, over many decades of 1 - q, so the objective has a ridge on which simplex searches crawl.
 Instead the problem is taken as it is: maximise α under λ(y; α, parameters) <= 1 at every depth y, by linear
 programs inside a trust region.
-
-What is maximised is a prediction of replica-symmetric theory about the convergence of message passing at n → ∞:
-not the number of samples that come out solved at a given n.
 """
 
 from __future__ import annotations
@@ -45,15 +42,15 @@ class Design:
 
     Attributes
     ----------
-    target
+    target : Target
         The target to sample.
-    alpha_asl
-        Its ASL threshold, a replica-symmetric prediction.
-    parameters
+    alpha_asl : float
+        Its ASL threshold: a replica-symmetric prediction about n → ∞, not the number of samples solved at a given n.
+    parameters : dict
         The values chosen, by name.
-    overlap, replicon, entropy
+    overlap, replicon, entropy : float
         r, stability and entropy of the measure at that load.
-    evaluations
+    evaluations : int
         Thresholds computed on the way.
     """
 
@@ -73,25 +70,23 @@ class Design:
     @property
     def words(self) -> str:
         """What the result is, and what it is not."""
-        notes = []
-        if self.entropy < 0:
-            notes.append(
-                "Its entropy there is negative: the equations go on past the end of the measure's typical samples."
-            )
-        if self.replicon >= 1:
-            notes.append("The replica-symmetric solution is unstable there.")
-        return " ".join(
-            [
-                f"Replica-symmetric theory predicts that message passing localizes with {self.target} up to",
-                f"alpha = {self.alpha_asl:.6g} (overlap {self.overlap:.4g}, replicon {self.replicon:.4g},",
-                f"entropy {self.entropy:.4g}).",
-                *notes,
-                "This is about convergence at large n, not about how many samples are solved at a given n.",
-            ]
+        negative = "Its entropy there is negative: the equations go on past the end of the measure's typical samples. "
+        unstable = "The replica-symmetric solution is unstable there. "
+        return (
+            f"Replica-symmetric theory predicts that message passing localizes with {self.target} up to alpha = "
+            f"{self.alpha_asl:.6g} (overlap {self.overlap:.4g}, replicon {self.replicon:.4g}, entropy {self.entropy:.4g}). "
+            f"{negative if self.entropy < 0 else ''}{unstable if self.replicon >= 1 else ''}"
+            "This is about convergence at large n, not about how many samples are solved at a given n."
         )
 
     def to_dict(self) -> Values:
-        """Return the design as plain values."""
+        """Return the design as plain values.
+
+        Returns
+        -------
+        dict
+            Target, threshold, parameters, order parameters, and the same in `words`.
+        """
         names = ("alpha_asl", "parameters", "overlap", "replicon", "entropy", "evaluations")
         return {"target": self.target.to_dict()} | {name: getattr(self, name) for name in names} | {"words": self.words}
 
@@ -149,11 +144,10 @@ def design(
     (0.71, 0.667)
     """
     make, space = family_space(family, initial, bounds)
-    names, start = list(space), np.array([value[0] for value in space.values()])
-    low, high = (np.array([value[k] for value in space.values()]) for k in (1, 2))
+    start, low, high = np.transpose(list(space.values()))
 
     def target(x: Reals) -> Target:
-        values = dict(zip(names, np.clip(x, low, high).tolist()))
+        values = dict(zip(space, np.clip(x, low, high).tolist()))
         heat = values.pop("temperature", temperature)
         return Target(prior, make(**values), heat, margin)
 
@@ -164,8 +158,12 @@ def design(
             raise ValueError(
                 f"no load can be sampled with {target(start)}, where the search starts: give other initial values."
             )
-        best = _search(objective, start, low, high)
-    return _result(target(best), dict(zip(names, np.clip(best, low, high).tolist())), objective.count)
+        best = np.clip(_search(objective, start, low, high), low, high)
+    found = asl_threshold(target(best))
+    assert found is not None
+    p = Prediction(found[1])
+    chosen = dict(zip(space, best.tolist()))
+    return Design(target(best), found[0], chosen, p.overlap, p.replicon, p.entropy, objective.count)
 
 
 def family_space(
@@ -193,9 +191,13 @@ def family_space(
         )
     name = getattr(family, "name", "") or family.__name__
     space = dict(KNOWN.get(name, {})) if family in potentials.REGISTRY.values() else {}
-    given = dict(_defaults(family) | dict(getattr(family, "initial", {}) or {})) if not space else {}
+    start: dict[str, float] = {}
+    if not space:
+        defaults = fields(family) if is_dataclass(family) else ()
+        start = {field.name: field.default for field in defaults if field.default is not MISSING}
+        start |= getattr(family, "initial", None) or {}
     limits = dict(getattr(family, "bounds", {}) or {}) | dict(bounds or {})
-    for key, value in (given | dict(initial or {})).items():
+    for key, value in (start | dict(initial or {})).items():
         low, high = space[key][1:] if key in space else (-np.inf, np.inf)
         space[key] = (float(value), low, high)
     for key, (low, high) in limits.items():
@@ -211,19 +213,6 @@ def family_space(
     return family, space
 
 
-def _defaults(family: type) -> dict[str, float]:
-    if not is_dataclass(family):
-        return {}
-    return {f.name: float(f.default) for f in fields(family) if f.default is not MISSING}
-
-
-def _result(target: Target, parameters: dict[str, float], count: int) -> Design:
-    found = asl_threshold(target)
-    assert found is not None
-    p = Prediction(found[1])
-    return Design(target, found[0], parameters, p.overlap, p.replicon, p.entropy, count)
-
-
 class _Objective:
     # minus the ASL threshold, and outside the bounds what it is at their edge plus a slope back inside
     def __init__(self, target: Callable[[Reals], Target], low: Reals, high: Reals) -> None:
@@ -237,21 +226,17 @@ class _Objective:
         inside = np.clip(x, self.low, self.high)
         load = self._load(self.target(inside))
         self.count += 1
+        self.last = load or self.last
         self.best = max(self.best, load)
         self.report(self.best)
         return -load + float(np.abs(x - inside).sum())
 
     def _load(self, target: Target) -> float:
-        if self.last is not None:
-            near = _followed(target, self.last)
-            if near is not None:
-                self.last = near
-                return near
+        near = None if self.last is None else _followed(target, self.last)
+        if near is not None:
+            return near
         found = asl_threshold(target)
-        if found is None or found[0] <= 0:
-            return 0.0
-        self.last = found[0]
-        return found[0]
+        return 0.0 if found is None else max(found[0], 0.0)
 
 
 def _followed(target: Target, alpha: float) -> float | None:

@@ -1,18 +1,11 @@
 """The end of localization, q → 1: does φ_t keep a maximum at q = 1? (theory notes 5)
 
-With ε = 1 - q, 2 dφ_t/dq = t - q̂ + α E_q[g²]. The prior's term q̂ grows like 1/ε (sphere) or only like 2 log
-1/ε (±1 weights); the constraints' term depends on how the weight W(s) behaves where constraints are only just
-met:
+With ε = 1 - q, 2 dφ_t/dq = t - q̂ + α E_q[g²]. The prior's term q̂ grows like 1/ε (sphere) or 2 log 1/ε (±1 weights); the
+constraints' term depends on how the weight W(s) behaves where constraints are only just met:
 
-* W jumps (a hard wall with U finite, a soft step): dG_E/dq = C ε^(-1/2), C = Σ P(b⁺) J/2 over the jumps,
-  J = ∫φ²/Φ for a wall;
+* W jumps: dG_E/dq = C ε^(-1/2), C = Σ P(b⁺) J/2 over the jumps, J = ∫φ²/Φ for a wall;
 * W ~ (s - b)^ν at a wall: ε^((ν-1)/2) for ν < 1, log 1/ε for ν = 1, and a finite limit for ν > 1;
 * log W ~ |s - b|^a at a cusp with a < 1/2: ε^(a - 1/2).
-
-On the sphere the prior always wins. For ±1 weights any divergence beats the logarithm: φ_t rises towards q = 1,
-there is a maximum at every t, and fair sampling of the uniform measure is impossible. A potential removes it if its
-weight vanishes faster than linearly at every wall: U = -log s at T < 1, U = -log(K² - s²) on a band. The contributions of
-walls add up: at ε → 0 each is seen from its own side alone.
 """
 
 from __future__ import annotations
@@ -24,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from solspace.measure import Target
-from solspace.numerics.arrays import Reals
+from solspace.measure.potentials import scaled_log_weight
 from solspace.numerics.power import log_power_moment
 from solspace.system.plain import Values
 from solspace.theory.cavity import kinks
@@ -37,17 +30,13 @@ NEGLIGIBLE = 50.0  # fall of log W near a wall beyond which the weight counts as
 
 
 class Wall(NamedTuple):
-    """The weight W(s) at a breakpoint b: `kind` is "jump" (a hard wall with U finite, a soft step), "power" (W ~ (s - b)^ν at
-    a wall), "cusp" (log W = c + d |s - b|^a) or "smooth".
-
-    e^-contrast is the ratio of the smaller to the larger weight at a jump; infinite at a wall.
-    """
+    """The weight W(s) at a breakpoint `at`, with the larger weight on its `side`."""
 
     at: float
     side: int
-    kind: str
+    kind: str  # "jump" (hard wall with U finite, soft step), "power" (W ~ (s - b)^ν), "cusp" (log W = c + d |s - b|^a), "smooth"
     exponent: float
-    contrast: float
+    contrast: float  # e^-contrast is the ratio of the smaller to the larger weight at a jump; infinite at a wall
 
 
 def walls(target: Target) -> list[Wall]:
@@ -66,34 +55,30 @@ def walls(target: Target) -> list[Wall]:
             exponent = _exponent(target, at, side)
             found.append(Wall(at, side, "jump" if exponent == 0 else "power", exponent, np.inf))
             continue
-        below, above = (float(target.log_weight(at + side * 1e-13 * (1 + abs(at)))) for side in (-1, 1))
-        found.append(_finite(target, at, below, above))
+        found.append(_between_allowed(target, at))
     return found
 
 
+def _log_weight(target: Target, at: float, step: float) -> float:
+    # at the distance `step` from a breakpoint, counted from the margin, where the potential lives: it loses no digits
+    return float(scaled_log_weight(target.potential, at - target.margin + step, target.beta))
+
+
 def _exponent(target: Target, at: float, side: int) -> float:
-    # W ~ distance^ν; distances are counted from the margin, where the potential lives, so that they lose no digits
-    offset = at - target.margin
-    near, far = (log_weight_at(target, offset, side * h) for h in (1e-9, 1e-8))
-    if np.isneginf(near):
-        return np.inf
-    return round(float((far - near) / np.log(10.0)), 6)
+    # W ~ distance^ν
+    near, far = (_log_weight(target, at, side * h) for h in (1e-9, 1e-8))
+    return np.inf if np.isneginf(near) else round(float((far - near) / np.log(10.0)), 6)
 
 
-def log_weight_at(target: Target, offset: float, step: float) -> float:
-    """Return log W at the distance `step` from a breakpoint `offset` counted from the margin."""
-    return float(target.replace(margin=0.0).log_weight(offset + step))
-
-
-def _finite(target: Target, at: float, below: float, above: float) -> Wall:
-    offset = at - target.margin
+def _between_allowed(target: Target, at: float) -> Wall:
+    below, above = (float(target.log_weight(at + side * 1e-13 * (1 + abs(at)))) for side in (-1, 1))
     side = 1 if above >= below else -1
     if abs(above - below) > 1e-3 * (1 + abs(target.beta)):
         return Wall(at, side, "jump", 0.0, abs(above - below))
     # log W = c + d |s|^a: the exponent of its change with the distance
     for direction in (-1, 1):
-        base = log_weight_at(target, offset, 0.0)
-        near, far = (abs(log_weight_at(target, offset, direction * h) - base) for h in (1e-9, 1e-7))
+        base = _log_weight(target, at, 0.0)
+        near, far = (abs(_log_weight(target, at, direction * h) - base) for h in (1e-9, 1e-7))
         if near > 0 and far > 0:
             exponent = np.log(far / near) / np.log(100.0)
             if exponent < 0.5 + 1e-3:
@@ -116,12 +101,6 @@ def divergence(target: Target) -> tuple[float, bool]:
     return float(gamma), bool(logarithmic and gamma == 0)
 
 
-def _exponents(weight: Reals) -> Reals:
-    # of the power that W follows between distances that halve
-    with np.errstate(invalid="ignore"):
-        return -np.diff(weight) / np.log(2.0)
-
-
 def smallest_scale(target: Target) -> float:
     """Return the smallest distance from a breakpoint at which the weight stops looking like a power of the distance.
 
@@ -135,15 +114,13 @@ def smallest_scale(target: Target) -> float:
         for side, void in zip((-1, 1), forbidden):
             if void:
                 continue
-            offset = at - target.margin
-            weight = np.array([log_weight_at(target, offset, side * h) for h in steps])
-            if offset:  # smaller distances are below the rounding of the breakpoint
-                weight = weight[:30]
-            exponent = _exponents(weight)
-            if (
-                not abs(exponent[-1] - exponent[-2]) < 0.3
-            ):  # no power at any distance, as exp(-1/s): look where W counts
-                exponent = _exponents(weight[: 1 + np.flatnonzero(weight >= weight.max() - NEGLIGIBLE)[-1]])
+            # smaller distances than 2^-30 are below the rounding of a breakpoint that is not zero
+            weight = np.array([_log_weight(target, at, side * h) for h in steps[: 30 if at != target.margin else None]])
+            with np.errstate(invalid="ignore"):  # of the power that W follows between distances that halve
+                exponent = -np.diff(weight) / np.log(2.0)
+            if not abs(exponent[-1] - exponent[-2]) < 0.3:
+                # no power at any distance, as exp(-1/s): look where W counts
+                exponent = exponent[: np.flatnonzero(weight >= weight.max() - NEGLIGIBLE)[-1]]
             moved = np.flatnonzero(np.abs(exponent - exponent[-1:]) > 0.3)
             if len(moved):
                 smallest = min(smallest, float(steps[moved[-1]]))
@@ -154,8 +131,22 @@ def smallest_scale(target: Target) -> float:
 class Edge:
     """The behaviour of φ_t at q → 1.
 
-    `divergence` is γ in dG_E/dq = `constant` (1-q)^-γ (0 with `logarithmic`: constant · log 1/(1-q)); `limit`
-    is dG_E/dq at q = 1 where it is finite. `maximum_at_one` is true if φ_t rises towards q = 1.
+    Attributes
+    ----------
+    maximum_at_one : bool
+        Whether φ_t rises towards q = 1.
+    divergence : float
+        γ in dG_E/dq = `constant` (1-q)^-γ; 0 with `logarithmic`: constant · log 1/(1-q).
+    constant : float or None
+        The constant of a divergence.
+    limit : float or None
+        dG_E/dq at q = 1 where it is finite.
+    logarithmic : bool
+        Whether dG_E/dq diverges like a logarithm.
+    conjugate_growth : float
+        Power of 1/(1-q) with which the weights' own term diverges; 0 stands for 2 log 1/(1-q).
+    words : str
+        The same in a sentence.
     """
 
     maximum_at_one: bool
@@ -172,7 +163,13 @@ class Edge:
         return 1 if self.maximum_at_one else -1
 
     def to_dict(self) -> Values:
-        """Return the fields as plain values."""
+        """Return the fields as plain values.
+
+        Returns
+        -------
+        dict
+            By name, with `slope_sign`.
+        """
         return asdict(self) | {"slope_sign": self.slope_sign}
 
     def __str__(self) -> str:
@@ -190,8 +187,7 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
 def instability_at_one(equilibrium: Equilibrium) -> float | None:
     """Return λ as q → 1 where it is neither 0 nor infinite: ±1 weights, and a divergence like a logarithm.
 
-    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε); λ is the ratio of their slopes, and comes close to it
-    only like 1/log(1/ε).
+    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε); λ is the ratio of their slopes, to a relative 1/log(1/ε).
     """
     if not weights_of(equilibrium.target.prior).discrete or not divergence(equilibrium.target)[1]:
         return None
@@ -250,8 +246,7 @@ def _logarithmic_rate(equilibrium: Equilibrium) -> float:
         if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6:
             total += density / h
         elif wall.kind == "cusp" and wall.exponent == 0.5:
-            offset = wall.at - equilibrium.target.margin
-            here, near = (log_weight_at(equilibrium.target, offset, step) for step in (0.0, wall.side * h))
+            here, near = (_log_weight(equilibrium.target, wall.at, step) for step in (0.0, wall.side * h))
             total += density * (near - here) ** 2 / h / 4
     return total
 
@@ -282,16 +277,14 @@ def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
 
 def _limit(equilibrium: Equilibrium) -> float:
     # dG_E/dq → E[(d log W/ds)²]/2
-    law = equilibrium.law
+    law, target = equilibrium.law, equilibrium.target
     s = law.nodes
-    points = np.array(kinks(equilibrium.target).at)
-    distance = np.abs(s[..., None] - points).min(axis=-1)
+    distance = np.abs(s[..., None] - np.array(kinks(target).at)).min(axis=-1)
     h = 1e-4 * np.minimum(distance, 1.0)
-    centred, inner = equilibrium.target.replace(margin=0.0), s - equilibrium.target.margin
     with np.errstate(invalid="ignore", divide="ignore"):
-        w = [centred.log_weight(inner + k * h) for k in (-2, -1, 1, 2)]
+        w = [scaled_log_weight(target.potential, s - target.margin + k * h, target.beta) for k in (-2, -1, 1, 2)]
         slope = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
-    for wall in walls(equilibrium.target):
+    for wall in walls(target):
         # so close to a wall away from zero, differences of s are rounding; W is a power of the distance there
         close = (np.abs(s - wall.at) < CLOSE) & (wall.kind == "power")
         slope[close] = wall.exponent / np.maximum(np.abs(s[close] - wall.at), 1e-100)
@@ -309,18 +302,13 @@ def _words(
         energy = f"dG_E/dq = {'C' if constant is None else f'{constant:.6g}'} (1-q)^-{gamma:g}"
     else:
         energy = f"dG_E/dq tends to {limit:.6g} and"
-    if top:
-        return (
-            f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "
-            "maximum there at every t, which the sampler cannot see; fair sampling by localization is impossible. "
-            f"A weight that vanishes faster than linearly at {_walled(equilibrium)} removes it."
-        )
-    return (
-        f"As q → 1, {energy} stays below the weights' own term {own}: φ_t falls towards q = 1 and has no maximum there."
-    )
-
-
-def _walled(equilibrium: Equilibrium) -> str:
+    if not top:
+        return f"As q → 1, {energy} stays below the weights' own term {own}: φ_t falls towards q = 1 and has no maximum there."
+    place = "the margin (U = -log s at T < 1)"
     if len([wall for wall in walls(equilibrium.target) if wall.kind in ("jump", "power")]) > 1:
-        return "every wall (on a band U = -log(K² - s²) at T < 1, the potential log_band)"
-    return "the margin (U = -log s at T < 1)"
+        place = "every wall (on a band U = -log(K² - s²) at T < 1, the potential log_band)"
+    return (
+        f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "
+        "maximum there at every t, which the sampler cannot see; fair sampling by localization is impossible. "
+        f"A weight that vanishes faster than linearly at {place} removes it."
+    )

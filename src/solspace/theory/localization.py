@@ -153,16 +153,14 @@ class Landscape:
         self.falls = maximum_at_one(curve.equilibrium)
         self._limit = instability_at_one(curve.equilibrium)
         self._beyond: list[tuple[float, float]] = []
-        self._follow()
-
-    def _follow(self) -> None:
-        # consecutive panels until the end of the curve is clear
-        parts: list[Points] = []
         # structure of the weight on a scale l shows at 1 - q of about l²
-        scale = smallest_scale(self.curve.equilibrium.target)
-        least = float(np.clip(np.log(self.curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
-        if self._limit is not None:
-            least = max(least, LATE)
+        scale = smallest_scale(curve.equilibrium.target)
+        least = float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
+        self._follow(least if self._limit is None else max(least, LATE))
+
+    def _follow(self, least: float) -> None:
+        # consecutive panels to a depth of at least `least`, until the end of the curve is clear
+        parts: list[Points] = []
         for first, last in pairwise([0, *range(4, len(EDGES), 2)]):
             self.edges = EDGES[: last + 1]
             new = EDGES[first : last + 1]

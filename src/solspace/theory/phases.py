@@ -8,9 +8,8 @@ exact at each load, and a window narrower than the grid of times is in `spinodal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,19 +31,24 @@ class PhaseDiagram:
 
     Attributes
     ----------
-    regimes
-        (times, alphas) of "green", "yellow", "red", or "none" where the equations have no solution.
-    spinodal_low, maxwell, spinodal_high
-        (alphas,) times: from `spinodal_low` on φ_t has an upper maximum, from `maxwell` on it is the higher
-        one, and at `spinodal_high` the lower one ends. NaN at loads without a window; -inf (or negative) where
-        it is so already at t = 0.
-    samplable, stable, populated, satisfiable
-        (alphas,) flags of the prediction at each load.
-    entropy
-        (alphas,) entropy of the measure; NaN where the equations have no solution.
-    notes
-        Sentences on what was met on the way: loads without a solution, accuracy.
+    target : Target
+        The measure.
+    alphas, times : ndarray
+        Loads (k,) and times (j,).
+    regimes : ndarray of str
+        (j, k) of "green", "yellow", "red", or "none" where the equations have no solution.
+    spinodal_low, maxwell, spinodal_high : ndarray
+        (k,) times: from `spinodal_low` on φ_t has an upper maximum, from `maxwell` on it is the higher one, and at
+        `spinodal_high` the lower one ends. NaN at loads without a window; -inf (or negative) where it is so already at t = 0.
+    samplable, stable, populated, satisfiable : ndarray of bool
+        (k,) flags of the prediction at each load.
+    entropy : ndarray
+        (k,) entropy of the measure; NaN where the equations have no solution.
+    notes : tuple of str
+        Loads without a solution, and numbers that are not accurate.
 
+    Examples
+    --------
     >>> diagram = phase_diagram(Target("spherical", "uniform", margin=-2.5), [272, 278], [0.0, 0.03, 0.04])
     >>> diagram.regimes.T.tolist()
     [['green', 'green', 'green'], ['green', 'yellow', 'red']]
@@ -64,7 +68,7 @@ class PhaseDiagram:
     populated: Bools
     satisfiable: Bools
     entropy: Reals
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     LINES: ClassVar = ("spinodal_low", "maxwell", "spinodal_high")
     FLAGS: ClassVar = ("samplable", "stable", "populated", "satisfiable")
@@ -72,8 +76,7 @@ class PhaseDiagram:
     @property
     def codes(self) -> NDArray[np.int8]:
         """The regimes (times, alphas) as 0 green, 1 yellow, 2 red, -1 none."""
-        codes = {name: code for code, name in enumerate(REGIMES)} | {"none": -1}
-        return np.vectorize(codes.__getitem__, otypes=[np.int8])(self.regimes)
+        return np.select([self.regimes == name for name in REGIMES], [0, 1, 2, -1]).astype(np.int8)
 
     def plot(self, ax: Any = None, thresholds: Thresholds | None = None, **style: Any) -> Any:
         """Draw the regimes between their exact lines, with loads beyond capacity in grey.
@@ -104,18 +107,9 @@ class PhaseDiagram:
         dict
             Lists; None where there is no line.
         """
-        lines = {name: _plain(getattr(self, name)) for name in self.LINES}
-        flags = {name: getattr(self, name).tolist() for name in self.FLAGS}
-        return {
-            "target": self.target.to_dict(),
-            "alphas": self.alphas.tolist(),
-            "times": self.times.tolist(),
-            "regimes": self.regimes.tolist(),
-            **lines,
-            **flags,
-            "entropy": _plain(self.entropy),
-            "notes": list(self.notes),
-        }
+        lists = {name: getattr(self, name).tolist() for name in ("alphas", "times", "regimes", *self.FLAGS)}
+        lines = {name: _plain(getattr(self, name)) for name in (*self.LINES, "entropy")}
+        return {"target": self.target.to_dict(), **lists, **lines, "notes": list(self.notes)}
 
     def __repr__(self) -> str:
         head = f"t–alpha diagram of {self.target}: {len(self.times)} times x {len(self.alphas)} loads"
@@ -162,72 +156,73 @@ def phase_diagram(
     loads, grid = _axis("alphas", alphas), None if times is None else _axis("times", times)
     if np.any(loads <= 0) or (grid is not None and np.any(grid < 0)):
         raise ValueError("alphas must be positive and times at least 0.")
-    columns: list[Column] = []
+    columns: list[Prediction | None] = []
     notes: list[str] = []
     with progress_bar(len(loads), "t-alpha diagram", progress) as bar:
         for alpha in loads:
             columns.append(_column(target, float(alpha), notes))
             bar.advance(note=f"alpha = {alpha:.4g}")
-    lines = np.array([_line(column.windows) for column in columns]).T
+    lines = np.array([_line(p) for p in columns]).T
     if grid is None:
         last = lines[2][np.isfinite(lines[2])]
         grid = np.linspace(0, 1.25 * last.max() if len(last) else 2.0, 51)
-    regimes = np.array([_regimes(column, grid) for column in columns], dtype="U6").T
-    flags = np.array([column.flags for column in columns]).T
-    parts: Values = dict(zip(PhaseDiagram.LINES, lines)) | dict(zip(PhaseDiagram.FLAGS, flags))
-    entropy = np.array([column.entropy for column in columns])
+    regimes = np.array([_regimes(p, grid) for p in columns], dtype="U6").T
+    parts: Values = dict(zip(PhaseDiagram.LINES, lines))
+    for name in PhaseDiagram.FLAGS:
+        parts[name] = np.array([p is not None and getattr(p, name) for p in columns], dtype=bool)
+    entropy = np.array([np.nan if p is None else p.entropy for p in columns])
     return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes))
 
 
-class Column(NamedTuple):
-    """What a diagram needs of one load; `prediction` is None where the equations have no solution."""
-
-    prediction: Prediction | None
-    windows: Sequence[Window]
-    flags: tuple[bool, ...]
-    entropy: float
-
-
-def _column(target: Target, alpha: float, notes: list[str]) -> Column:
+def _column(target: Target, alpha: float, notes: list[str]) -> Prediction | None:
     try:
         p = predict(target, alpha)
     except ValueError as error:
         notes.append(str(error))
-        return Column(None, (), (False,) * len(PhaseDiagram.FLAGS), np.nan)
-    column = Column(p, p.windows, tuple(bool(getattr(p, name)) for name in PhaseDiagram.FLAGS), p.entropy)
+        return None
+    p.to_dict()  # solves all that the diagram shows: `status` tells how that ended
     if not p.status.ok:
         notes.append(f"alpha = {alpha:g}: {doubt(p)}")
-    return column
+    return p
 
 
-def _line(windows: Sequence[Window]) -> Window:
+def _line(p: Prediction | None) -> Window:
     # the window that ends last
+    windows = [] if p is None else p.windows
     return max(windows, key=lambda window: window.high, default=Window(np.nan, np.nan, np.nan))
 
 
-def _regimes(column: Column, times: Reals) -> list[str]:
-    if column.prediction is None:
+def _regimes(p: Prediction | None, times: Reals) -> list[str]:
+    if p is None:
         return ["none"] * len(times)
-    if len(column.windows) > 1:  # three maxima or more: compare them at every time
-        return list(column.prediction.regime(times))
+    if len(p.windows) > 1:  # three maxima or more: compare them at every time
+        return list(p.regime(times))
     names = np.full(len(times), "green", dtype="U6")
-    for window in column.windows:
+    for window in p.windows:
         inside = (times >= window.low) & (times <= window.high)
         names[inside] = np.where(times[inside] <= window.maxwell, "yellow", "red")
-    if not column.prediction.stable:
+    if not p.stable:
         names[times == 0] = "red"
     return names.tolist()
 
 
 @dataclass(frozen=True, eq=False)
 class SamplingMap:
-    """All thresholds of a target along an axis: arrays (k,), NaN where there is no such threshold.
+    """All thresholds of a target along an axis, see `Thresholds`: arrays (k,), NaN where there is no such threshold.
 
     Attributes
     ----------
-    axis, places
-        What changes, "margin" or "width" (of a band), and its values; `margins` and `widths` are the same by name.
-    tricritical
+    target : Target
+        The measure; its own margin or width does not count.
+    axis : {"margin", "width"}
+        What changes: the margin, or the width of a band.
+    places : ndarray
+        (k,) margins or widths; `margins` and `widths` are the same by name.
+    asl, dat, dynamical, condensation, zero_entropy, capacity, capacity_rs, capacity_1rsb : ndarray
+        (k,) loads.
+    asl_by : tuple of str
+        (k,) why sampling by localization stops.
+    tricritical : float or None
         The margin at which the ASL line leaves the dAT line, None where it does not within the map.
     """
 
@@ -245,16 +240,8 @@ class SamplingMap:
     asl_by: tuple[str | None, ...]
     tricritical: float | None
 
-    LINES: ClassVar = (
-        "asl",
-        "dat",
-        "dynamical",
-        "condensation",
-        "zero_entropy",
-        "capacity",
-        "capacity_rs",
-        "capacity_1rsb",
-    )
+    CAPACITIES: ClassVar = ("capacity", "capacity_rs", "capacity_1rsb")
+    LINES: ClassVar = ("asl", "dat", "dynamical", "condensation", "zero_entropy", *CAPACITIES)
 
     @property
     def margins(self) -> Reals:
@@ -357,7 +344,7 @@ def sampling_map(
         for place in grid.tolist():
             rows.append(thresholds(target.replace(margin=place) if axis == "margin" else _with_width(target, place)))
             bar.advance(note=f"{axis} = {place:.4g}")
-    lines: Values = {name: np.array([_number(getattr(row, name)) for row in rows]) for name in SamplingMap.LINES}
+    lines: Values = {name: np.array([getattr(row, name) for row in rows], dtype=float) for name in SamplingMap.LINES}
     reasons = tuple(row.asl_by for row in rows)
     crossing = None
     if axis == "margin" and "cusp" in reasons and "dAT" in reasons:
@@ -379,10 +366,6 @@ def _axis(name: str, values: ArrayLike) -> Reals:
     if axis.ndim != 1 or len(axis) == 0 or not np.isfinite(axis).all():
         raise ValueError(f"{name} must be a non-empty one-dimensional array of finite numbers; got shape {axis.shape}.")
     return axis
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else value
 
 
 def _plain(values: Reals) -> list[float | None]:

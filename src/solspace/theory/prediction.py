@@ -6,7 +6,6 @@ stabilities are computed at first use, and kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -17,14 +16,17 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import Status
 from solspace.system.plain import Values, html_table
-from solspace.theory import capacity as _capacity
-from solspace.theory import edge as _edge
-from solspace.theory.edge import Edge
+from solspace.theory.capacity import capacity
+from solspace.theory.edge import Edge, edge, maximum_at_one
 from solspace.theory.localization import Landscape, Localization, Points, Window
 from solspace.theory.reference import Equilibrium, solve
 from solspace.theory.weights import weights_of
 
 REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
+PLAIN = (
+    *("alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon", "mean_stability"),
+    *("stable", "satisfiable", "populated", "capacity", "samplable"),
+)
 
 
 class Prediction:
@@ -73,9 +75,8 @@ class Prediction:
     replicon: float
 
     def __init__(self, equilibrium: Equilibrium) -> None:
-        self.__dict__["_equilibrium"] = equilibrium
-        for name in REFERENCE:
-            self.__dict__[name] = getattr(equilibrium, name)
+        own = {name: getattr(equilibrium, name) for name in REFERENCE}
+        self.__dict__.update(own, _equilibrium=equilibrium)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Prediction cannot be changed; predict again for another {name}.")
@@ -85,7 +86,7 @@ class Prediction:
 
     @property
     def stable(self) -> bool:
-        """True where the replica-symmetric solution is stable: replicon < 1."""
+        """Whether the replica-symmetric solution is stable: replicon < 1."""
         return self.replicon < 1
 
     @cached_property
@@ -95,23 +96,22 @@ class Prediction:
 
     @property
     def populated(self) -> bool:
-        """True where the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
+        """Whether the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
         return not weights_of(self.target.prior).discrete or self.entropy >= 0
 
     @cached_property
     def satisfiable(self) -> bool:
-        """True where the constraints have solutions, typically: load below their capacity, whatever the potential.
+        """Whether the constraints have solutions, typically: load below their capacity, whatever the potential.
 
         Nothing is said of this measure's own samples, which end where its `entropy` becomes negative (`populated`), nor
         of soft measures, which go on past capacity with samples that miss constraints.
         """
-        limit = self.capacity
-        return limit is None or self.alpha < limit
+        return self.capacity is None or self.alpha < self.capacity
 
-    @property
+    @cached_property
     def capacity(self) -> float | None:
         """The load at which the constraints stop having solutions, None where they never do."""
-        return _capacity.capacity(self.target)
+        return capacity(self.target)
 
     def stability_density(self, s: ArrayLike) -> Any:
         """Return P(s), the density of the stabilities s = ⟨x, w⟩/√n of a typical sample.
@@ -174,8 +174,7 @@ class Prediction:
         float or ndarray
             F(q), in the shape of `q`.
         """
-        end = -np.inf if self._falls else np.inf
-        return self._on_curve(q, lambda points, q: points.time, end)
+        return self._on_curve(q, "time", -np.inf if self._falls else np.inf)
 
     def instability_at(self, q: ArrayLike) -> Any:
         """Return λ(q) = α χ(q) E_q[g'²]; message passing at overlap q converges where λ < 1.
@@ -190,7 +189,7 @@ class Prediction:
         float or ndarray
             λ(q), in the shape of `q`.
         """
-        return self._on_curve(q, lambda points, q: points.instability, np.inf if self._falls else 0.0)
+        return self._on_curve(q, "instability", np.inf if self._falls else 0.0)
 
     def free_entropy_at(self, q: ArrayLike, t: ArrayLike) -> Any:
         """Return φ_t(q).
@@ -209,8 +208,7 @@ class Prediction:
         """
         t = _times(t)
         top = self._landscape.top if weights_of(self.target.prior).discrete else -np.inf
-        at_zero = self._on_curve(q, lambda points, q: points.free_entropy, top)
-        return (at_zero + t * np.asarray(q, dtype=float) / 2)[()]
+        return (self._on_curve(q, "free_entropy", top) + t * np.asarray(q, dtype=float) / 2)[()]
 
     def overlap_at(self, t: ArrayLike, start: str = "low") -> Any:
         """Return q(t), the overlap that message passing reaches at time t.
@@ -231,7 +229,10 @@ class Prediction:
             raise ValueError(f"start must be 'low' or 'high'; got {start!r}.")
         times = _times(t)
         depth = self._depths(times.ravel(), start)
-        return self._overlap(depth).reshape(times.shape)[()]
+        finite, result = np.isfinite(depth), np.ones(depth.shape)
+        gap, variance = self._curve.distances(depth[finite])
+        result[finite] = np.where(variance < gap, 1 - variance, self.overlap + gap)
+        return result.reshape(times.shape)[()]
 
     def regime(self, t: ArrayLike) -> Any:
         """Return the regime of φ_t at time t.
@@ -255,7 +256,7 @@ class Prediction:
 
     @cached_property
     def samplable(self) -> bool:
-        """True where F rises all the way from r to 1: one maximum at every time, and localization samples fairly."""
+        """Whether F rises all the way from r to 1: one maximum at every time, and localization samples fairly."""
         return self._landscape.monotone
 
     def edge(self) -> Edge:
@@ -266,7 +267,7 @@ class Prediction:
         Edge
             Sign and leading form of dφ/dq, and whether there is a maximum at q = 1.
         """
-        return _edge.edge(self._equilibrium)
+        return edge(self._equilibrium)
 
     @property
     def windows(self) -> list[Window]:
@@ -285,8 +286,8 @@ class Prediction:
     @property
     def accuracy(self) -> float:
         """The largest relative error of the integrals used so far, by halved panels and by E_q[1] = 1."""
-        curve = self.__dict__.get("_curve")
-        return max(self._equilibrium.accuracy, curve.accuracy if curve is not None else 0.0)
+        used = self.__dict__.get("_curve")
+        return max(self._equilibrium.accuracy, 0.0 if used is None else used.accuracy)
 
     @property
     def status(self) -> Status:
@@ -297,9 +298,9 @@ class Prediction:
 
     @cached_property
     def _falls(self) -> bool:
-        return _edge.maximum_at_one(self._equilibrium)
+        return maximum_at_one(self._equilibrium)
 
-    def _on_curve(self, q: ArrayLike, column: Callable[[Points, Reals], Reals], at_one: float) -> Any:
+    def _on_curve(self, q: ArrayLike, column: str, at_one: float) -> Any:
         given = _finite("q", q)
         flat = given.ravel()
         if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
@@ -310,7 +311,7 @@ class Prediction:
         result = np.full(flat.shape, at_one, dtype=float)
         below = flat < 1
         if below.any():
-            result[below] = column(self._points_at(np.maximum(flat[below], self.overlap)), flat[below])
+            result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap)), column)
         return result.reshape(given.shape)[()]
 
     def _points_at(self, q: Reals) -> Points:
@@ -325,24 +326,16 @@ class Prediction:
 
     def _depths(self, times: Reals, start: str) -> Reals:
         result = np.full(len(times), np.inf)
-        rises = self._landscape.rises
         if start == "high" and self._landscape.falls:
             return result
-        open_ = np.ones(len(times), bool)
-        for rise in rises if start == "low" else rises[::-1]:
-            here = open_ & (times <= rise.high) & (times >= rise.low)
+        left = np.ones(len(times), bool)
+        for rise in self._landscape.rises[:: 1 if start == "low" else -1]:
+            here = left & (times <= rise.high) & (times >= rise.low)
             if here.any():
                 result[here] = self._landscape.roots([rise] * int(here.sum()), times[here])
-                open_ &= ~here
+                left &= ~here
         if start == "low":
             result[times == 0] = 0.0
-        return result
-
-    def _overlap(self, depth: Reals) -> Reals:
-        finite = np.isfinite(depth)
-        result = np.ones(len(depth))
-        gap, variance = self._curve.distances(depth[finite])
-        result[finite] = np.where(variance < gap, 1 - variance, self.overlap + gap)
         return result
 
     def _regime(self, time: float) -> str:
@@ -390,24 +383,11 @@ class Prediction:
         dict
             Order parameters, thresholds passed, windows, status and accuracy.
         """
-        names = (
-            *(
-                "alpha",
-                "overlap",
-                "conjugate",
-                "norm_conjugate",
-                "free_entropy",
-                "entropy",
-                "replicon",
-                "mean_stability",
-            ),
-            *("stable", "satisfiable", "populated", "capacity", "samplable"),
-        )
         return {
             "target": self.target.to_dict(),
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in PLAIN},
             "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
-            "status": str(self.status),
+            "status": self.status.value,
             "accuracy": self.accuracy,
         }
 
@@ -419,7 +399,27 @@ class Prediction:
         str
             A paragraph: whether the target can be sampled, and what limits the theory.
         """
-        return _paragraph(self)
+        name = str(self.target)
+        words = [
+            f"{name[0].upper()}{name[1:]}, at alpha = {self.alpha:g}: two independent samples overlap by "
+            f"r = {self.overlap:.4g}.",
+            *_ends(self),
+        ]
+        if not self.stable:
+            words.append(
+                f"The replica-symmetric solution is unstable (replicon {self.replicon:.3g} > 1): an approximation only."
+            )
+        if self.samplable:
+            words.append("φ_t(q) has a single maximum at every time: sampling by localization is predicted to be fair.")
+        elif self.edge().maximum_at_one:
+            words.append(f"Sampling by localization is predicted to fail: {self.edge().words}")
+        else:
+            times = [f"t = {max(w.low, 0):.4g} to {w.high:.4g}" for w in self.windows if w.high > 0]
+            where = (
+                f" two maxima compete from {', and from '.join(times)}" if times else " it is unstable at small times"
+            )
+            words.append(f"Sampling by localization is predicted to fail:{where}.")
+        return " ".join(words if self.status.ok else [*words, doubt(self)])
 
     def __repr__(self) -> str:
         localization = ("localization", "green at all times: samplable" if self.samplable else "not samplable")
@@ -503,33 +503,11 @@ def _heading(p: Prediction) -> str:
     return f"Prediction for {p.target}, alpha = {p.alpha:g}"
 
 
-def _paragraph(p: Prediction) -> str:
-    name = str(p.target)
-    words = [
-        f"{name[0].upper()}{name[1:]}, at alpha = {p.alpha:g}: two independent samples overlap by r = {p.overlap:.4g}."
-    ]
-    words += _ends(p)
-    if not p.stable:
-        words.append(
-            f"The replica-symmetric solution is unstable (replicon {p.replicon:.3g} > 1): an approximation only."
-        )
-    if p.samplable:
-        words.append("φ_t(q) has a single maximum at every time: sampling by localization is predicted to be fair.")
-    elif p.edge().maximum_at_one:
-        words.append(f"Sampling by localization is predicted to fail: {p.edge().words}")
-    else:
-        shown = [f"t = {max(w.low, 0):.4g} to {w.high:.4g}" for w in p.windows if w.high > 0]
-        where = f" two maxima compete from {', and from '.join(shown)}" if shown else " it is unstable at small times"
-        words.append(f"Sampling by localization is predicted to fail:{where}.")
-    if not p.status.ok:
-        words.append(doubt(p))
-    return " ".join(words)
-
-
 def doubt(p: Prediction) -> str:
     """Return why the numbers cannot be trusted, where `status` is not ok."""
-    inaccurate = p.status is Status.INACCURATE
-    return f"{f'Accuracy {p.accuracy:.1g}' if inaccurate else 'An equation was not solved to the end'}, {p.status}"
+    if p.status is Status.INACCURATE:
+        return f"Accuracy {p.accuracy:.1g}, {p.status}"
+    return f"An equation was not solved to the end, {p.status}"
 
 
 def _ends(p: Prediction) -> list[str]:

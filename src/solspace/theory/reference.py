@@ -24,7 +24,7 @@ from solspace.numerics.arrays import Index, Reals, vanishing
 from solspace.numerics.roots import Status, bracketed_newton
 from solspace.numerics.rules import ORDER, Layout, around, legendre
 from solspace.theory.cavity import TAIL, Kinks, kinks, reference_averages, reference_nodes
-from solspace.theory.weights import weights_of
+from solspace.theory.weights import Reference, weights_of
 
 LARGEST = 1e17  # conjugate at which the search for a solution ends: 1 - r is about 3e-9 there
 STRIDE = 2.5  # factor between the conjugates tried on the way up; four of them are tried at a time
@@ -97,35 +97,29 @@ def equilibrium(
     root: Status = Status.CONVERGED,
 ) -> Equilibrium:
     """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
-    weights = weights_of(target.prior).reference([conjugate])
-    log_z, g2, dg2, _ = (float(a[0]) for a in reference_averages(target, weights.overlap, weights.variance, level))
+    weights, averages = averages_at(target, [conjugate], level)
+    overlap, variance, _, susceptibility, entropy = (float(column[0]) for column in weights[:5])
+    log_z, g2, dg2, _ = averages[:, 0].tolist()
     load = conjugate / g2 if alpha is None else float(alpha)
-    norm = None if weights.norm_conjugate is None else float(weights.norm_conjugate[0])
     return Equilibrium(
-        target,
-        load,
-        float(conjugate),
-        float(weights.overlap[0]),
-        float(weights.variance[0]),
-        norm,
-        float(weights.entropy[0]) + load * log_z,
-        load * dg2 * float(weights.susceptibility[0]),
-        accuracy,
-        root.then(Status.of_error(accuracy)),
-        level,
+        target=target,
+        alpha=load,
+        conjugate=float(conjugate),
+        overlap=overlap,
+        variance=variance,
+        norm_conjugate=None if weights.norm_conjugate is None else float(weights.norm_conjugate[0]),
+        free_entropy=entropy + load * log_z,
+        replicon=load * dg2 * susceptibility,
+        accuracy=accuracy,
+        status=root.then(Status.of_error(accuracy)),
+        level=level,
     )
 
 
-def loads(target: Target, conjugate: Reals, level: int = 0) -> Reals:
-    """Return the load α(r̂) = r̂ / E g² that each conjugate belongs to.
-
-    >>> loads(Target("spherical", "uniform"), np.array([3.4036435455])).round(9)
-    array([1.])
-    """
+def averages_at(target: Target, conjugate: ArrayLike, level: int = 0) -> tuple[Reference, Reals]:
+    """Return the weights, and the averages (4, k) of `reference_averages`, at each conjugate (k,)."""
     weights = weights_of(target.prior).reference(conjugate)
-    g2 = reference_averages(target, weights.overlap, weights.variance, level)[1]
-    with np.errstate(divide="ignore"):
-        return conjugate / g2
+    return weights, reference_averages(target, weights.overlap, weights.variance, level)
 
 
 def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]:
@@ -134,7 +128,8 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
     highest = 0.0
     while low < LARGEST:
         tried = low * STRIDE ** np.arange(1, 5)
-        reached = loads(target, tried, level)
+        with np.errstate(divide="ignore"):
+            reached = tried / averages_at(target, tried, level)[1][1]
         above = np.flatnonzero(reached > alpha)
         if len(above):
             high = tried[above[0]]
@@ -149,8 +144,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
 
     def mismatch(x: Reals, index: Index) -> tuple[Reals, Reals]:
         conjugate = np.exp(x)
-        weights = weights_of(target.prior).reference(conjugate)
-        _, g2, _, slope = reference_averages(target, weights.overlap, weights.variance, level)
+        weights, (_, g2, _, slope) = averages_at(target, conjugate, level)
         return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
 
     start = np.log(high) - np.log(reached[above[0]] / alpha) / 2
@@ -165,9 +159,7 @@ def sufficient_level(target: Target, conjugate: float) -> int:
 
 def _error(target: Target, conjugate: float, level: int) -> float:
     # relative change of the integrals when every panel is halved
-    weights = weights_of(target.prior).reference([conjugate])
-    coarse, fine = (reference_averages(target, weights.overlap, weights.variance, n) for n in (level, level + 1))
-    (log_z, g2, dg2), found = fine[:3, 0].tolist(), coarse[:3, 0].tolist()
+    found, (log_z, g2, dg2) = (averages_at(target, [conjugate], n)[1][:3, 0].tolist() for n in (level, level + 1))
     # where log W is linear g' is rounding only, and its digits say nothing
     scales = (abs(log_z), g2, max(dg2, 1e-12 * g2**2))
     return max(abs(c - f) / scale if scale else 0.0 for c, f, scale in zip(found, (log_z, g2, dg2), scales))

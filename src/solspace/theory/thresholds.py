@@ -1,8 +1,4 @@
-"""The loads at which something happens (theory notes 3.1 and 7).
-
-Read backwards, the reference equation gives the load α(r̂) that every conjugate belongs to; so all thresholds
-are roots of one function of log r̂ along the branch of solutions, and nothing is solved inside. Where the
-potential is even, r = 0 at every load and the branch is the load itself.
+"""The loads at which the phases of a target end (theory notes 3.1 and 7): roots of functions along its `Branch`.
 
 * dAT: the replicon reaches 1, λ(r) = 1;
 * ASL: F stops rising somewhere, max_q λ(q) = 1: at a cusp inside, unless the dAT line comes first;
@@ -14,16 +10,15 @@ potential is even, r = 0 at every load and the branch is the load itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from solspace.measure import Target
+from solspace.numerics.roots import first_root, root_between
 from solspace.system.plain import Values, html_table
-from solspace.theory import capacity as _capacity
-from solspace.theory.branch import PRECISE, Branch
+from solspace.theory.branch import Branch
+from solspace.theory.capacity import capacity, gardner, one_step
 from solspace.theory.edge import divergence
 from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium
@@ -32,28 +27,33 @@ from solspace.theory.weights import weights_of
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The loads of a target at which something happens; None where it never does.
+    """The loads at which the phases of a target end; None where there is no such load.
 
     Attributes
     ----------
-    asl
-        Where sampling by localization stops; `asl_by` says why: "cusp", "dAT", "edge" (a maximum at q = 1 at
-        every load: 0), "zero_entropy" or "capacity" (it never stops before). None where it never stops.
-    dat
+    target : Target
+        The measure.
+    asl : float or None
+        Where sampling by localization stops.
+    asl_by : str or None
+        Why: "cusp", "dAT", "edge" (a maximum at q = 1 at every load: 0), "zero_entropy" or "capacity" (not before).
+    dat : float or None
         Where the replica-symmetric solution becomes unstable.
-    dynamical, condensation
+    dynamical, condensation : float or None
         Where, at t = 0, a second maximum appears, and becomes the higher one.
-    zero_entropy
+    zero_entropy : float or None
         Where the entropy of *this* measure vanishes: its typical samples end there, solutions need not. ±1 weights only.
-    capacity
+    capacity : float or None
         Where the constraints stop having solutions, whatever the potential and the temperature; soft potentials
         have the constraints s >= κ. ±1 weights: zero entropy of the uniform measure on the solutions. Sphere: the
         one-step (1RSB) value, which equals Gardner's for margins >= 0.
-    capacity_rs, capacity_1rsb
+    capacity_rs, capacity_1rsb : float or None
         The sphere's two values: Gardner's, and with one step of replica symmetry breaking.
-    cusp_overlap, cusp_time
+    cusp_overlap, cusp_time : float or None
         q and t at which the second maximum is born, where ASL stops by a cusp.
 
+    Examples
+    --------
     >>> t = thresholds(Target("spherical", "uniform", margin=-2.5))
     >>> round(t.asl, 5), round(t.dat, 5), t.asl_by
     (269.73596, 328.70898, 'cusp')
@@ -90,23 +90,20 @@ class Thresholds:
         list of tuple of str
             Name, load, and explanation.
         """
-        stops = {"edge": "a maximum at q = 1 at every load"}.get(self.asl_by or "", str(self.asl_by))
-        always = [
+        stops = "a maximum at q = 1 at every load" if self.asl_by == "edge" else str(self.asl_by)
+        rows = [
             ("ASL", self.asl, stops),
             ("dAT", self.dat, "RS unstable above"),
             ("dynamical", self.dynamical, "d1RSB"),
             ("condensation", self.condensation, "static 1RSB"),
-        ]
-        ends = [
             ("zero entropy", self.zero_entropy, "of this measure"),
             ("capacity", self.capacity, "of the constraints"),
             ("capacity, RS", self.capacity_rs, "Gardner"),
             ("capacity, 1RSB", self.capacity_1rsb, ""),
         ]
-        shown = [*always, *(row for row in ends if row[1] is not None or row[0] == "capacity")]
-        return [
-            (name, "none" if load is None else f"{load:.9g}", "" if load is None else why) for name, load, why in shown
-        ]
+        seldom = ("zero entropy", "capacity, RS", "capacity, 1RSB")  # shown where there is one
+        found = [(name, f"{load:.9g}", why) if load is not None else (name, "none", "") for name, load, why in rows]
+        return [row for row in found if row[0] not in seldom or row[1] != "none"]
 
     def __repr__(self) -> str:
         lines = [f"  {name:<15} {load} {f'({why})' if why else ''}".rstrip() for name, load, why in self.rows()]
@@ -140,9 +137,9 @@ def thresholds(target: Target) -> Thresholds:
         raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     branch = Branch(target)
     dat = _dat(branch)
-    ends: dict[str, float | None] = {"zero_entropy": branch.zero_entropy, "capacity": _capacity.capacity(target)}
+    ends: dict[str, float | None] = {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
     if not weights_of(target.prior).discrete:
-        ends |= {"capacity_rs": _capacity.gardner(target), "capacity_1rsb": _capacity.one_step(target)}
+        ends |= {"capacity_rs": gardner(target), "capacity_1rsb": one_step(target)}
     if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
         dat_load = None if dat is None else branch.load(dat)
         return Thresholds(target, 0.0, "edge", dat_load, 0.0, branch.zero_entropy, **ends)
@@ -154,10 +151,10 @@ def thresholds(target: Target) -> Thresholds:
     dynamical = condensation = None
     if cusp is not None:
         ends |= dict(zip(("cusp_overlap", "cusp_time"), _birth(branch, cusp)))
-        end = _before_end(branch, dat)
-        dynamical = _crossing(lambda x: -branch.lowest(x), cusp, end)
+        end = branch.end if dat is None else dat - 1e-9
+        dynamical = first_root(lambda x: -branch.lowest(x), _scan(cusp, end))
         if dynamical is not None:
-            condensation = _crossing(branch.advantage, dynamical, end)
+            condensation = first_root(branch.advantage, _scan(dynamical, end))
     at = [None if x is None else branch.load(x) for x in (dat, dynamical, condensation)]
     return Thresholds(target, asl, asl_by, at[0], at[1], at[2], **ends)
 
@@ -212,11 +209,9 @@ def tricritical_margin(target: Target | None = None, low: float = -4.0, high: fl
         return _initial_slope(Localization(branch.equilibrium(dat)))
 
     margins = np.linspace(low, high, 15)
-    values = [rise(float(margin)) for margin in margins]
-    for k in range(len(margins) - 1):
-        if (values[k] > 0) != (values[k + 1] > 0) and values[k] > 0:
-            return float(brentq(rise, margins[k], margins[k + 1], **PRECISE))
-    return None
+    rises = np.array([rise(float(margin)) > 0 for margin in margins])
+    last = np.flatnonzero(rises[:-1] & ~rises[1:])
+    return root_between(rise, margins[last[0]], margins[last[0] + 1]) if len(last) else None
 
 
 def _initial_slope(curve: Localization) -> float:
@@ -231,45 +226,30 @@ def _dat(branch: Branch) -> float | None:
     above = np.flatnonzero(replicon >= 1)
     if len(above) == 0 or above[0] == 0:
         return None
-    return float(brentq(lambda x: branch.equilibrium(x).replicon - 1, u[above[0] - 1], u[above[0]], **PRECISE))
+    return root_between(lambda x: branch.equilibrium(x).replicon - 1, u[above[0] - 1], u[above[0]])
 
 
 def _cusp(branch: Branch, end: float) -> float | None:
     # the first coordinate at which λ exceeds 1 away from q = r; None where it does not before `end`
-    dat = abs(branch.equilibrium(end).replicon - 1) < 1e-8
-    if dat:
-        if _initial_slope(Localization(branch.equilibrium(end))) <= 0 and branch.peak(end) < 1e-8:
+    state = branch.equilibrium(end)
+    if abs(state.replicon - 1) < 1e-8:
+        if _initial_slope(Localization(state)) <= 0 and branch.peak(end) < 1e-8:
             return None
     elif branch.peak(end) <= 0:
         return None
     u, loads, _ = branch.grid
 
     def at(share: float) -> float:
-        return float(np.interp(np.log(branch.load(end) * share), np.log(loads), u))
+        return float(np.interp(np.log(state.alpha * share), np.log(loads), u))
 
     share = 0.2
     while branch.peak(at(share)) > 0:
         share /= 4
         if share < 1e-12:
             return at(share)
-    low = at(share)
-    for high in [at(x) for x in (0.4, 0.6, 0.75, 0.87, 0.95) if share == 0.2] + [at(min(4 * share, 1.0)), end]:
-        if high > low and branch.peak(high) > 0:
-            return float(brentq(branch.peak, low, high, **PRECISE))
-        low = max(low, high)
-    return None
+    shares = (share, 0.4, 0.6, 0.75, 0.87, 0.95) if share == 0.2 else (share, 4 * share)
+    return first_root(branch.peak, [*map(at, shares), end])
 
 
-def _before_end(branch: Branch, dat: float | None) -> float:
-    return branch.end if dat is None else dat - 1e-9
-
-
-def _crossing(function: Callable[[float], float], low: float, high: float) -> float | None:
-    # the first sign change of a function that is negative at `low`
-    grid = low + (high - low) * np.array([0.05, 0.12, 0.2, 0.35, 0.5, 0.75, 1.0])
-    start = low
-    for x in grid.tolist():
-        if function(x) > 0:
-            return float(brentq(function, start, x, **PRECISE))
-        start = x
-    return None
+def _scan(low: float, high: float) -> list[float]:
+    return (low + (high - low) * np.array([0.0, 0.05, 0.12, 0.2, 0.35, 0.5, 0.75, 1.0])).tolist()

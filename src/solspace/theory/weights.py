@@ -4,11 +4,8 @@ To add a prior, write a class with the methods of `Weights` and put it into ``RE
 give your own prior methods `reference` and `localized` and a `conjugate_growth`.
 
 ±1 weights: *alone* the field is b ~ N(0, r̂), and r = E tanh² b. Beside a *planted* weight w* = ±1 the field is B = b +
-√d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average wanted is of the form
-e^{-d/2} ∫∫ N(b; 0, r̂) sech b · N(B - b; 0, d) f(B) with an f that decays like sech: so on one equidistant grid the double
-sum depends on B - b alone, and its correlation C_f is formed once for all d. The trapezoidal rule converges like
-exp(-π²/step) because the poles of sech lie at ±iπ/2. 1 - q is kept instead of q: near localization q is 1 to all digits
-while 1 - q and q̂ still tell times apart.
+√d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average is e^{-d/2} ∫∫ N(b; 0, r̂) sech b
+· N(B - b; 0, d) f(B): on one equidistant grid a correlation of f with N sech, formed once for all d.
 """
 
 from __future__ import annotations
@@ -32,30 +29,22 @@ _NARROW = 0.12  # variances below this are integrated in units of their own widt
 
 
 class Reference(NamedTuple):
-    """The weights at reference conjugate r̂, arrays.
+    """The weights at reference conjugate r̂, arrays."""
 
-    `overlap` r, `variance` 1 - r, `slope` dr/dr̂, `susceptibility` χ₀, `entropy` (r r̂ - r̂_d)/2 + G_S, and
-    `norm_conjugate` r̂_d where the norm is imposed.
-    """
-
-    overlap: Reals
-    variance: Reals
-    slope: Reals
-    susceptibility: Reals
-    entropy: Reals
-    norm_conjugate: Reals | None = None
+    overlap: Reals  # r
+    variance: Reals  # 1 - r
+    slope: Reals  # dr/dr̂
+    susceptibility: Reals  # χ₀
+    entropy: Reals  # (r r̂ - r̂_d)/2 + G_S
+    norm_conjugate: Reals | None = None  # r̂_d where the norm is imposed
 
 
 class Localized(NamedTuple):
-    """The weights at overlap q with the planted ones, arrays.
+    """The weights at overlap q with the planted ones, arrays."""
 
-    `excess` q̂ - r̂, `susceptibility` dq/dq̂, and `entropy` S(q), which collects what the weights give to the
-    free entropy: φ_t(q) = S(q) + t q/2 + α G_E(q), and S'(q) = -q̂/2.
-    """
-
-    excess: Reals
-    susceptibility: Reals
-    entropy: Reals
+    excess: Reals  # q̂ - r̂
+    susceptibility: Reals  # dq/dq̂
+    entropy: Reals  # S(q), what the weights give to φ_t(q) = S(q) + t q/2 + α G_E(q); S'(q) = -q̂/2
 
 
 Locator = Callable[[Reals, Reals], Localized]  # of (q - r, 1 - q): both distances, because each is small somewhere
@@ -71,7 +60,7 @@ class Weights:
 
     @property
     def discrete(self) -> bool:
-        """True where weights can be counted: the entropy has a zero, and φ_t a finite value at q = 1."""
+        """Whether weights can be counted: the entropy has a zero, and φ_t a finite value at q = 1."""
         return self.conjugate_growth == 0
 
     def reference(self, conjugate: ArrayLike) -> Reference:
@@ -86,16 +75,29 @@ class Weights:
 class BinaryWeights(Weights):
     """Weights ±1."""
 
+    @vanishing
     def reference(self, conjugate: ArrayLike) -> Reference:
-        """Return r = E tanh² √r̂z and the rest; the entropy is E log 2cosh √r̂z - r̂(1 - r)/2.
+        """Return averages over b ~ N(0, r̂): r = E tanh² b and the rest; the entropy is E log 2cosh b - r̂(1 - r)/2.
 
         >>> BinaryWeights().reference([1.0]).overlap
         array([0.39429449])
         """
         conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
-        averages = alone(conjugate)
-        entropy = averages.log_cosh - conjugate * averages.variance / 2
-        return Reference(averages.overlap, averages.variance, averages.slope, averages.susceptibility, entropy)
+        wide = conjugate >= _NARROW
+        overlap, variance, susceptibility, log_cosh, slope = result = np.empty((5, len(conjugate)))
+        width = conjugate[wide, None]
+        b = _grid(REACH)
+        density = STEP * np.exp(-(b**2) / (2 * width)) / np.sqrt(2 * np.pi * width)
+        result[:, wide] = _averages(b, density)
+        overlap[wide] = 1 - variance[wide]
+        slope[wide] /= conjugate[wide]
+        z, weight = gaussian_trapezoid(0.5, 9.0)
+        width = conjugate[~wide, None]
+        result[:, ~wide] = _averages(np.sqrt(width) * z, np.broadcast_to(weight, (len(width), len(z))))
+        slope[~wide] = 3 * susceptibility[~wide] - 2 * variance[~wide]
+        # b erf(b/√2) has the same growth as log 2cosh b and the average in closed form
+        log_cosh += 2 * conjugate / np.sqrt(2 * np.pi * (conjugate + 1))
+        return Reference(overlap, variance, slope, susceptibility, log_cosh - conjugate * variance / 2)
 
     def localized(self, conjugate: float) -> Locator:
         """Return the planted law's inverse: q̂ from q = E tanh² B; S(q) = E log(1 + e^{-2w*B}) + q̂(1 - q)/2."""
@@ -171,45 +173,8 @@ def weights_of(prior: Prior) -> Weights:
     raise NotImplementedError(f"replica theory needs a method {missing[0]}(conjugate) of {type(prior).__name__}.")
 
 
-class Alone(NamedTuple):
-    """Averages over b ~ N(0, r̂): E tanh², E sech², E sech⁴, E log 2cosh, and dr/dr̂."""
-
-    overlap: Reals
-    variance: Reals
-    susceptibility: Reals
-    log_cosh: Reals
-    slope: Reals
-
-
-@vanishing
-def alone(conjugate: ArrayLike) -> Alone:
-    """Return the averages for each conjugate r̂ >= 0.
-
-    >>> alone([0.0]).variance, alone([1.0]).variance.round(12)
-    (array([1.]), array([0.60570551]))
-    """
-    conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))[:, None]
-    z, weight = gaussian_trapezoid(0.5, 9.0)
-    b = _grid(REACH)
-    wide = conjugate[:, 0] >= _NARROW
-    result = np.empty((5, len(conjugate)))
-    if wide.any():
-        width = conjugate[wide]
-        density = STEP * np.exp(-(b**2) / (2 * width)) / np.sqrt(2 * np.pi * width)
-        result[:, wide] = _averages(b, density)
-        # b erf(b/√2) has the same growth as log 2cosh b and the average in closed form
-        result[3, wide] += (2 * width / np.sqrt(2 * np.pi * (width + 1)))[:, 0]
-        result[4, wide] /= width[:, 0]
-        result[0, wide] = 1 - result[1, wide]
-    if not wide.all():
-        width = conjugate[~wide]
-        result[:, ~wide] = _averages(np.sqrt(width) * z, np.broadcast_to(weight, (len(width), len(z))))
-        result[3, ~wide] += (2 * width / np.sqrt(2 * np.pi * (width + 1)))[:, 0]
-        result[4, ~wide] = 3 * result[2, ~wide] - 2 * result[1, ~wide]
-    return Alone(*result)
-
-
 def _averages(b: Reals, density: Reals) -> Reals:
+    # of tanh², sech², sech⁴, log 2cosh b - b erf(b/√2), b tanh b sech² b
     sech2 = _sech2(b)
     growth = _log_2cosh(b) - b * erf(b / np.sqrt(2))
     columns = (np.tanh(b) ** 2, sech2, sech2**2, growth, b * np.tanh(b) * sech2)
@@ -217,11 +182,11 @@ def _averages(b: Reals, density: Reals) -> Reals:
 
 
 class Planted(NamedTuple):
-    """At each d = q̂ - r̂: 1 - q, χ = dq/dq̂ = E sech⁴ B, and the weight's entropy given its field, E[log(1 + e^{-2 w* B})]."""
+    """Averages at each d = q̂ - r̂."""
 
-    variance: Reals
-    susceptibility: Reals
-    uncertainty: Reals
+    variance: Reals  # 1 - q
+    susceptibility: Reals  # dq/dq̂ = E sech⁴ B
+    uncertainty: Reals  # entropy of the weight given its field, E log(1 + e^{-2 w* B})
 
 
 @dataclass(frozen=True)
@@ -267,10 +232,7 @@ class PlantedIsing:
         excess = np.atleast_1d(np.asarray(excess, dtype=float))
         result = np.empty((len(excess), 3))
         wide = excess >= _NARROW
-        if wide.any():
-            result[wide] = self._wide(excess[wide])
-        if not wide.all():
-            result[~wide] = self._narrow(excess[~wide])
+        result[wide], result[~wide] = self._wide(excess[wide]), self._narrow(excess[~wide])
         return Planted(*(result * np.exp(-excess / 2)[:, None]).T)
 
     def _wide(self, excess: Reals) -> Reals:
