@@ -22,8 +22,7 @@ from solspace.numerics.arrays import Bools, Doubles, Index
 LogWeight = Callable[[Doubles], ArrayLike]
 
 DROP = 42.0  # the integrand is followed down to exp(-42) of its peak
-# log2 of the distance searched: at a small variance exp(-1/s) has its mass far from its wall
-FARTHEST = (13, 60, 200)
+FARTHEST = (13, 60, 200)  # log2 of the distance searched: at a small variance exp(-1/s) has its mass far from its wall
 
 
 @dataclass
@@ -41,13 +40,9 @@ class Piece:
 
     def __post_init__(self) -> None:
         self.start = (self.anchor - self.omega) / self.sigma
+        self.offset = -0.5 * self.start**2  # the part of the exponent left out of `height`
         self.length = (self.high - self.low) / self.sigma
         self.inside = np.nextafter(self.low, np.inf)[:, None], np.nextafter(self.high, -np.inf)[:, None]
-
-    @property
-    def offset(self) -> Doubles:
-        """The part of the exponent left out of `height`."""
-        return -0.5 * self.start**2
 
     def take(self, keep: Index) -> Piece:
         """Return the piece for some of the elements."""

@@ -499,7 +499,7 @@ def _parse(text: str) -> Any:
 def _arguments(name: str, words: list[str]) -> dict[str, float]:
     # values by name: "2" by position, "linear=1" by name
     names = list(inspect.signature(REGISTRY[name]).parameters)
-    takes = f"{name} takes {', '.join(names)}." if names else f"{name} takes no parameters."
+    takes = f"{name} takes {', '.join(names) or 'no parameters'}."
     values: dict[str, float] = {}
     for place, word in enumerate(words):
         key, named, number = word.rpartition("=")

@@ -65,13 +65,8 @@ class Target:
         temperature: float = 0.5,
         margin: float = 0.0,
     ) -> None:
-        for name, value in (
-            ("prior", priors.as_prior(prior)),
-            ("potential", potentials.as_potential(potential)),
-            ("temperature", _number("temperature", temperature)),
-            ("margin", _number("margin", margin)),
-        ):
-            object.__setattr__(self, name, value)
+        numbers = {"temperature": _number("temperature", temperature), "margin": _number("margin", margin)}
+        self.__dict__.update(numbers, prior=priors.as_prior(prior), potential=potentials.as_potential(potential))
         if not self.temperature > 0:
             raise ValueError(f"temperature must be positive (inf for the uniform measure); got {temperature!r}.")
         if not (COLDEST <= self.temperature <= HOTTEST or math.isinf(self.temperature)):

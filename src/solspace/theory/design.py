@@ -147,23 +147,18 @@ def design(
     start, low, high = np.transpose(list(space.values()))
 
     def target(x: Reals) -> Target:
-        values = dict(zip(space, np.clip(x, low, high).tolist()))
+        values = dict(zip(space, x.tolist()))
         heat = values.pop("temperature", temperature)
         return Target(prior, make(**values), heat, margin)
 
-    objective = _Objective(target, low, high)
     with progress_bar(1, f"designing {getattr(family, '__name__', family)}", progress) as bar:
-        objective.report = lambda best: bar.advance(0, note=f"alpha = {best:.5f}, {objective.count} candidates")
-        if not objective(start) < 0:
-            raise ValueError(
-                f"no load can be sampled with {target(start)}, where the search starts: give other initial values."
-            )
-        best = np.clip(_search(objective, start, low, high), low, high)
+        search = _Search(target, low, high, lambda note: bar.advance(0, note=note))
+        best = search.run(np.clip(start, low, high))
     found = asl_threshold(target(best))
     assert found is not None
     p = Prediction(found[1])
     chosen = dict(zip(space, best.tolist()))
-    return Design(target(best), found[0], chosen, p.overlap, p.replicon, p.entropy, objective.count)
+    return Design(target(best), found[0], chosen, p.overlap, p.replicon, p.entropy, search.count)
 
 
 def family_space(
@@ -213,30 +208,67 @@ def family_space(
     return family, space
 
 
-class _Objective:
-    # minus the ASL threshold, and outside the bounds what it is at their edge plus a slope back inside
-    def __init__(self, target: Callable[[Reals], Target], low: Reals, high: Reals) -> None:
-        self.target, self.low, self.high = target, low, high
-        self.last: float | None = None
-        self.best = 0.0
-        self.count = 0
-        self.report: Callable[[float], None] = lambda best: None
+class _Search:
+    # of the parameters with the largest ASL threshold, between `low` and `high`
+    def __init__(
+        self, target: Callable[[Reals], Target], low: Reals, high: Reals, report: Callable[[str], None]
+    ) -> None:
+        self.target, self.low, self.high, self.report = target, low, high, report
+        self.last, self.best, self.count = 0.0, 0.0, 0
 
-    def __call__(self, x: Reals) -> float:
-        inside = np.clip(x, self.low, self.high)
-        load = self._load(self.target(inside))
+    def load(self, x: Reals) -> float:
+        target = self.target(x)
+        load = _followed(target, self.last) if self.last else None
+        if load is None:
+            found = asl_threshold(target)
+            load = 0.0 if found is None else max(found[0], 0.0)
         self.count += 1
         self.last = load or self.last
         self.best = max(self.best, load)
-        self.report(self.best)
-        return -load + float(np.abs(x - inside).sum())
+        self.report(f"alpha = {self.best:.5f}, {self.count} candidates")
+        return load
 
-    def _load(self, target: Target) -> float:
-        near = None if self.last is None else _followed(target, self.last)
-        if near is not None:
-            return near
-        found = asl_threshold(target)
-        return 0.0 if found is None else max(found[0], 0.0)
+    def run(self, start: Reals) -> Reals:
+        x, load, radius = start, self.load(start), 0.25
+        if load <= 0:
+            raise ValueError(
+                f"no load can be sampled with {self.target(start)}, where the search starts: give other initial values."
+            )
+        if len(start) == 1:
+            bounds = (self.low[0], self.high[0])
+            found = minimize_scalar(
+                lambda x: -self.load(np.array([x])), bounds=bounds, method="bounded", options={"xatol": 1e-4}
+            )
+            return np.array([found.x])
+        scale = np.maximum(np.abs(start), 0.3)
+        for _ in range(60):
+            step, promise = self.step(x, load, scale, radius)
+            trial = np.clip(x + step, self.low, self.high)
+            new = self.load(trial)
+            gain = np.log(new / load) if new > 0 else -1.0
+            radius *= 1.6 if gain > 0.7 * promise else 1.0 if gain > 0.3 * promise else 0.35
+            if gain > 0:
+                x, load = trial, new
+            if promise < 1e-7 or radius < 1e-5:
+                break
+        return x
+
+    def step(self, x: Reals, load: float, scale: Reals, radius: float) -> tuple[Reals, float]:
+        # the best step of the parameters, by the slopes of log λ at every depth; and what it promises for log α
+        curve = Localization(solve(self.target(x), load))
+        depth = np.unique(np.concatenate([np.linspace(0, 8, 49), Landscape(curve).edges]))
+        here = np.log(curve.at_depth(depth).instability)
+        slopes = [(_log_instability(self.target(x), load * np.exp(1e-4), depth) - here) / 1e-4]
+        for k, size in enumerate(1e-4 * scale):
+            sign = 1 if x[k] + size <= self.high[k] else -1
+            moved = x + sign * size * np.eye(len(x))[k]
+            slopes.append((_log_instability(self.target(moved), load, depth) - here) / (sign * 1e-4))
+        least, most = np.maximum(-radius, (self.low - x) / scale), np.minimum(radius, (self.high - x) / scale)
+        bounds = [(-0.3, 0.3), *zip(least.tolist(), most.tolist())]
+        found = linprog([-1.0, *np.zeros(len(x))], np.transpose(slopes), np.maximum(-here, 0.0), bounds=bounds)
+        if found.x is None:
+            return np.zeros(len(x)), 0.0
+        return found.x[1:] * scale, float(found.x[0])
 
 
 def _followed(target: Target, alpha: float) -> float | None:
@@ -261,46 +293,6 @@ def _followed(target: Target, alpha: float) -> float | None:
     except ValueError:
         return None
     return None
-
-
-def _search(objective: _Objective, start: Reals, low: Reals, high: Reals) -> Reals:
-    if len(start) == 1:
-        found = minimize_scalar(
-            lambda x: objective(np.array([x])), bounds=(low[0], high[0]), method="bounded", options={"xatol": 1e-4}
-        )
-        return np.array([found.x])
-    scale = np.maximum(np.abs(start), 0.3)
-    x, load, radius = start, -objective(start), 0.25
-    for _ in range(60):
-        step, promise = _linear_step(objective.target, x, load, scale, radius, low, high)
-        trial = np.clip(x + step, low, high)
-        new = -objective(trial)
-        gain = np.log(new / load) if new > 0 else -1.0
-        radius *= 1.6 if gain > 0.7 * promise else 1.0 if gain > 0.3 * promise else 0.35
-        if gain > 0:
-            x, load = trial, new
-        if promise < 1e-7 or radius < 1e-5:
-            break
-    return x
-
-
-def _linear_step(
-    target: Callable[[Reals], Target], x: Reals, load: float, scale: Reals, radius: float, low: Reals, high: Reals
-) -> tuple[Reals, float]:
-    # the best step of the parameters, by the slopes of log λ at every depth; and what it promises for log α
-    curve = Localization(solve(target(x), load))
-    depth = np.unique(np.concatenate([np.linspace(0, 8, 49), Landscape(curve).edges]))
-    here = np.log(curve.at_depth(depth).instability)
-    slopes = [(_log_instability(target(x), load * np.exp(1e-4), depth) - here) / 1e-4]
-    for k, size in enumerate(1e-4 * scale):
-        sign = 1 if x[k] + size <= high[k] else -1
-        moved = x + sign * size * np.eye(len(x))[k]
-        slopes.append((_log_instability(target(moved), load, depth) - here) / (sign * 1e-4))
-    box = np.stack([np.maximum(-radius, (low - x) / scale), np.minimum(radius, (high - x) / scale)], axis=1).tolist()
-    found = linprog([-1.0, *np.zeros(len(x))], np.transpose(slopes), np.maximum(-here, 0.0), bounds=[(-0.3, 0.3), *box])
-    if found.x is None:
-        return np.zeros(len(x)), 0.0
-    return found.x[1:] * scale, float(found.x[0])
 
 
 def _log_instability(target: Target, load: float, depth: Reals) -> Reals:

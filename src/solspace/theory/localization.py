@@ -24,7 +24,7 @@ from solspace.numerics.rules import legendre
 from solspace.theory.cavity import CavityField
 from solspace.theory.edge import instability_at_one, maximum_at_one, smallest_scale
 from solspace.theory.reference import Equilibrium
-from solspace.theory.weights import weights_of
+from solspace.theory.weights import Locator, weights_of
 
 TOLERANCE = 1e-12  # largest |E_q[1] - 1| that is let pass without a finer grid
 LEVELS = 3
@@ -64,8 +64,11 @@ class Localization:
         self.equilibrium = equilibrium
         target, overlap, variance = equilibrium.target, equilibrium.overlap, equilibrium.variance
         self._fields = [CavityField(target, overlap, variance, level) for level in range(LEVELS)]
-        self._locate = weights_of(target.prior).localized(equilibrium.conjugate)
         self.accuracy = 0.0
+
+    @cached_property
+    def _locate(self) -> Locator:
+        return weights_of(self.equilibrium.target.prior).localized(self.equilibrium.conjugate)
 
     def at_overlap(self, q: ArrayLike) -> Points:
         """Return the curve at overlaps r <= q < 1, arrays (k,)."""
