@@ -148,9 +148,8 @@ def _single(field: Reals, spread: Reals, beta: float, g: Reals, dg: Reals) -> No
     share(task, field.size, block)
 
 
-# Fields arrive flat in the loops, together with `inverse` = 1 / sqrt(V), which is either as long as the field or a tile that is
-# repeated along it: one loop serves a scalar, a column-wise and an elementwise variance. Those of single precision are written
-# so that the compiler turns them into vector code: no branch but selects, and table look-ups in a loop of their own.
+# Fields arrive flat in the loops, together with `inverse` = 1 / sqrt(V), as long as the field or a tile that is repeated along
+# it. Those of single precision become vector code: no branch but selects, and table look-ups in a loop of their own.
 
 
 @njit(**FAST)

@@ -17,13 +17,7 @@ ACCURATE = 1e-8  # largest relative error of an integral that needs no warning
 
 
 class Status(Enum):
-    """The end of an iteration or an integral; its value is the sentence shown to the user.
-
-    >>> Status.CONVERGED.ok
-    True
-    >>> print(Status.MAX_STEPS)
-    the iteration did not settle within its number of steps; the value is the last one reached.
-    """
+    """The end of an iteration or an integral; its value is the sentence shown to the user."""
 
     CONVERGED = "converged."
     MAX_STEPS = "the iteration did not settle within its number of steps; the value is the last one reached."
