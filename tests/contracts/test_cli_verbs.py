@@ -138,21 +138,3 @@ def test_phase(tmp_path):
     assert [row["samplable"] for row in rows] == ["True", "False", "False"]
     assert float(rows[1]["maxwell"]) == pytest.approx(0.255530, abs=1e-5)
     assert (tmp_path / "phase.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["predict", "--alpha", "-1"], "alpha must be"),
-        (["predict", "--times", "a,b"], "--times must be numbers"),
-        (["phase", "--alphas", "1"], "FIRST:LAST:COUNT"),
-        (["sample", "--damping", "much"], "damping must be"),
-        (["sample", "--accuracy", "fsat"], "did you mean 'fast'"),
-        (["sample", "--data", "mnsit"], "did you mean 'mnist'"),
-    ],
-)
-def test_nonsense(tmp_path, arguments, words):
-    done = run(*arguments, cwd=tmp_path, code=2)
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr

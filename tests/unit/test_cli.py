@@ -370,8 +370,31 @@ def test_results_that_cannot_be_written_leave_the_checkpoint(tmp_path, monkeypat
     np.testing.assert_array_equal(ss.Samples.load("samples.npz").weights, weights)
 
 
-@pytest.mark.parametrize("number", ["1" + "0" * 400, "1" + "0" * 18, "-1" + "0" * 18])
-@pytest.mark.parametrize("option", ["--n", "--samples", "--sweeps"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "--alpha", "-1"], "alpha must be"),
+        (["predict", "--times", "a,b"], "--times must be numbers"),
+        (["phase", "--alphas", "1"], "FIRST:LAST:COUNT"),
+        (["phase", "--alphas", "0:1:99999"], "1 to 10000 values"),
+        (["sample", "--damping", "much"], "--damping must be"),
+        (["sample", "--damping", "1.5"], "--damping must be"),
+        (["sample", "--data", "mnsit"], "did you mean 'mnist'"),
+        (["explore", "--port", "65536"], "--port must be"),
+        (["reproduce", "edge", "--workers", "0"], "--workers must be"),
+    ],
+)
+def test_nonsense_for_any_verb(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    done = invoke(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "number"), [("--n", "1" + "0" * 400), ("--samples", "1" + "0" * 18), ("--sweeps", "-1" + "0" * 18)]
+)
 def test_numbers_of_many_digits(tmp_path, monkeypatch, option, number):
     monkeypatch.chdir(tmp_path)
     done = invoke("sample", "--sampler", "tau", option, number)
