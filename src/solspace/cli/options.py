@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
@@ -103,6 +104,9 @@ TEMPERATURE = Rule(
 )
 
 
+_OPTIONAL = (int | None, float | None, str | None, Path | None, list[str] | None)
+
+
 @dataclass(frozen=True)
 class _Option:
     name: str
@@ -117,7 +121,7 @@ class _Option:
 
     @property
     def parameter(self) -> inspect.Parameter:
-        """What Typer takes: words where other things than names are allowed as well."""
+        """What Typer takes: text where it cannot read the type, for the check to read."""
         about, default = self.field.metadata, self.field.default
         choices = about.get("choices")
         offer = (lambda: list(choices)) if choices else about.get("offer")
@@ -126,8 +130,7 @@ class _Option:
         else:
             panel = about.get("panel") or self.panel
             made = typer.Option(self.spelled, help=about["help"], rich_help_panel=panel, autocompletion=offer)
-        several = [kind for kind in get_args(self.kind) if kind is not type(None)]
-        kind = str if len(several) > 1 else self.kind
+        kind = self.kind if self.kind in (bool, int, float, str, Path, *_OPTIONAL) else str
         start = inspect.Parameter.empty if default is MISSING else default
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=start, annotation=Annotated[kind, made]
@@ -135,14 +138,14 @@ class _Option:
 
     def read(self, value: Any) -> Any:
         """Return the checked value."""
-        if isinstance(value, str) and float in get_args(self.kind):
+        if isinstance(value, str) and self.kind == float | str:
             with suppress(ValueError):
                 value = float(value)
         if isinstance(value, int) and abs(value) >= LARGEST and self.name != "seed":
             digits = len(str(abs(value)))
             raise ValueError(f"{self.spelled} must be smaller than 2^31; got a number of {digits} digits.")
         check = self.field.metadata.get("check")
-        return value if check is None else check(self.spelled.partition("/")[0], value)
+        return value if check is None or value is None else check(self.spelled.partition("/")[0], value)
 
 
 def _options_of(function: Callable[..., None]) -> tuple[dict[str, _Option], dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
 from solspace.cli.output import fail, say, show_json, show_table
-from solspace.system.checks import optional, whole
+from solspace.system.checks import whole
 
 if TYPE_CHECKING:
     from solspace.experiments.images import ImageSpec
@@ -25,7 +25,7 @@ class RunOptions:
     PANEL: ClassVar = "Where it runs"
     executor: str = option("processes", "serial, processes or dask.")
     scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")
-    n_workers: int | None = option(None, "Number of processes; by default one for each core.", check=optional(whole(1)))
+    n_workers: int | None = option(None, "Number of processes; by default one for each core.", check=whole(1))
     retry: bool = option(False, "Try tasks again that failed.")
 
     def config(self) -> RunConfig:

@@ -37,11 +37,33 @@ PHASE_RULES = (
 )
 
 
+def _times(name: str, text: str) -> list[float]:
+    """Return the numbers of a list."""
+    try:
+        times = sorted(float(word) for word in text.split(","))
+    except ValueError:
+        times = [-1.0]
+    if not (times[0] >= 0 and np.isfinite(times).all()):
+        raise ValueError(f"{name} must be numbers of at least 0 separated by commas, as in 0,0.5,2; got {text!r}.")
+    return times
+
+
+def _grid(name: str, text: str) -> Reals:
+    """Return the numbers of a grid."""
+    try:
+        first, last, count = (kind(word) for kind, word in zip((float, float, int), text.split(":"), strict=True))
+    except ValueError:
+        raise ValueError(f"{name} must be FIRST:LAST:COUNT, as in 0.1:0.8:50; got {text!r}.") from None
+    if not 1 <= count <= 10_000:
+        raise ValueError(f"{name} must be FIRST:LAST:COUNT with 1 to 10000 values; got {text!r}.")
+    return np.linspace(first, last, int(count))
+
+
 @verb(TEMPERATURE)
 def predict(
     target: TargetOptions,
     alpha: float = option(0.3, "Load: constraints per weight."),
-    times: str | None = option(None, "Times of the curves φ_t(q), as in 0,0.5,2."),
+    times: list[float] | None = option(None, "Times of the curves φ_t(q), as in 0,0.5,2.", check=_times),
     no_thresholds: bool = option(False, "Leave the thresholds out: faster."),
     out: Path = option(Path("."), "Folder for prediction.png; NAME.png, NAME.pdf, ... names the picture itself."),
     as_json: bool = AS_JSON,
@@ -56,10 +78,9 @@ def predict(
     from solspace.theory.thresholds import thresholds
 
     out = result_file(out, "prediction.png")
-    curves = _times(times)
     prediction = replicas.predict(target.build(), alpha)
     limits = None if no_thresholds else thresholds(prediction.target)
-    write_picture(out, lambda figure: prediction_panels(prediction, figure.subplots(1, 4), curves), (16, 3.8))
+    write_picture(out, lambda figure: prediction_panels(prediction, figure.subplots(1, 4), times), (16, 3.8))
     if as_json:
         show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
         return
@@ -91,25 +112,13 @@ def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _times(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        times = sorted(float(word) for word in text.split(","))
-    except ValueError:
-        times = [-1.0]
-    if not (times[0] >= 0 and np.isfinite(times).all()):
-        raise ValueError(f"--times must be numbers of at least 0 separated by commas, as in 0,0.5,2; got {text!r}.")
-    return times
-
-
 @verb(*PHASE_RULES)
 def phase(
     target: TargetOptions,
-    alphas: str | None = option(None, "Loads as FIRST:LAST:COUNT; around the thresholds unless given."),
-    times: str | None = option(None, "Times as FIRST:LAST:COUNT; over all windows unless given."),
-    margins: str | None = option(None, "Margins as FIRST:LAST:COUNT: the α–κ map instead."),
-    widths: str | None = option(None, "Widths K of the band as FIRST:LAST:COUNT: the α–K map instead."),
+    alphas: Reals | None = option(None, "Loads as FIRST:LAST:COUNT; by default around the thresholds.", check=_grid),
+    times: Reals | None = option(None, "Times as FIRST:LAST:COUNT; by default over all windows.", check=_grid),
+    margins: Reals | None = option(None, "Margins as FIRST:LAST:COUNT: the α–κ map instead.", check=_grid),
+    widths: Reals | None = option(None, "Widths K of the band as FIRST:LAST:COUNT: the α–K map instead.", check=_grid),
     out: Path = option(
         Path("."), "Folder for phase.png and phase.csv; NAME.png, NAME.pdf, ... names the picture itself."
     ),
@@ -132,19 +141,16 @@ def phase(
 
     out = result_file(out, "phase.png")
     measure = target.build()
-    texts = {"alphas": alphas, "times": times, "margins": margins, "widths": widths}
-    grids = {name: _grid(name, text) for name, text in texts.items() if text is not None}
     found: PhaseDiagram | SamplingMap
     names: tuple[str, ...]
     marked: dict[str, Any] = {}
     if margins is None and widths is None:
         marked["thresholds"] = limits = thresholds(measure)
-        loads = grids["alphas"] if "alphas" in grids else _loads(limits)
-        found = phases.phase_diagram(measure, loads, grids.get("times"))
+        found = phases.phase_diagram(measure, _loads(limits) if alphas is None else alphas, times)
         table: Values = {"alpha": found.alphas}
         names = (*found.LINES, *found.FLAGS, "entropy")
     else:
-        found = phases.sampling_map(measure, grids.get("margins"), grids.get("widths"))
+        found = phases.sampling_map(measure, margins, widths)
         table, names = {found.axis: found.places}, found.LINES
     table |= {name: getattr(found, name) for name in names}
     with replacing(out.with_suffix(".csv")) as file:
@@ -164,16 +170,6 @@ def _loads(limits: Thresholds) -> Reals:
         return np.linspace(0.05, 1.0, 50)
     low, high = min(known), max(x for x in known if x < 1.6 * min(known))
     return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
-
-
-def _grid(name: str, text: str) -> Reals:
-    try:
-        first, last, count = (kind(word) for kind, word in zip((float, float, int), text.split(":"), strict=True))
-    except ValueError:
-        raise ValueError(f"--{name} must be FIRST:LAST:COUNT, as in 0.1:0.8:50; got {text!r}.") from None
-    if not 1 <= count <= 10_000:
-        raise ValueError(f"--{name} must be FIRST:LAST:COUNT with 1 to 10000 values; got {text!r}.")
-    return np.linspace(first, last, int(count))
 
 
 def _csv(table: Values) -> str:
