@@ -26,7 +26,7 @@ from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device
 from solspace.samplers.annealing import batches
 from solspace.samplers.annealing import chains as running
-from solspace.samplers.annealing.anneal import anneal, first_solutions
+from solspace.samplers.annealing.anneal import AnnealConfig, anneal, first_solutions
 from solspace.samplers.annealing.batches import Batch, Shape, run_batches
 from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
@@ -192,7 +192,9 @@ def test_sites_come_in_the_order_of_the_processor(emulated, n, inside):
 
 def batch_of(problem, seed, draw=None, **more):
     shape = Shape(problem.n, problem.m, True, problem.target)
-    return Batch("tau", shape, 1, {"n_sweeps": 3}, [seed], draw or (lambda: [(problem, None)]), tag=seed, **more)
+    return Batch(
+        "tau", shape, 1, AnnealConfig(n_sweeps=3), [seed], draw or (lambda: [(problem, None)]), tag=seed, **more
+    )
 
 
 def test_a_batch_that_is_drawn_late_does_not_hold_up_others(emulated):

@@ -193,7 +193,7 @@ def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
         ahead = sum(work[:k]) / sum(work) - k / len(work)
         assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)
     assert min(work) in work[:4]
-    problems = [sweeps._patterns(batch.tag[0]) + str(batch.options) for batch in mixed[full:]]
+    problems = [sweeps._patterns(batch.tag[0]) + str(batch.config) for batch in mixed[full:]]
     assert full % 2 == 1
     assert problems[1::2] == problems[2::2]  # both samplers' batches with the same ones follow each other
     assert sweeps._mixed([]) == []

@@ -30,6 +30,7 @@ from solspace.samplers.device import check_answer, device_errors, resolve
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
 from solspace.store import Result
+from solspace.system.checks import Config
 from solspace.system.plain import plain
 
 _WINDOW = 75_000
@@ -130,9 +131,13 @@ def _batch(tasks: list[Task]) -> Batch:
     values = tasks[0].values
     shape = Shape(values["n"], _m(values), _of_signs(tasks[0]), Target.from_dict(values["target"]))
     return Batch(
-        values["sampler"], shape, values["n_samples"], values["options"], [task.seed for task in tasks],
+        values["sampler"], shape, values["n_samples"], _config(values), [task.seed for task in tasks],
         finish=partial(_results, tasks), tag=tasks,
     )  # fmt: skip
+
+
+def _config(values: Mapping[str, Any]) -> Config:
+    return find(values["sampler"]).config(**values["options"])
 
 
 def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
@@ -233,7 +238,7 @@ class Drawing:
 
 def _drawn(task: Task) -> tuple[Perceptron, Any]:
     problem = _problem(task)
-    return problem, _method(task).prepare(problem, task.values["sampler"], task.values["options"])
+    return problem, _method(task).prepare(problem, task.values["sampler"], _config(task.values))
 
 
 def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) -> list[tuple[Perceptron, Any]]:

@@ -35,8 +35,8 @@ class DeviceMethod:
     mixed: bool = True  # whether short batches run between long ones; not those of `solve`, whose time is limited
     # (batch, samples in all) -> the CUDA module that it will need
     module: Callable[[Batch, int], tuple[str, Sizes] | None] = lambda batch, total: None
-    # (problem, sampler, options) -> what a thread can compute of a problem beforehand
-    prepare: Callable[[Perceptron, str, Options], Any] = lambda problem, sampler, options: None
+    # (problem, sampler, config) -> what a thread can compute of a problem beforehand
+    prepare: Callable[[Perceptron, str, Any], Any] = lambda problem, sampler, config: None
 
     def compile(self, batches: Sequence[Batch], total: int) -> None:
         """Compile side by side what batches will need, before the first of them runs."""
@@ -130,8 +130,7 @@ _make_plan = lru_cache(maxsize=64)(anneal.make_plan)  # batches with equal optio
 
 
 def _chains(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    config = anneal.AnnealConfig(**batch.options)
-    plan = _make_plan(problems[0].target, _schedule(batch.sampler), config, batch.sampler == FIRST)
+    plan = _make_plan(problems[0].target, _schedule(batch.sampler), batch.config, batch.sampler == FIRST)
     return ChainJob(batch, problems, plan, total, named=False)  # the samples become numbers
 
 
@@ -142,11 +141,11 @@ def _chains_module(batch: Batch, total: int) -> tuple[str, Sizes]:
     )  # fmt: skip
 
 
-def _fixed_point(problem: Perceptron, sampler: str, options: Options) -> Any:
+def _fixed_point(problem: Perceptron, sampler: str, config: Any) -> Any:
     """Return the patterns in fixed point where they are not ±1."""
     if problem.has_binary_patterns:
         return None
-    return real_forms.fixed_point(problem, _reach(problem.target, _schedule(sampler), anneal.AnnealConfig(**options)))
+    return real_forms.fixed_point(problem, _reach(problem.target, _schedule(sampler), config))
 
 
 @lru_cache(maxsize=64)
@@ -156,19 +155,17 @@ def _reach(target: Target, schedule: str, config: anneal.AnnealConfig) -> float:
 
 def _exchange(batch: Batch, problems: list[Perceptron], total: int) -> Job:
     (problem,), (seed,) = problems, batch.seeds
-    options = batch.n_samples, batch.sampler, seed, anneal.AnnealConfig(**batch.options)
-    return CallJob(lambda report: [anneal.exchanged(problem, *options, CHAINS, report)], _EXCHANGED)
+    options = batch.n_samples, batch.sampler, seed, batch.config, CHAINS
+    return CallJob(lambda report: [anneal.exchanged(problem, *options, report)], _EXCHANGED)
 
 
 def _localize(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    call = partial(
-        localize.localize_many, problems, batch.n_samples, batch.seeds, localize.LocalizeConfig(**batch.options)
-    )
-    return CallJob(lambda report: call(callback=report, progress=False), _LOCALIZED)
+    options = batch.n_samples, batch.seeds, batch.config
+    return CallJob(lambda report: localize.localize_many(problems, *options, report, progress=False), _LOCALIZED)
 
 
 def _localize_module(batch: Batch, total: int) -> tuple[str, Sizes] | None:
-    if batch.shape.target.prior.name != "binary" or batch.options.get("finish") == 0:
+    if batch.shape.target.prior.name != "binary" or batch.config.finish == 0:
         return None
     # the finish walks two replicas of each sample
     return flips_module(batch.shape, 2 * batch.n_samples * len(batch.seeds), fielded=True)
@@ -181,9 +178,9 @@ def _localizes_on_device(problem: Perceptron, options: Options) -> bool:
 
 
 def _solve(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    (problem,), (seed,), config = problems, batch.seeds, solve.SolveConfig(**batch.options)
+    (problem,), (seed,) = problems, batch.seeds
     share = _SOLVED * (1 + (problem.n * problem.m > _LARGE))
-    return CallJob(lambda report: [solve.searched(problem, batch.n_samples, seed, config, report)[0]], share)
+    return CallJob(lambda report: [solve.searched(problem, batch.n_samples, seed, batch.config, report)[0]], share)
 
 
 _CHAINS = DeviceMethod("chains", _chains, module=_chains_module, prepare=_fixed_point)

@@ -295,10 +295,10 @@ def _in_batches(
     batches = []
     for shape, rows in groups.items():
         drawn = [(problems[i], None) for i in rows]
-        batches.append(Batch("", shape, n_chains, {}, [seeds[i] for i in rows], partial(list, drawn), tag=rows))
+        batches.append(Batch("", shape, n_chains, config, [seeds[i] for i in rows], partial(list, drawn), tag=rows))
 
     def start(batch: Batch, own: list[Perceptron], total: int) -> ChainJob:
-        return ChainJob(batch, own, make_plan(batch.shape.target, schedule, config), total)
+        return ChainJob(batch, own, make_plan(batch.shape.target, schedule, batch.config), total)
 
     results: dict[int, Samples] = {}
     with bars.progress(len(batches), "annealing", progress) as bar:

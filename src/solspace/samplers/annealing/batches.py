@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Problems of one shape with a seed each, and the sampler and options for all of them.
+    """Problems of one shape with a seed each, and the sampler and its `Config` for all of them.
 
     A thread calls `draw` when the batch's turn comes: it returns each problem with an object that is kept until the problem is
     on the device. Another thread calls `finish` with problems and samples; `run_batches` yields what it returns.
@@ -59,7 +59,7 @@ class Batch:
     sampler: str
     shape: Shape
     n_samples: int  # of each problem
-    options: Mapping[str, Any]
+    config: Any
     seeds: Sequence[RNG]
     draw: Callable[[], list[tuple[Perceptron, Any]]] = list
     finish: Callable[[list[Perceptron], list[Samples]], Any] = lambda problems, samples: samples
