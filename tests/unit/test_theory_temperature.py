@@ -109,7 +109,10 @@ def test_a_soft_measure_at_infinite_temperature_has_no_thresholds(prior, potenti
     assert p.overlap == 0
 
 
-@pytest.mark.parametrize(("prior", "temperature"), [("binary", 0.3), ("spherical", 2.0)])
+@pytest.mark.parametrize(
+    ("prior", "temperature"),
+    [pytest.param("binary", 0.3, marks=pytest.mark.exhaustive), ("spherical", 2.0)],  # 14 s
+)
 def test_a_linear_potential_has_no_thresholds(prior, temperature):
     """U = 1 - s is a field along the sum of the patterns: g = 1/T and g' = 0, whatever the load."""
     target = ss.Target(prior, "tau(1)", temperature, margin=-0.5)

@@ -182,7 +182,13 @@ class Mixing:
         return max(self.rhat, key=lambda name: self.rhat[name])
 
     def deviations(self) -> dict[str, float]:
-        """Return the deviations by name, each in thirds of its limit."""
+        """Return the deviations, each in thirds of its limit.
+
+        Returns
+        -------
+        dict of str to float
+            Deviations by name.
+        """
         found = {
             "a chain remembers": SIGMAS * self.memory.value / self.forgotten,
             f"R-hat of {self.worst}": SIGMAS * (self.rhat[self.worst] - 1) / (self.highest_rhat - 1),
@@ -190,7 +196,13 @@ class Mixing:
         return found | ({"later draws that miss constraints": SIGMAS * self.missed / MISSED} if self.missed else {})
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return the rows of the report's table."""
+        """Return the rows of the report's table.
+
+        Returns
+        -------
+        list of (str, str, str)
+            Quantity, measured value, and expectation.
+        """
         known = [f"{value:.3g} ({name})" for name, value in self.time.items() if value == value]
         return [
             (f"overlap of a chain with itself, {self.lag} sweeps on", str(self.self_overlap), ""),

@@ -38,7 +38,27 @@ _Packed = tuple[tuple[Any, ...], dict[str, bytes]]
 
 @dataclass
 class Result:
-    """One task's outcome: numbers, arrays, or the error that ended it; and where, when and by which version it was computed."""
+    """Outcome of one task.
+
+    Parameters
+    ----------
+    key : str
+        Hash of the task.
+    task : dict
+        The task as plain values.
+    status : {"done", "failed"}, default "done"
+        Whether it has numbers, or an error.
+    values : dict
+        Numbers by name.
+    arrays : dict of str to ndarray
+        Arrays by name.
+    error : str
+        Error that ended a failed task.
+    version, seed, host, date : str
+        Version of the results, seed, computer, and time of the computation.
+    seconds : float
+        Duration.
+    """
 
     key: str
     task: Values
@@ -55,6 +75,13 @@ class Result:
     def flat(self) -> Values:
         """Return task, numbers and provenance as one level of names, for tables.
 
+        Returns
+        -------
+        dict
+            Plain values by name.
+
+        Examples
+        --------
         >>> result = Result("k", {"n": 9, "options": {"n_sweeps": 3}}, values={"solved": 1})
         >>> result.flat()["n_sweeps"], result.flat()["solved"]
         (3, 1)
@@ -78,7 +105,17 @@ def _short(value: object) -> object:
 
 @dataclass(frozen=True)
 class Damage:
-    """A result that is not what was written: its row's number and key, and what is wrong."""
+    """A result that is not what was written.
+
+    Parameters
+    ----------
+    number : int
+        Number of its row.
+    key : str
+        Key of its task.
+    reason : str
+        Damage.
+    """
 
     number: int
     key: str
@@ -141,11 +178,23 @@ class Store:
             self._opened = opened.pop_all()
 
     def add(self, result: Result) -> None:
-        """Append one result, whole or not at all; of two 'done' rows for a key the first one stands."""
+        """Append one result, whole or not at all.
+
+        Parameters
+        ----------
+        result : Result
+            The result; of two that are "done" for one key the first stands.
+        """
         self.add_all([result])
 
     def add_all(self, results: Iterable[Result]) -> None:
-        """Append results in their order, all or none: one flush to the disk, which costs more than many rows."""
+        """Append results in their order, all or none, with one flush to the disk.
+
+        Parameters
+        ----------
+        results : iterable of Result
+            The results.
+        """
         rows = [_packed(result) for result in results]
         with explaining(self.path), file.transaction(self._db):
             last = int(self._db.execute("SELECT IFNULL(MAX(id), 0) FROM results").fetchone()[0])
@@ -169,21 +218,59 @@ class Store:
                 done.add(columns[0])
 
     def statuses(self, keys: Iterable[str], arrays: bool = False) -> dict[str, str]:
-        """Return 'done', 'failed' or 'damaged' for those of `keys` that have a row; `arrays` are verified on request."""
+        """Return the statuses of tasks.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Keys of the tasks.
+        arrays : bool, default False
+            Whether to verify arrays too.
+
+        Returns
+        -------
+        dict of str to str
+            "done", "failed" or "damaged" for those that have a row.
+        """
         return {row.key: "damaged" if self._fault(row, arrays) else row.columns[1] for row in self._by_keys(keys)}
 
     def get(self, keys: Iterable[str], arrays: bool = False) -> Iterator[Result]:
-        """Yield the results of `keys`, in their order; keys without a row are left out."""
+        """Iterate over the results of some tasks.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Keys of the tasks.
+        arrays : bool, default False
+            Whether to read arrays too.
+
+        Yields
+        ------
+        Result
+            In the order of `keys`; those without a row are left out.
+        """
         keys = iter(keys)
         while chunk := list(itertools.islice(keys, _CHUNK)):
             found = {row.key: row for row in self._by_keys(chunk)}
             yield from (self._result(found[key], arrays) for key in chunk if key in found)
 
     def rows(self, arrays: bool = False, status: str | None = None, **where: object) -> Iterator[Result]:
-        """Yield results in the order they were added.
+        """Iterate over results in the order in which they were added.
 
-        `where` filters by a task's parts or its numbers: `n=1001`, a list for any of several values, a pair `(low,
-        high)` for a closed interval.
+        Parameters
+        ----------
+        arrays : bool, default False
+            Whether to read arrays too.
+        status : {"done", "failed"}, optional
+            Only results with this status.
+        **where : object
+            Filters by parts of the task or numbers: `n=1001`, a list for any of several values, a pair `(low, high)` for a
+            closed interval.
+
+        Yields
+        ------
+        Result
+            The results.
         """
         if strange := [name for name in where if not name.isidentifier()]:
             raise ValueError(f"a filter must be a plain name; got {strange[0]!r}.")
@@ -194,22 +281,56 @@ class Store:
                 yield self._result(row, arrays) if arrays else result
 
     def arrays(self, key: str) -> dict[str, Array]:
-        """Return the arrays of one result by name."""
+        """Return the arrays of one result.
+
+        Parameters
+        ----------
+        key : str
+            Key of the task.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays by name.
+        """
         return next((result.arrays for result in self.get([key], arrays=True)), {})
 
     def count(self) -> dict[str, int]:
-        """Return the number of tasks done and failed."""
+        """Count the tasks.
+
+        Returns
+        -------
+        dict of str to int
+            Numbers of tasks "done" and "failed".
+        """
         found = dict(self._select(f"SELECT status, COUNT(*) FROM results r WHERE {LATEST} GROUP BY status"))
         return {status: found.get(status, 0) for status in ("done", "failed")}
 
     def damaged(self, arrays: bool = True) -> Iterator[Damage]:
-        """Yield what is damaged among all rows of the file and, unless `arrays` is false, their arrays."""
+        """Iterate over what is damaged among all rows of the file.
+
+        Parameters
+        ----------
+        arrays : bool, default True
+            Whether to verify arrays too.
+
+        Yields
+        ------
+        Damage
+            A row that differs from its digest.
+        """
         for row in self._rows("1"):
             if reason := self._fault(row, arrays):
                 yield Damage(row.number, row.key, reason)
 
     def withdraw(self, keys: Iterable[str]) -> None:
-        """Remove results that were found damaged, so that they can be added again."""
+        """Remove damaged results, so that they can be added again.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Their keys.
+        """
         with explaining(self.path):
             file.remove(self._db, [], list(keys))
 

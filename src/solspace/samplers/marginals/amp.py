@@ -74,7 +74,18 @@ class Marginals:
     log_partition: Any = None
 
     def of(self, row: int) -> Marginals:
-        """Return the marginals of one of k fields."""
+        """Return the marginals of one of k fields.
+
+        Parameters
+        ----------
+        row : int
+            Number of the field.
+
+        Returns
+        -------
+        Marginals
+            Its marginals.
+        """
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "variances"}
         return replace(self, **{name: value[row] for name, value in own.items() if value is not None})
 
