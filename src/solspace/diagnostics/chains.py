@@ -29,14 +29,7 @@ _LATE = 20  # most sweeps that are advised, in lengths of the run
 
 
 def mixing(samples: Samples) -> Mixing | None:
-    """Compare the draws of annealed chains; None if there are too few of them, or they are not evenly spaced.
-
-    >>> import solspace as ss
-    >>> problem = ss.Perceptron.random(n=101, alpha=0.2, rng=0)
-    >>> found = mixing(ss.anneal(problem, n_chains=4, n_sweeps=50, n_extra=400, thin=2, rng=0))
-    >>> found.lag, bool(found.self_overlap.value < 0.6), found.rhat["energy"] < 1.05
-    (200, True, True)
-    """
+    """Compare the draws of annealed chains; None if there are too few of them, or they are not evenly spaced."""
     info = samples.info
     if not isinstance(info, AnnealingInfo) or info.mode != "sample":
         return None

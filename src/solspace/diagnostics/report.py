@@ -346,7 +346,7 @@ class Report:
         if agreed is not None:
             found |= {"overlap, off the reference": agreed.overlap, "means, off the reference": agreed.means}
             found |= {"energy, off the reference": agreed.energy}
-        values = {name: value.deviation for name, value in found.items() if value is not None}
+        values = {name: one.deviation for name, one in found.items() if one is not None}
         known = {name: value for name, value in values.items() if value is not None}
         return known if self.mixing is None else known | self.mixing.deviations()
 

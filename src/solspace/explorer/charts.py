@@ -134,8 +134,13 @@ class Charts:
 
     def __init__(self) -> None:
         self.data: dict[str, ColumnDataSource] = {}
-        self.figures = {name: _figure(x, y, options) for name, (x, y, options) in AXES.items()}
-        for name, plot in self.figures.items():
+        self.figures: dict[str, figure] = {}
+        tools: Values = {"tools": "pan,wheel_zoom,box_zoom,reset,save", "active_drag": None, "active_scroll": None}
+        size: Values = {"height": 270, "sizing_mode": "stretch_width", "min_border_right": 12}
+        for name, (x, y, options) in AXES.items():
+            plot = figure(x_axis_label=x, y_axis_label=y, **tools, **size, **options)
+            plot.toolbar.update(logo=None, autohide=True)
+            self.figures[name] = plot
             if name == "annealing":
                 plot.extra_y_ranges = {"missed": DataRange1d(start=0)}
                 plot.add_layout(LinearAxis(y_range_name="missed", axis_label="violated constraints"), "right")
@@ -216,7 +221,8 @@ class Charts:
         plot, lines, point = self.figures["diagram"], diagram.lines, self.data["point"].data
         plot.x_range.update(start=diagram.alphas[0], end=diagram.alphas[1])
         self.frontier.location = diagram.thresholds["asl"]
-        self.unstable.update(left=diagram.unstable_from, visible=diagram.unstable_from is not None)
+        unstable = diagram.thresholds["dat"]
+        self.unstable.update(left=unstable, visible=unstable is not None and unstable < diagram.alphas[1])
         floor, top, alpha = T_RANGE[0] / 10, 10 * T_RANGE[1], lines["alpha"]
         middle = (alpha[1:] + alpha[:-1]) / 2
         columns: Values = {
@@ -268,14 +274,6 @@ class Charts:
     def theme(self, name: str) -> None:
         for plot in self.figures.values():
             _colour(plot, THEMES[name])
-
-
-def _figure(x: str, y: str, options: Values) -> figure:
-    tools: Values = {"tools": "pan,wheel_zoom,box_zoom,reset,save", "active_drag": None, "active_scroll": None}
-    size: Values = {"height": 270, "sizing_mode": "stretch_width", "min_border_right": 12}
-    plot = figure(x_axis_label=x, y_axis_label=y, **tools, **size, **options)
-    plot.toolbar.update(logo=None, autohide=True)
-    return plot
 
 
 def _has_points(renderer: GlyphRenderer) -> bool:

@@ -99,12 +99,6 @@ class Diagram:
     alphas: tuple[float, float]
     lines: Values
 
-    @property
-    def unstable_from(self) -> float | None:
-        """The load from which replica symmetry is broken, where that comes before capacity."""
-        dat = self.thresholds["dat"]
-        return dat if dat is not None and dat < self.alphas[1] else None
-
 
 async def diagrams(pool: Pool, target: str) -> AsyncIterator[Diagram]:
     """Yield the t–α diagram of a target (as JSON) as it grows: thresholds first, then a few loads at a time."""
@@ -122,12 +116,7 @@ async def diagrams(pool: Pool, target: str) -> AsyncIterator[Diagram]:
 
 
 def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
-    """Return the range of α to show and the loads to compute, those between the transitions first.
-
-    >>> span, alphas = loads({"asl": 0.65, "dat": 0.72, "dynamical": None, "condensation": 0.68, "capacity": 0.83})
-    >>> span, len(alphas)
-    ((0.0, 0.83), 36)
-    """
+    """Return the range of α to show and the loads to compute, those between the transitions first."""
     known = [value for value in thresholds.values() if value is not None]
     first = thresholds.get("asl") or 0.0
     top = max(thresholds.get("capacity") or 0.0, thresholds.get("zero_entropy") or 0.0)
@@ -143,11 +132,7 @@ def loads(thresholds: Values) -> tuple[tuple[float, float], list[float]]:
 
 
 def overlaps(r: float, more: Sequence[float] = ()) -> Reals:
-    """Return overlaps from r to 1, logarithmically spaced towards both ends, with those of `more` that lie inside.
-
-    >>> bool(np.all(np.diff(overlaps(0.5, [0.75])) > 0))
-    True
-    """
+    """Return overlaps from r to 1, logarithmically spaced towards both ends, with those of `more` that lie inside."""
     near, between, far = np.logspace(-6, -2, 16), np.linspace(0, 1, 46)[1:-1], np.logspace(-9, -2, 18)
     inside = [q for q in more if r < q < 1]
     return np.unique(np.concatenate([r + (1 - r) * np.concatenate([near, between, 1 - far]), inside]))

@@ -38,12 +38,7 @@ FILES = ("samples.npz", "report.json", "picture.svg", "picture.png", "code.py") 
 
 
 def read_patterns(content: bytes) -> Array:
-    """Return the patterns (m, n) in `content`: a .npy file, a .npz with one array, or a table, one pattern a line.
-
-    >>> read_patterns(b"a,b,c\\n1,-1,1\\n1,1,-1\\n")
-    array([[ 1, -1,  1],
-           [ 1,  1, -1]], dtype=int8)
-    """
+    """Return the patterns (m, n) in `content`: a .npy file, a .npz with one array, or a table, one pattern a line."""
     if not content:
         raise ValueError("the file is empty.")
     arrays = read_arrays(content, MAX_PATTERNS)
@@ -144,11 +139,7 @@ class Progress:
 
 
 def histogram(values: Reals, edges: Reals) -> dict[str, Reals]:
-    """Return the bars (left, right, top) of a density.
-
-    >>> histogram(np.array([0.1, 0.3, 2.9]), np.array([0.0, 1.0, 3.0]))["top"].round(6)
-    array([0.666667, 0.166667])
-    """
+    """Return the bars (left, right, top) of a density."""
     return {"left": edges[:-1], "right": edges[1:], "top": np.histogram(values, edges, density=True)[0]}
 
 
@@ -159,11 +150,7 @@ def stability_bars(stabilities: Reals, problem: Perceptron) -> dict[str, Reals]:
 
 
 def overlap_bars(values: Reals, n: int) -> dict[str, Reals]:
-    """Return the histogram of overlaps of pairs, with edges half way between the values 1 - 2j/n of ±1 weights.
-
-    >>> overlap_bars(np.array([1 / 3]), n=3)["left"].round(6)
-    array([0.])
-    """
+    """Return the histogram of overlaps of pairs, with edges half way between the values 1 - 2j/n of ±1 weights."""
     return histogram(values, bins(values, 1.0, 2 / n) if len(values) else values)
 
 

@@ -121,7 +121,7 @@ class SampleCard:
         self._show_progress({"fraction": 0.0, "words": "starting; the first run compiles, which can take a minute"})
         if self.worker is None or not self.worker.alive:
             self.worker = Worker()
-        show = partial(self.page.schedule, self._show_update)
+        show = partial(self.page.schedule, self._show_progress)
         self.future = service.runs.submit(self.worker.call, sample, settings, patterns, on_update=show)
         self.future.add_done_callback(partial(self.page.schedule, self._ended, settings, patterns))
         self.settings_changed()
@@ -129,10 +129,6 @@ class SampleCard:
     def halt(self) -> None:
         if self.worker is not None:
             self.worker.stop()
-
-    def _show_update(self, update: Values) -> None:
-        self.page.charts.show_run(update)
-        self._show_progress(update)
 
     def _ended(self, settings: Settings, patterns: Array | None, future: Future[Any]) -> None:
         self.future, error = None, future.exception()
@@ -161,6 +157,7 @@ class SampleCard:
         self.page.charts.show_run(run.value)
 
     def _show_progress(self, update: Values) -> None:
+        self.page.charts.show_run(update)
         done, elapsed = update["fraction"], time.monotonic() - self._begun
         left = f", about {elapsed * (1 - done) / done:.0f} s left" if done > 0.02 and elapsed > 2 else ""
         bar = f'<progress max="1" value="{done:.3f}" aria-label="progress"></progress>'

@@ -120,10 +120,6 @@ class Gate(Matcher):
     which this server is not known (DNS rebinding), an `Origin` other than the page itself, requests that the browser
     marks as coming from another site except a link to the page, and all paths but `PATHS`: Bokeh and Panel serve more,
     such as `/components/MODULE/…`, which imports a module, and `/autoload.js`, which embeds the page in others.
-
-    >>> gate = Gate("127.0.0.1", 5006)
-    >>> gate.serves("localhost:5006"), gate.serves("[::1]:5006"), gate.serves("evil.test:5006"), gate.serves("localhost")
-    (True, True, False, False)
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -69,14 +69,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a page.
-
-    >>> Settings(alpha=0.6).query()
-    'alpha=0.6'
-    >>> settings, refused = Settings.from_query({"alpha": "0.6", "temperature": "0"})
-    >>> settings.alpha, settings.temperature, refused
-    (0.6, 0.5, ['T must lie between 0.05 and 20; got 0.'])
-    """
+    """All settings of a page."""
 
     prior: str = "binary"
     potential: str = "log"
@@ -119,15 +112,7 @@ class Settings:
 
 
 def parse(name: str, text: str) -> Any:
-    """Return the value of field `name` that `text` stands for.
-
-    >>> parse("alpha", " 1/3 ")
-    0.3333333333333333
-    >>> parse("n", "1e9")
-    Traceback (most recent call last):
-    ...
-    ValueError: N must lie between 3 and 50000; got 1000000000.
-    """
+    """Return the value of field `name` that `text` stands for."""
     text = text.strip()
     if name == "potential":
         return _potential(text)
@@ -153,11 +138,7 @@ def parse(name: str, text: str) -> Any:
 
 
 def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:
-    """Return why a run is refused, on random patterns or on patterns of `shape` (m, n); '' if it is not.
-
-    >>> refusal(Settings(n=20000, alpha=0.5))
-    'N = 20000 at α = 0.5 makes 2e+08 pattern entries and the page takes at most 1e+08: choose N ≤ 14142.'
-    """
+    """Return why a run is refused, on random patterns or on patterns of `shape` (m, n); '' if it is not."""
     m, n = shape or (constraints(settings.alpha, settings.n), settings.n)
     if m * n > MAX_ENTRIES:
         limit = math.isqrt(int(MAX_ENTRIES / settings.alpha))

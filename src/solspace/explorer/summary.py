@@ -32,15 +32,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(facts: Values, thresholds: Values | None = None) -> Verdict:
-    """Return what the facts of a prediction mean, with the thresholds where they are known.
-
-    >>> facts = dict(alpha=278.0, time=0.04, regime="red", samplable=False, stable=True, satisfiable=True,
-    ...              populated=True, hard=True, takeover=0.036297, window=(0.020631, 0.047024))
-    >>> print(verdict(facts).sentence)
-    A second maximum takes over at t = 0.0363: ASL fails.
-    >>> verdict({**facts, "samplable": True, "regime": "green", "takeover": None}).sentence
-    'ASL works here for all t.'
-    """
+    """Return what the facts of a prediction mean, with the thresholds where they are known."""
     known = {name: value for name, value in (thresholds or {}).items() if value is not None}
 
     def at(name: str, words: str) -> str:
@@ -76,11 +68,7 @@ def verdict(facts: Values, thresholds: Values | None = None) -> Verdict:
 
 
 def numbers(facts: Values | None, thresholds: Values | None) -> str:
-    """Return an HTML table of order parameters (dashes without `facts`) and thresholds.
-
-    >>> "0.5111" in numbers({"overlap": 0.51112, "entropy": .3, "free_entropy": .2, "replicon": .4, "alpha": .3}, None)
-    True
-    """
+    """Return an HTML table of order parameters (dashes without `facts`) and thresholds."""
     rows = [(name, label, "–" if facts is None else _number(facts[name])) for name, label in FACTS.items()]
     for name, label in THRESHOLDS.items():
         rows.append((name, label, "computing…" if thresholds is None else _number(thresholds.get(name))))

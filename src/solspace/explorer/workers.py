@@ -40,14 +40,7 @@ def child_environment() -> dict[str, str]:
 
 
 class Worker:
-    """A process that computes one thing at a time; `niceness` is relative to the server.
-
-    >>> from solspace.explorer.settings import parse
-    >>> worker = Worker()
-    >>> worker.call(parse, "alpha", "1/4")
-    0.25
-    >>> worker.stop()
-    """
+    """A process that computes one thing at a time; `niceness` is relative to the server."""
 
     def __init__(self, niceness: int = 5) -> None:
         self._link, link = _SPAWN.Pipe()
