@@ -188,9 +188,9 @@ def _judged(
         verdict = f"failed: there is no solution: {empty}"
 
     def picture(figure: Figure) -> None:
-        from solspace.plots.samples import sample_kinds, sample_panels
+        from solspace.plots.samples import sample_panels, sample_pictures
 
-        sample_panels(drawn, figure.subplots(1, len(sample_kinds(drawn))), prediction, chains)
+        sample_panels(drawn, figure.subplots(1, len(sample_pictures(drawn))), prediction, chains)
 
     columns = ("", "samples", "theory" if chains is None else "chains")
     advice = as_options("\n".join([verdict, *notes]), run.sampler)

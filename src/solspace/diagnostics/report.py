@@ -332,23 +332,12 @@ class Report:
         >>> {name: round(value, 9) for name, value in report.deviations().items()}
         {'overlap of two samples': 2.0, 'KS of a sample': 1.5}
         """
-        overlap, start, agreed = self.overlap, self.overlap_at_start, self.agreement
-        if overlap is not None and overlap.theory is None and start is not None and agreed is None:
-            overlap = replace(overlap, theory=start.value)  # localized samples beside their own marginals
-        found: dict[str, Estimate | Distance | None] = {
-            "mean stability": self.mean_stability,
-            "overlap of two samples": overlap,
-            "overlap² of two samples": self.overlap_square,
-            "KS of a sample": self.ks,
-            "KS of all": self.ks_pooled,
-            "W1 of all": self.w1,
-        }
-        if agreed is not None:
-            found |= {"overlap, off the reference": agreed.overlap, "means, off the reference": agreed.means}
-            found |= {"energy, off the reference": agreed.energy}
-        values = {name: one.deviation for name, one in found.items() if one is not None}
-        known = {name: value for name, value in values.items() if value is not None}
-        return known if self.mixing is None else known | self.mixing.deviations()
+        overlap, start, shown = self.overlap, self.overlap_at_start, self
+        if overlap is not None and overlap.theory is None and start is not None and self.agreement is None:
+            shown = replace(self, overlap=replace(overlap, theory=start.value))  # localized: their own marginals
+        found = _deviations(shown, _QUANTITIES)
+        found |= {} if self.agreement is None else _deviations(self.agreement, _DIFFERENCES)
+        return found if self.mixing is None else found | self.mixing.deviations()
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the deviation of each quantity; beyond 3 it is called a bias.
@@ -391,29 +380,35 @@ class Report:
         return html_table("Report", self.rows(), columns, self.verdict, self.fair, self.notes)
 
 
+# names in the table, and in the picture of deviations
 _QUANTITIES = {
-    "mean_stability": "mean stability",
-    "overlap": "overlap of two samples",
-    "overlap_square": "overlap² of two samples",
-    "overlap_at_start": "overlap |m|²/n at t = 0",
-    "instability": "largest instability λ",
-    "ks": "KS of a sample's stabilities",
-    "ks_pooled": "KS, all samples",
-    "w1": "W1",
+    "mean_stability": ("mean stability", "mean stability"),
+    "overlap": ("overlap of two samples", "overlap of two samples"),
+    "overlap_square": ("overlap² of two samples", "overlap² of two samples"),
+    "overlap_at_start": ("overlap |m|²/n at t = 0", ""),
+    "instability": ("largest instability λ", ""),
+    "ks": ("KS of a sample's stabilities", "KS of a sample"),
+    "ks_pooled": ("KS, all samples", "KS of all"),
+    "w1": ("W1", "W1 of all"),
 }
 _DIFFERENCES = {
-    "overlap": "overlap less the reference's",
-    "means": "mean square difference of the means",
-    "energy": "energy a constraint less the reference's",
+    "overlap": ("overlap less the reference's", "overlap, off the reference"),
+    "means": ("mean square difference of the means", "means, off the reference"),
+    "energy": ("energy a constraint less the reference's", "energy, off the reference"),
 }
 
 
-def _rows(found: Report | Agreement, names: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def _rows(found: Report | Agreement, names: Mapping[str, tuple[str, str]]) -> list[tuple[str, str, str]]:
     rows = []
-    for name, label in names.items():
+    for name, (label, _) in names.items():
         one = getattr(found, name)
         if isinstance(one, Distance):
             rows.append((label, f"{one.value:.4f}", f"{one.noise:.4f} (noise)"))
         elif one is not None:
             rows.append((label, str(one), "" if one.theory is None else f"{one.theory:.4f}"))
     return rows
+
+
+def _deviations(found: Report | Agreement, names: Mapping[str, tuple[str, str]]) -> dict[str, float]:
+    values = {label: getattr(found, name) for name, (_, label) in names.items() if label}
+    return {label: one.deviation for label, one in values.items() if one is not None and one.deviation is not None}

@@ -176,19 +176,15 @@ def alpha_kappa(
 ) -> None:
     """Draw thresholds by name against the "margin" or the "width" of a band, the region below the ASL line in green."""
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
-    for name in names:
-        if name in lines and not _empty(lines, name):
+    capacity = lines.get("capacity", np.nan)
+    for name in (name for name in names if name in lines):
+        line = np.asarray(lines[name], dtype=float)
+        # a zero entropy may be the capacity itself
+        same = name == "zero_entropy" and np.allclose(line, capacity, rtol=1e-6, equal_nan=True)
+        if not np.isnan(line).all() and not same:
             label, colour, dash = LINES[name]
-            ax.plot(lines[name], margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
+            ax.plot(line, margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
     ax.set(xlabel=r"load $\alpha$", ylabel={"margin": r"margin $\kappa$", "width": "width $K$ of the band"}[axis])
-
-
-def _empty(lines: Mapping[str, Reals], name: str) -> bool:
-    """Return whether there is nothing to draw: no such threshold, or a zero entropy that is the capacity itself."""
-    line = np.asarray(lines[name], dtype=float)
-    if np.isnan(line).all():
-        return True
-    return name == "zero_entropy" and np.allclose(line, lines.get("capacity", np.nan), rtol=1e-6, equal_nan=True)
 
 
 def temperature_lines(

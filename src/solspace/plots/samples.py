@@ -26,9 +26,7 @@ VISIBLE = 1e-6  # least probability that is drawn
 WIDE = 30.0  # deviations beyond this are drawn on a logarithmic axis
 
 
-def stability_histogram(
-    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> None:
+def stability_histogram(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> None:
     """Draw the histogram of all stabilities, with P(s) by theory."""
     values = samples.stabilities.ravel()
     edges = bins(values, samples.target.margin, spacing(values, samples.n))
@@ -142,9 +140,7 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
     ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
 
 
-def overlap_run(
-    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> None:
+def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> None:
     """Draw |m|²/n along a localization, with q(t) by theory."""
     t, q = samples.info["t"], samples.info["overlap"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
@@ -160,9 +156,7 @@ def overlap_run(
     ax.legend(frameon=False, loc="lower right")
 
 
-def energy_run(
-    samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
-) -> None:
+def energy_run(samples: Samples, ax: Axes, **style: Any) -> None:
     """Draw the energy per constraint and the acceptance of annealed chains against the sweep."""
     sweeps = np.arange(1, samples.info["energy"].shape[1] + 1)
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
@@ -178,43 +172,32 @@ def energy_run(
     ax.legend(frameon=False, loc="center right")
 
 
-KINDS: dict[str, Callable[..., None]] = {
-    "stabilities": stability_histogram,
-    "overlaps": overlap_histogram,
-    "path": overlap_run,
-    "energy": energy_run,
-}
+def sample_pictures(
+    samples: Samples, prediction: Prediction | None = None, reference: Samples | None = None
+) -> dict[str, Callable[..., None]]:
+    """Return the pictures of samples that apply, by name: functions of axes and properties of lines."""
+    pictures: dict[str, Callable[..., None]] = {
+        "stabilities": partial(stability_histogram, samples, prediction=prediction),
+        "overlaps": partial(overlap_histogram, samples, prediction=prediction, reference=reference),
+    }
+    if isinstance(samples.info, LocalizationInfo):
+        pictures["path"] = partial(overlap_run, samples, prediction=prediction)
+    if isinstance(samples.info, AnnealingInfo):
+        pictures["energy"] = partial(energy_run, samples)
+    return pictures
 
 
-def sample_kinds(samples: Samples) -> list[str]:
-    """Return the names of the pictures of samples that apply.
-
-    >>> import solspace as ss
-    >>> sample_kinds(ss.anneal(ss.Perceptron.random(n=51, alpha=0.2, rng=0), n_chains=2, n_sweeps=20, rng=0))
-    ['stabilities', 'overlaps', 'energy']
-    """
-    run = {LocalizationInfo: ["path"], AnnealingInfo: ["energy"]}
-    return ["stabilities", "overlaps", *run.get(type(samples.info), [])]
-
-
-def _pictures(
-    samples: Samples, prediction: Prediction | None, reference: Samples | None
-) -> tuple[dict[str, Callable[..., None]], str]:
-    """Return the pictures of samples that apply, and a title over all of them."""
-    title = (
-        f"{samples.info.sampler or 'samples'}: {samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}, "
-        f"{int(samples.solved.sum())} of {len(samples)} solved"
-    )
-    beside: Values = {"prediction": prediction, "reference": reference}
-    return {kind: partial(KINDS[kind], samples, **beside) for kind in sample_kinds(samples)}, title
+def _title(samples: Samples) -> str:
+    solved = f"{int(samples.solved.sum())} of {len(samples)} solved"
+    where = f"{samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}"
+    return f"{samples.info.sampler or 'samples'}: {where}, {solved}"
 
 
 def sample_panels(
     samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, reference: Samples | None = None
-) -> Any:
+) -> None:
     """Draw all pictures of samples that apply."""
-    pictures, title = _pictures(samples, prediction, reference)
-    return all_panels(pictures, axes, title)
+    all_panels(sample_pictures(samples, prediction, reference), axes, _title(samples))
 
 
 def plot_samples(
@@ -225,8 +208,7 @@ def plot_samples(
         raise ValueError("there is no sample to draw.")
     if reference is not None and (why := samples.differs(reference)):
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
-    pictures, title = _pictures(samples, prediction, reference)
-    return one_or_all(pictures, kind, ax, title, **style)
+    return one_or_all(sample_pictures(samples, prediction, reference), kind, ax, _title(samples), **style)
 
 
 @on_axes

@@ -62,8 +62,12 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
 @on_axes
 def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> None:
     """Draw the mean of a quantity of a sweep, one line for each combination of the series."""
+
+    def order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+        return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
+
     points = list(points)
-    lines = sorted({tuple(point[name] for name in series) for point in points}, key=_order)
+    lines = sorted({tuple(point[name] for name in series) for point in points}, key=order)
     numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
 
     def label(line: int) -> str:
@@ -78,10 +82,6 @@ def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[
         ax.set_ylim(-0.03, 1.05)
     if series:
         ax.legend(loc="best" if len(points) < 200 else "lower left")
-
-
-def _order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
-    return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
 
 
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> None:
