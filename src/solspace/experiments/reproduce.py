@@ -189,12 +189,8 @@ def _theory(chosen: Sequence[Figure], size: str) -> list[Task]:
 
 def _tasks(theory: Sequence[Task], group: Sequence[Figure], size: str, device: str | None) -> Iterator[Task]:
     """Yield tasks of theory, and those of the figures' sweeps; those that several figures share once."""
-    tasks = itertools.chain(theory, *(spec.tasks() for figure in group for spec in figure.specs(size, device)))
-    if len(group) == 1:
-        yield from tasks
-        return
     seen: set[str] = set()
-    for task in tasks:
+    for task in itertools.chain(theory, *(spec.tasks() for figure in group for spec in figure.specs(size, device))):
         if task.key not in seen:
             seen.add(task.key)
             yield task
