@@ -125,8 +125,8 @@ class GpuColumns:
             ]
         floor = VARIANCE_FLOOR / n if binary else TINY
         control = launch(
-            "control", 0, *self.sums, below, n, width, self.moment, alpha, floor, OSCILLATING, self.roughness, tolerance, cap,
-            patient, self.variance, self.instability, self.spread, weight, best, residual, count, outcome, moving,
+            "control", 0, *self.sums, below, n, width, self.moment, alpha, floor, OSCILLATING, self.roughness, tolerance,
+            cap, patient, self.variance, self.instability, self.spread, weight, best, residual, count, outcome, moving,
         )  # fmt: skip
         self.launches = (respond, precisions), (*estimate, control)
         self.moves = [

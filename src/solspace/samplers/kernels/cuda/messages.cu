@@ -10,7 +10,7 @@
 // FORM is the weight of a constraint: 0 for s^beta, 1 for (s e^{as - bs^2})^beta, 2 for e^{-beta} on s < 0, 3 for e^{beta s}
 // there, 4 for a band of half width `first` about the margin, 5 for (-s)^beta; `first` and `second` are its numbers. The sizes WIDE,
 // ROWS, LINES (at most 256), MIDDLE, SIDE_CELLS and EDGE_* and the names of outcomes
-// are constants of the compilation, set by marginals/gpu_columns.py.
+// are constants of the compilation, set by marginals/gpu.py.
 
 
 typedef unsigned short u16;
