@@ -151,14 +151,12 @@ class Clock:
         if self.slower is None:
             return []
         near = ~self.slow & self.running & (instability > NEAR)
-        self.careful |= near
-        self._take(near, self.slower)
         far = self.slow & self.running & (instability < FAR) & self.pace.critical
-        self._take(far, self.pace)
-        return [(self.slower, near), (self.pace, far)]
-
-    def _take(self, lanes: Array, pace: Pace) -> None:
-        self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is self.slower
+        self.careful |= near
+        changes = [(self.slower, near), (self.pace, far)]
+        for pace, lanes in changes:
+            self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is self.slower
+        return changes
 
 
 class Loop:

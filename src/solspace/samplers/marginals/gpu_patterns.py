@@ -9,6 +9,7 @@ problem ±1 patterns are kept as bits: five entries at a time are looked up in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from importlib.util import find_spec
 from typing import Any
 
@@ -58,8 +59,7 @@ class GpuPatterns:
 
     def of(self, numbers: Array) -> GpuPatterns:
         """Return the patterns of some of the problems, a copy."""
-        few = object.__new__(GpuPatterns)
-        few.__dict__.update(self.__dict__)
+        few = copy(self)
         few.take(self, numbers)
         return few
 
@@ -147,8 +147,7 @@ class GpuSigns(GpuPatterns):
 
     def of(self, numbers: Array) -> GpuSigns:
         """Return the patterns of some of the problems, a copy."""
-        few = object.__new__(GpuSigns)
-        few.__dict__.update(self.__dict__)
+        few = copy(self)
         shapes = ((len(numbers), *part.shape[1:]) for part in (self.rows, self.columns))
         few.rows, few.columns = (self.cupy.empty(shape, np.uint32) for shape in shapes)
         few.take(self, numbers)

@@ -10,6 +10,7 @@ products. `Messages` iterates on the processor, `gpu.GpuMessages` on a device; `
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -363,8 +364,7 @@ class Messages(SampleColumns):
 
     def take(self, lanes: Array) -> Messages:
         """Return messages of the columns `lanes` alone, a copy as wide as their number needs; scratch memory is shared."""
-        few = object.__new__(Messages)
-        few.__dict__.update(self.__dict__)
+        few = copy(self)
         few.k, few.time = len(lanes), self.time[lanes]
         wide = allocated(few.k)
         for name in ("field", "mean", "g", "variance", "spread", "instability", "width"):

@@ -148,7 +148,8 @@ class Search:
         self, problem: Perceptron, n_solutions: int, rng: RNG, config: SolveConfig, report: Callable[[Search], object]
     ) -> None:
         self.problem, self.n_solutions, self.seeds, self.report = problem, n_solutions, seed_sequence(rng), report
-        self.where = "cpu" if config.method in ("exact", "ep") else resolve(config.device)
+        on_host = config.device == "cpu" or config.method in ("exact", "ep")
+        self.where = "cpu" if on_host else resolve(config.device)
         if config.time_limit is not None:
             compiled.import_numba()  # takes a second of its own
         self.begun, self.prepared, self.limit = time.monotonic(), compiled.seconds(), config.time_limit
