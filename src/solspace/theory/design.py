@@ -49,7 +49,7 @@ class Design:
     parameters : dict
         The values chosen, by name.
     overlap, replicon, entropy : float
-        r, stability and entropy of the measure at that load.
+        r, replicon (stable below 1) and entropy of the measure at that load.
     evaluations : int
         Thresholds computed on the way.
     """
@@ -61,11 +61,6 @@ class Design:
     replicon: float
     entropy: float
     evaluations: int
-
-    @property
-    def r(self) -> float:
-        """The overlap at the threshold."""
-        return self.overlap
 
     @property
     def words(self) -> str:

@@ -175,8 +175,9 @@ def weights_of(prior: Prior) -> Weights:
 
 def _averages(b: Reals, density: Reals) -> Reals:
     # of tanh², sech², sech⁴, log 2cosh b - b erf(b/√2), b tanh b sech² b
-    sech2 = _sech2(b)
-    growth = _log_2cosh(b) - b * erf(b / np.sqrt(2))
+    decay = np.exp(-2 * np.abs(b))
+    sech2 = 4 * decay / (1 + decay) ** 2
+    growth = np.abs(b) + np.log1p(decay) - b * erf(b / np.sqrt(2))
     columns = (np.tanh(b) ** 2, sech2, sech2**2, growth, b * np.tanh(b) * sech2)
     return np.stack([(density * column).sum(axis=1) for column in columns])
 
@@ -282,15 +283,6 @@ def _grid(reach: float) -> Reals:
     # not np.arange(-reach, ...): its rounded increment adds up to 1e-12
     count = int(np.ceil(reach / STEP - 1e-9))
     return STEP * np.arange(-count, count + 1)
-
-
-def _sech2(b: Reals) -> Reals:
-    decay = np.exp(-2 * np.abs(b))
-    return 4 * decay / (1 + decay) ** 2
-
-
-def _log_2cosh(b: Reals) -> Reals:
-    return np.abs(b) + np.log1p(np.exp(-2 * np.abs(b)))
 
 
 def _decaying(field: Reals) -> Reals:
