@@ -155,9 +155,7 @@ class ChainJob(Run):
 class CallJob:
     """A call of a sampler in a thread with a stream of its own; it must call the function that it is passed now and then."""
 
-    nbytes = 0
-    pairs = False
-    done = True
+    nbytes, pairs, done = 0, False, True
 
     def __init__(self, call: Callable[[Callable[[object], None]], list[Samples]], share: float) -> None:
         self.call, self.share = call, share
@@ -179,7 +177,7 @@ class CallJob:
         return self.future.done()
 
     def collect(self, beat: float = 0.0) -> None:
-        """Do nothing: all is done."""
+        """All is done."""
 
     def samples(self) -> list[Samples]:
         return self.future.result()

@@ -279,12 +279,9 @@ def _spread(along: Array, count: int) -> Array:
     >>> _spread(np.array([0.0, 1.0, 2.0, 2.5, 3.0, 4.0]), 3)
     array([0, 2, 5])
     """
-    wanted = np.linspace(along[0], along[-1], count)
-    places = np.searchsorted(along, wanted - 1e-12)
+    step = np.arange(count)
+    places = np.searchsorted(along, np.linspace(along[0], along[-1], count) - 1e-12)
     # no place twice, and room for those to come
-    for k in range(1, count):
-        places[k] = max(places[k], places[k - 1] + 1)
-    for k in range(count):
-        places[k] = min(places[k], len(along) - count + k)
+    places = np.minimum(np.maximum.accumulate(places - step) + step, len(along) - count + step)
     places[0] = 0
     return places
