@@ -80,7 +80,9 @@ def test_numbers_are_shown_or_said_to_come():
 
 def toured():
     page = (Path(__file__).parents[2] / "docs" / "howto" / "explore.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| `\?([^`]+)` \| \*([^*]+)\* \|", page, re.MULTILINE)
+    found = re.findall(r"^\| `\?([^`]+)` \| \*([^*]+)\* \|", page, re.MULTILINE)
+    assert found
+    return found
 
 
 @pytest.mark.slow
