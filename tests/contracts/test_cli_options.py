@@ -137,7 +137,12 @@ def test_every_option_is_in_the_table(name, command):
     assert {one for one in spelled if one != "--help"} <= set(ANYWHERE[name].split()) | refused
 
 
-CASES = [(verb, option.split(" ", 1), setting) for (verb, option), settings in REFUSED.items() for setting in settings]
+CASES = [
+    pytest.param(verb, option.split(" ", 1), setting, marks=[pytest.mark.exhaustive] if shared else [])
+    for (verb, option), settings in REFUSED.items()
+    for shared in [verb == "solve" and ("sample", option) in REFUSED]  # the same rules of problems
+    for setting in settings
+]
 
 
 @pytest.mark.parametrize(

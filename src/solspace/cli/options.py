@@ -219,10 +219,9 @@ def _described(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     files = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
-    if isinstance(error, (ValueError, ImportError, NoDevice, JitDisabled, *files)):
-        return words, 2
-    if isinstance(error, OSError):
-        return words, 1
+    wrong = isinstance(error, (ValueError, ImportError, NoDevice, JitDisabled, *files))
+    if wrong or isinstance(error, OSError):
+        return words, 2 if wrong else 1
     if isinstance(error, MemoryError):
         return f"there is not enough memory for this ({words}); ask for less.", 1
     what = "the numbers left the range of the computation" if isinstance(error, ArithmeticError) else "this failed"
