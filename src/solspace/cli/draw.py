@@ -49,11 +49,6 @@ class Run:
     """Whether to go on from the checkpoint."""
     quiet: bool
 
-    @property
-    def progress(self) -> bool | None:
-        """Whether to show a bar; None leaves it to the terminal."""
-        return False if self.quiet else None
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -112,8 +107,9 @@ def _sampled(problem: Perceptron, run: Run) -> Outcome:
     localized = isinstance(run.config, LocalizeConfig)
     prediction, judges = _announced(problem, run) if localized else (None, 0)
     seed = child(seed_sequence(run.seed), 1)
-    files = {"progress": run.progress, "checkpoint": run.checkpoint}
-    drawn = run.sampler.draw(problem, run.samples, rng=seed, **files, **vars(run.config))
+    shown = False if run.quiet else None
+    options = {"progress": shown, "checkpoint": run.checkpoint, **vars(run.config)}
+    drawn = run.sampler.draw(problem, run.samples, rng=seed, **options)
     problem = problem.with_target(drawn.target)
     if not localized:
         prediction, words = _predicted(problem)
@@ -147,7 +143,7 @@ def _judges(problem: Perceptron) -> tuple[int, str]:
 def _chains(problem: Perceptron, number: int, run: Run) -> Samples:
     config = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=vars(run.config)["device"])
     seed = child(seed_sequence(run.seed), 2)
-    return SAMPLERS["tau"].draw(problem, number, rng=seed, progress=run.progress, **vars(config))
+    return SAMPLERS["tau"].draw(problem, number, rng=seed, progress=False if run.quiet else None, **vars(config))
 
 
 def _predicted(problem: Perceptron) -> tuple[Prediction | None, str]:
@@ -168,8 +164,9 @@ def _judged(
 ) -> Outcome:
     from solspace.diagnostics import diagnose
 
+    about = _about(problem, run, drawn)
     judged = diagnose(drawn, prediction, chains)
-    report = {**_about(problem, run, drawn), **judged.to_dict()}
+    report = {**about, **judged.to_dict()}
     rows = list(judged.rows())
     if isinstance(drawn.info, LocalizationInfo):
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}

@@ -23,7 +23,6 @@ from solspace.cli.output import fail, leave_quietly
 from solspace.system.checks import Check
 
 if TYPE_CHECKING:
-    from solspace.measure import Target
     from solspace.system.checks import Config
 
 LARGEST = 1 << 31
@@ -69,19 +68,13 @@ MARGIN = option(0.0, "κ: what a stability must reach.")
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """The measure over the weights."""
+    """The arguments of `Target`."""
 
     PANEL: ClassVar = "Target"
     prior: str = option("binary", "binary or spherical.", offer=registered("solspace.measure.priors"))
     potential: str = option("log", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", offer=POTENTIALS)
     temperature: float = option(0.5, "T, for theory from 1e-4 on; inf is the uniform measure.")
     margin: float = MARGIN
-
-    def build(self) -> Target:
-        """Return the target."""
-        from solspace.measure import Target
-
-        return Target(self.prior, self.potential, self.temperature, self.margin)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, opti
 from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json, write_picture
 from solspace.cli.problem import ProblemOptions
 from solspace.info import AnnealingInfo
+from solspace.measure import Target
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.anneal import AnnealConfig
@@ -57,7 +58,7 @@ class SamplerOptions:
     def config(self, sampler: Sampler) -> Config:
         """Return the configuration of a sampler."""
         options = {**vars(self), "thin": max(1, self.n_extra // DRAWS)}
-        return sampler.config(**{name: options[name] for name in sampler.options if name in options})
+        return sampler.config(**{one.name: options[one.name] for one in fields(sampler.config) if one.name in options})
 
 
 def _named(name: str) -> Sampler:
@@ -123,12 +124,12 @@ def sample(
     {}
     """
     sampler = _named(sampling.sampler)
+    config = sampling.config(sampler)
     resolve(sampling.device)
     checkpoint = out / f"{sampler.name}.checkpoint.npz"
     make_room(out, [*FILES, checkpoint.name])
-    config = sampling.config(sampler)
-    rng = generator(sampling.seed, 0)
-    problem, notes = stated.build(target.build(), rng, n=sampler.size, alpha=0.3, quiet=as_json)
+    measure, rng = Target(**vars(target)), generator(sampling.seed, 0)
+    problem, notes = stated.build(measure, rng, n=sampler.size, alpha=0.3, quiet=as_json)
     run = Run(sampler, config, sampling.samples, sampling.seed, checkpoint, resume, quiet=as_json)
     outcome = _finished(problem, run, out, notes)
     if as_json:

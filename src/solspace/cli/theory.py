@@ -11,6 +11,7 @@ import numpy as np
 
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, verb
 from solspace.cli.output import result_file, say, show_json, show_table, write_picture
+from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.system.files import replacing
 from solspace.system.plain import Values
@@ -78,7 +79,7 @@ def predict(
     from solspace.theory.thresholds import thresholds
 
     out = result_file(out, "prediction.png")
-    prediction = replicas.predict(target.build(), alpha)
+    prediction = replicas.predict(Target(**vars(target)), alpha)
     limits = None if no_thresholds else thresholds(prediction.target)
     write_picture(out, lambda figure: prediction_panels(prediction, figure.subplots(1, 4), times), (16, 3.8))
     if as_json:
@@ -140,7 +141,7 @@ def phase(
     from solspace.theory.thresholds import thresholds
 
     out = result_file(out, "phase.png")
-    measure = target.build()
+    measure = Target(**vars(target))
     found: PhaseDiagram | SamplingMap
     names: tuple[str, ...]
     marked: dict[str, Any] = {}
