@@ -21,10 +21,22 @@ from solspace.measure.potentials import Errors, Hinge, Potential, as_potential, 
 from solspace.numerics.arrays import Array
 from solspace.system.checks import unknown
 
+__all__ = ["Stage", "TauAnnealing", "TemperatureAnnealing", "register"]
+
 
 @dataclass(frozen=True)
 class Stage:
-    """What one sweep samples: a potential, a temperature (zero is allowed here) and a margin."""
+    """What one sweep samples.
+
+    Parameters
+    ----------
+    potential : Potential
+        U.
+    temperature : float
+        T >= 0.
+    margin : float, default 0
+        κ.
+    """
 
     potential: Potential
     temperature: float
@@ -40,11 +52,33 @@ class Stage:
 
     @classmethod
     def of(cls, target: Target | Stage) -> Stage:
-        """Return the stage at which a chain samples `target`."""
+        """Return the stage at which a chain samples a target.
+
+        Parameters
+        ----------
+        target : Target or Stage
+            Measure over the weights.
+
+        Returns
+        -------
+        Stage
+            The stage.
+        """
         return cls(target.potential, target.temperature, target.margin)
 
     def energies(self, stabilities: Array) -> Array:
-        """Return U/T at `stabilities`, infinite where forbidden; U itself at T = 0."""
+        """Return U/T, or U itself at T = 0.
+
+        Parameters
+        ----------
+        stabilities : ndarray
+            Stabilities s.
+
+        Returns
+        -------
+        ndarray
+            Infinite where s is forbidden.
+        """
         beta = 1.0 if self.temperature == 0 else 1 / self.temperature
         return -scaled_log_weight(self.potential, stabilities - self.margin, beta)
 
@@ -67,7 +101,20 @@ class Schedule(Protocol):
     """A schedule, as `anneal` takes it."""
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
-        """Return one stage for each sweep, the last being what is sampled."""
+        """Return one stage for each sweep.
+
+        Parameters
+        ----------
+        target : Target
+            The measure to sample.
+        n_sweeps : int
+            Number of sweeps.
+
+        Returns
+        -------
+        sequence of Stage
+            The last stage is the one that is sampled.
+        """
         ...
 
 
@@ -77,9 +124,16 @@ def _linear(start: float, n_sweeps: int) -> list[float]:
 
 
 @dataclass(frozen=True)
-class TauAnnealing:
+class TauAnnealing(Schedule):
     """τ from `start` to 0, linearly, at the target's temperature, along the family of the target's potential.
 
+    Parameters
+    ----------
+    start : float, default 1
+        First τ.
+
+    Examples
+    --------
     >>> stages = TauAnnealing().stages(Target(temperature=0.5), 3)
     >>> [str(stage.potential) for stage in stages]
     ['tau(1)', 'tau(0.5)', 'log']
@@ -91,7 +145,6 @@ class TauAnnealing:
     name = "tau"
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
-        """Return τ = start, ..., 0."""
         potential = target.potential
         softened = getattr(potential, "softened", None)
         if softened is None:
@@ -105,9 +158,18 @@ class TauAnnealing:
 
 
 @dataclass(frozen=True)
-class TemperatureAnnealing:
+class TemperatureAnnealing(Schedule):
     """T from `start` to 0, linearly, on the target's potential if it is hinge or errors, else on `potential`.
 
+    Parameters
+    ----------
+    start : float, default 1
+        First temperature.
+    potential : str or Potential, default "hinge"
+        Potential for targets with another one.
+
+    Examples
+    --------
     >>> [stage.temperature for stage in TemperatureAnnealing().stages(Target(), 3)]
     [1.0, 0.5, 0.0]
     """
@@ -117,7 +179,6 @@ class TemperatureAnnealing:
     name = "temperature"
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
-        """Return T = start, ..., 0."""
         own = isinstance(target.potential, (Hinge, Errors))
         potential = target.potential if own else as_potential(self.potential)
         return [Stage(potential, heat, target.margin) for heat in _linear(self.start, n_sweeps)]
@@ -127,10 +188,21 @@ REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnne
 DEFAULT_SWEEPS = 1001
 
 
-def register(cls: type) -> type:
-    """Let the schedule class `cls` be given by its class attribute `name`; use as a decorator."""
-    REGISTRY[getattr(cls, "name", "") or cls.__name__] = cls
-    return cls
+def register(schedule: type) -> type:
+    """Register a schedule class under its class attribute `name`; use as a decorator.
+
+    Parameters
+    ----------
+    schedule : type
+        Class with a method `stages`, as in `Schedule`.
+
+    Returns
+    -------
+    type
+        The class.
+    """
+    REGISTRY[getattr(schedule, "name", "") or schedule.__name__] = schedule
+    return schedule
 
 
 def stages_of(schedule: Any, target: Target, n_sweeps: int | None) -> tuple[str, list[Stage]]:
