@@ -350,7 +350,7 @@ class LogQuadratic(Potential):
 
 @dataclass(frozen=True)
 class Own(Potential):
-    """A user's object with `log_weight(s)` and `breakpoints`, made into a `Potential`."""
+    """Adapter of a user's object with `log_weight(s)` and `breakpoints`."""
 
     model: Any
 

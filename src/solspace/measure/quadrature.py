@@ -217,9 +217,9 @@ def row_moments(
     ):
         left = np.flatnonzero(where & ~good)
         for few in np.array_split(left, -(-left.size * nodes // ENTRIES) or 1):
-            found, sound = rule(log_weight, omega[few], sigma, distance[few])
+            found, steady = rule(log_weight, omega[few], sigma, distance[few])
             # nothing at or beyond a breakpoint may come near
-            good[few] = sound & (found[0] > top - 0.5 * x[few] ** 2 + DROP)
+            good[few] = steady & (found[0] > top - 0.5 * x[few] ** 2 + DROP)
             result[:, few] = found
     for step in STEPS if points.size else ():
         left = np.flatnonzero(~good)

@@ -32,7 +32,7 @@ CLOSE = 1e-4  # below this (q - r)/(1 - r), F is integrated up from F(r) = 0: th
 
 NODES = 8  # Chebyshev points in a panel
 DENSE = 128  # points in a panel at which its polynomial is read
-# edges of the panels in depth; the last, where the curve is given up, is 1 - q < 1e-60
+# edges of the panels in depth; the curve ends at 1 - q < 1e-60
 EDGES = np.concatenate([np.arange(6.0), 5 * 1.25 ** np.arange(1, 16)])
 LATE = 20.0  # depth from which λ can be trusted to be on its way to a limit that it may first have passed
 DEEPEST = 300.0  # depth beyond which no root is looked for: q = 1 to 130 digits
@@ -148,7 +148,7 @@ class Rise(NamedTuple):
 
 
 class Landscape:
-    """Turning points, rises and windows of one curve F; `status` tells how the searches for roots on it ended."""
+    """Turning points, rises and windows of one curve F; `status` records how the searches for roots ended."""
 
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
@@ -172,7 +172,7 @@ class Landscape:
             end = parts[-1].instability[-3:]
             if self.edges[-1] >= least and self._settled(end):
                 break
-        # still falling where the curve is given up: the maximum beyond is at q = 1 to all digits
+        # still falling at the last panel: the maximum beyond is at q = 1 to all digits
         self.falls = self.falls or bool(end[2] > 1)
         self.points = Points(*(np.concatenate(columns) for columns in zip(*parts)))
 

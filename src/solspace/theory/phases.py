@@ -180,7 +180,7 @@ def _column(target: Target, alpha: float, notes: list[str]) -> Prediction | None
     except ValueError as error:
         notes.append(str(error))
         return None
-    p.to_dict()  # solves all that the diagram shows: `status` tells how that ended
+    p.to_dict()  # solves all that the diagram shows, and `status` records how that ended
     if not p.status.ok:
         notes.append(f"alpha = {alpha:g}: {doubt(p)}")
     return p
@@ -313,7 +313,7 @@ def sampling_map(
     margins : array_like, optional
         Margins κ, (k,).
     widths : array_like, optional
-        Widths of a band about the origin (`band`, `log_band`), (k,). Either margins or widths must be given.
+        Widths of a band about the origin (`band`, `log_band`), (k,). Either margins or widths are required.
     progress : bool, optional
         Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
 
@@ -325,7 +325,7 @@ def sampling_map(
     Raises
     ------
     ValueError
-        If not exactly one of `margins` and `widths` is given.
+        Unless exactly one of `margins` and `widths` is passed.
 
     Examples
     --------
@@ -337,8 +337,8 @@ def sampling_map(
     """
     if (margins is None) == (widths is None):
         raise ValueError("a map is one over margins or one over widths: give one of the two.")
-    axis, given = ("margin", margins) if widths is None else ("width", widths)
-    grid = _axis(f"{axis}s", np.asarray(given, dtype=float))
+    axis, places = ("margin", margins) if widths is None else ("width", widths)
+    grid = _axis(f"{axis}s", np.asarray(places, dtype=float))
     rows: list[Thresholds] = []
     with progress_bar(len(grid), f"alpha-{axis} map", progress) as bar:
         for place in grid.tolist():

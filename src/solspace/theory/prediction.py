@@ -276,7 +276,7 @@ class Prediction:
 
     @property
     def telling_times(self) -> list[float]:
-        """The times at which φ_t tells most: around those at which two maxima compete, else from 0 to 4."""
+        """The times at which φ_t is most informative: around those at which two maxima compete, else from 0 to 4."""
         inside = [float(t) for window in self.windows for t in window if np.isfinite(t) and t > 0]
         if not inside:
             return [0.0, 0.5, 1.0, 2.0, 4.0]
@@ -301,8 +301,8 @@ class Prediction:
         return maximum_at_one(self._equilibrium)
 
     def _on_curve(self, q: ArrayLike, column: str, at_one: float) -> Any:
-        given = _finite("q", q)
-        flat = given.ravel()
+        overlaps = _finite("q", q)
+        flat = overlaps.ravel()
         if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
             raise ValueError(
                 f"q must lie between the reference overlap r = {self.overlap:.12g} and 1, nothing below r can be "
@@ -312,10 +312,10 @@ class Prediction:
         below = flat < 1
         if below.any():
             result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap)), column)
-        return result.reshape(given.shape)[()]
+        return result.reshape(overlaps.shape)[()]
 
     def _points_at(self, q: Reals) -> Points:
-        # F, λ and φ come together, and are often asked for at the same overlaps: the last ones are kept
+        # F, λ and φ come together, and are often wanted at the same overlaps: the last ones are kept
         kept, points = self.__dict__.get("_last_points", (None, None))
         if kept is not None and np.array_equal(kept, q):
             return points

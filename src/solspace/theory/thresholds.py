@@ -193,7 +193,7 @@ def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
 def tricritical_margin(target: Target | None = None, low: float = -4.0, high: float = -0.5) -> float | None:
     """Return the margin at which the ASL line leaves the dAT line for a cusp: λ stops falling at q = r on the dAT line.
 
-    For the uniform measure on the sphere unless another `target` is given (its own margin is ignored); None
+    For the uniform measure on the sphere by default; the margin of another `target` is ignored. None
     where no such margin lies between `low` and `high`.
 
     >>> round(tricritical_margin(), 5)
