@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,11 +66,11 @@ class Marginals:
     mean: Array
     variance: Array
     status: Status | list[Status]
-    iterations: Any
+    iterations: int | Array
     variances: str
-    instability: Any = None
-    damping: Any = None
-    log_partition: Any = None
+    instability: float | Array | None = None
+    damping: float | Array | None = None
+    log_partition: float | Array | None = None
 
     def of(self, row: int) -> Marginals:
         """Return the marginals of one of k fields.
@@ -90,16 +89,17 @@ class Marginals:
         return replace(self, **{name: value[row] for name, value in own.items() if value is not None})
 
     @property
-    def converged(self) -> Any:
+    def converged(self) -> bool | Array:
         """Whether each field's iteration converged: bool or (k,) bools."""
         if isinstance(self.status, Status):
             return self.status is Status.CONVERGED
         return np.array([status is Status.CONVERGED for status in self.status])
 
     @property
-    def overlap(self) -> Any:
+    def overlap(self) -> float | Array:
         """|m|²/n."""
-        return (self.mean.astype(float) ** 2).mean(axis=-1)
+        overlaps: float | Array = (self.mean.astype(float) ** 2).mean(axis=-1)
+        return overlaps
 
     def _repr_html_(self) -> str:
         converged = np.atleast_1d(self.converged)

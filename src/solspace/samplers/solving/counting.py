@@ -6,8 +6,6 @@ import math
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
-
 from solspace.enumeration import LARGEST, fewest_missed
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import contradiction, flat, nonzero, tie, zero_rows
@@ -50,7 +48,9 @@ def count(problem: Perceptron, device: str = "cpu") -> Count:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # reported as a doubt
         found = ep(nonzero(problem).with_target(flat(problem.target)), device=device)
-    value = float(found.log_partition) if np.isfinite(found.log_partition) else math.nan
+    assert found.log_partition is not None
+    value = float(found.log_partition)
+    value = value if math.isfinite(value) else math.nan
     doubt, _ = tie(problem)
     if not doubt and not found.converged:
         doubt = f"expectation propagation has {found.status}"
