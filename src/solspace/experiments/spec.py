@@ -241,7 +241,10 @@ class Spec:
         >>> [point["n"] for point in Spec(n=[9, 11], alpha=0.3).points()]
         [9, 11]
         """
-        yield from {Task(point).text: point for point in self._grid()}.values()
+        points: dict[str, Values] = {}
+        for point in self._grid():
+            points.setdefault(Task(point).text, point)
+        yield from points.values()
 
     def _grid(self) -> Iterator[Values]:
         margins, temperatures = self.margin or (None,), self.temperature or (None,)

@@ -56,7 +56,14 @@ KINDS = {
     "overlaps": ("images:overlaps", 1),
 }
 """Kind of task: (module and name of its function, version of its results)."""
-KEEP = ("weights", "stabilities", "overlaps", "violations", "solved", "path")
+_ARRAYS: dict[str, Callable[[Samples], Array]] = {
+    "weights": lambda samples: samples.weights,
+    "stabilities": lambda samples: samples.stabilities.astype(np.float32),
+    "overlaps": lambda samples: samples.overlaps(),
+    "violations": lambda samples: samples.target.violated(samples.stabilities).sum(axis=1),
+    "solved": lambda samples: samples.solved,
+}
+KEEP = (*_ARRAYS, "path")
 """Arrays that a spec can keep; `path` is what the sampler records of each step."""
 DEATHS = 3
 """Worker processes that a task may end before it is a failed result."""
@@ -248,7 +255,7 @@ def problem_of(task: Task) -> Perceptron:
 
 def _observed(task: Task, problem: Perceptron, samples: Samples) -> Found:
     keep = task.values["keep"]
-    arrays = {name: _array(samples, name) for name in keep if name != "path"}
+    arrays = {name: _ARRAYS[name](samples) for name in keep if name != "path"}
     if "path" in keep:
         arrays |= {f"path_{name}": np.asarray(samples.info[name]) for name in samples.info.PATH}
     return plain({**summary(problem, samples), **samples.info.numbers()}), arrays
@@ -266,16 +273,6 @@ def summary(problem: Perceptron, samples: Samples) -> Values:
     if len(samples) > 1:
         numbers["overlap"] = mean_pair_product(samples.weights) / samples.n
     return numbers
-
-
-def _array(samples: Samples, name: str) -> Array:
-    if name == "overlaps":
-        return samples.overlaps()
-    if name == "violations":
-        return samples.target.violated(samples.stabilities).sum(axis=1)
-    if name == "stabilities":
-        return samples.stabilities.astype(np.float32)
-    return getattr(samples, name)
 
 
 sample = Sampled(problem_of, DEPENDS, each(_observed))
