@@ -80,7 +80,7 @@ def cupy() -> Any:
     return cupy
 
 
-def _taken(idle: list[T], make: Callable[[], T]) -> T:
+def _reuse(idle: list[T], make: Callable[[], T]) -> T:
     try:
         return idle.pop()  # one statement: other threads take from the list too
     except IndexError:
@@ -96,7 +96,7 @@ def _stream_type() -> Any:
 
 def stream() -> Any:
     """Return a stream that is not in use; to be given to `idle_streams` afterwards."""
-    return _taken(idle_streams, lambda: _stream_type()(non_blocking=True))
+    return _reuse(idle_streams, lambda: _stream_type()(non_blocking=True))
 
 
 idle_streams: list[Any] = []
@@ -105,7 +105,7 @@ idle_streams: list[Any] = []
 @contextmanager
 def own_stream() -> Iterator[None]:
     """Let what the block asks of the device go beside what other threads ask, and before launches that wait for room there."""
-    own = _taken(_urgent_streams, _urgent_stream)
+    own = _reuse(_urgent_streams, _urgent_stream)
     with own:
         yield
         own.synchronize()
@@ -146,7 +146,7 @@ def sent_together(arrays: Sequence[Array]) -> DeviceArray:
     """Return copies of arrays of one shape and type on the device, as one array, by way of page-locked memory that is kept."""
     there = cupy().empty((len(arrays), *arrays[0].shape), arrays[0].dtype)
     to, own = there.reshape(-1).view(np.uint8), cupy().cuda.get_current_stream()
-    buffer = _taken(_idle_buffers, lambda: np.frombuffer(cupy().cuda.alloc_pinned_memory(_BUFFER), np.uint8, _BUFFER))
+    buffer = _reuse(_idle_buffers, lambda: np.frombuffer(cupy().cuda.alloc_pinned_memory(_BUFFER), np.uint8, _BUFFER))
     begun, filled = 0, 0
 
     def flush() -> None:

@@ -100,13 +100,13 @@ class Exchange:
         c, r = self.n_ladders, len(self.rungs)
         return np.argsort(self.chains.stage.reshape(c, r), axis=1) + r * np.arange(c)[:, None]
 
-    def luck(self, sweep: int) -> Array:
+    def thresholds(self, sweep: int) -> Array:
         """Return what decides the exchanges after a sweep, -log u (C, R - 1)."""
         from solspace.samplers.kernels.philox import exponentials
 
-        luck = np.empty((self.n_ladders, len(self.rungs) - 1))
-        exponentials(self.key, sweep, luck)
-        return luck
+        thresholds = np.empty((self.n_ladders, len(self.rungs) - 1))
+        exponentials(self.key, sweep, thresholds)
+        return thresholds
 
     def step(self) -> None:
         """Make sweeps for a while."""
@@ -135,7 +135,7 @@ class Exchange:
         """Exchange neighbours after `sweep`; return ΣU (C,) of the replicas that are then at the last rung."""
         stage = self.chains.stage
         first, upper, lower, change, energy = self.proposed(sweep, prepared)
-        made = change <= self.luck(sweep)[:, first]
+        made = change <= self.thresholds(sweep)[:, first]
         stage[upper[made]], stage[lower[made]] = stage[lower[made]], stage[upper[made]]
         self.swaps[:, first] += np.stack([np.full(len(first), len(made)), made.sum(axis=0)])
         places = self.places()

@@ -307,7 +307,7 @@ class GpuFlips:
 class GpuExchange(Exchange):
     """Ladders on a device: which replica is at which rung stays there, so that no sweep waits for the host.
 
-    They are those of the processor, bit for bit: energies are integers, and the host draws the luck.
+    They are those of the processor, bit for bit: energies are integers, and the host draws the thresholds.
     """
 
     flips: GpuFlips
@@ -335,23 +335,23 @@ class GpuExchange(Exchange):
                 "energy": device.zeros((k, 1), np.int64),
                 "draws": device.zeros((k, 0, flips.n), np.int8),
             }
-        self.coming = self._next_luck()
+        self.coming = self._next_thresholds()
 
-    def _next_luck(self) -> tuple[slice, Array]:
+    def _next_thresholds(self) -> tuple[slice, Array]:
         """Return the next sweeps and what decides their exchanges, (sweeps, C, R - 1)."""
         first = self.chains.sweep
         sweeps = slice(first, min(first + self.count, len(self.plan)))
-        luck = [self.luck(sweep) for sweep in range(first, sweeps.stop)]
-        return sweeps, np.array(luck).reshape(len(luck), self.n_ladders, len(self.rungs) - 1)
+        thresholds = [self.thresholds(sweep) for sweep in range(first, sweeps.stop)]
+        return sweeps, np.array(thresholds).reshape(len(thresholds), self.n_ladders, len(self.rungs) - 1)
 
     def step(self) -> None:
         """Make some sweeps of all replicas, exchange after each, and draw where the plan says so."""
         begun = time.perf_counter()
-        sweeps, luck = self.coming
-        count, c, device = len(luck), self.n_ladders, self.flips.cupy
+        sweeps, thresholds = self.coming
+        count, c, device = len(thresholds), self.n_ladders, self.flips.cupy
         drawn = np.flatnonzero(self.plan.draw_at[sweeps] >= 0)
         with self.flips.stream:
-            there = sent(luck)
+            there = sent(thresholds)
             found = {
                 "swaps": device.zeros(len(self.rungs) - 1, np.int32),
                 "accepted": device.zeros((c, count), np.int32),
@@ -368,17 +368,25 @@ class GpuExchange(Exchange):
                     last = self.rows[-self.width :][:c]
                     found["draws"][int(np.searchsorted(drawn, at))] = self.flips.weights[last]
         self.chains.sweep = sweeps.stop
-        self.coming = self._next_luck()  # while the device is busy
+        self.coming = self._next_thresholds()  # while the device is busy
         self._copy_results(sweeps, found)
         pace = BEAT / max(time.perf_counter() - begun, 1e-9)
         self.count = int(np.clip(count * min(pace, 2.0), 1, _MOST))
 
-    def _swap(self, sweep: int, at: int, luck: DeviceArray, found: dict[str, DeviceArray]) -> None:
-        """Exchange neighbours after `sweep`, the `at`-th of those with this luck."""
+    def _swap(self, sweep: int, at: int, thresholds: DeviceArray, found: dict[str, DeviceArray]) -> None:
+        """Exchange neighbours after `sweep`, the `at`-th of those with these thresholds."""
         self.flips.write_energies(self.other, self.partner, self.potentials)
         arguments = (
             *map(np.int32, (len(self.rungs), sweep % 2, at, found["accepted"].shape[1], self.width)),
-            *(self.units, luck, self.records["energy"], self.other, self.records["accepted"], self.rows, self.stage),
+            *(
+                self.units,
+                thresholds,
+                self.records["energy"],
+                self.other,
+                self.records["accepted"],
+                self.rows,
+                self.stage,
+            ),
             *(self.partner, found["swaps"], self.there["way"], self.there["trips"], found["accepted"], found["energy"]),
         )
         kernel("chains", "exchange")((self.n_ladders,), (32,), arguments)
