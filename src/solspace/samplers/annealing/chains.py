@@ -304,14 +304,14 @@ def run_to_end(
 ) -> None:
     """Make all sweeps; `report` is called a few times a second.
 
-    `store` keeps `complete(state)`. However the run ends, the state after the last step is stored.
+    `store` keeps `complete(state)`. However the run ends, a state of at most `BEAT` seconds before is stored.
     """
-    safe = run.state() if store else {}
+    safe, copied = run.state() if store else {}, time.monotonic()
     try:
         while not run.done:
             run.step()
-            if store:
-                safe = run.state()
+            if store and (run.done or time.monotonic() - copied >= BEAT):
+                safe, copied = run.state(), time.monotonic()
                 store.maybe_save(lambda state=safe: complete(state))
             report(run.chains)
     except BaseException:
