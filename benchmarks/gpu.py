@@ -34,12 +34,12 @@ from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
 from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import cupy, recorded
+from solspace.samplers.kernels.philox import GpuNoise
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.loop import Loop
-from solspace.samplers.localization.steps import GpuNoise
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu import GpuMessages
-from solspace.samplers.marginals.messages import Relaxation, Terms
+from solspace.samplers.marginals.messages import Relaxation, progress
 from solspace.samplers.packed import PackedPerceptron
 from solspace.samplers.registry import SAMPLERS
 
@@ -229,9 +229,7 @@ def endless(problems, each):
     messages = GpuMessages(problems, each)
     fields = np.random.default_rng(0).standard_normal(messages.field.shape, np.float32)
     messages.field[...] = cupy().asarray(fields)
-    ones = np.ones(messages.k)
-    terms = Terms(1e-30 * ones, 0 * ones, 1e9 * ones, ones > 0, 0 * ones, np.inf * ones)
-    return messages.columns(np.arange(messages.k), terms)
+    return messages.columns(np.arange(messages.k), progress(messages.k, 1e-30, 0.0, 1e9, True))
 
 
 def products():

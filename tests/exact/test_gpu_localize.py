@@ -18,10 +18,9 @@ from solspace.numerics.streams import seed_sequence
 from solspace.samplers import device, registry
 from solspace.samplers.annealing import gpu
 from solspace.samplers.kernels.cuda import kernel
-from solspace.samplers.kernels.philox import tilted_weights
+from solspace.samplers.kernels.philox import GpuNoise, Noise, tilted_weights
 from solspace.samplers.localization.finish import GpuBath
 from solspace.samplers.localization.localize import localize
-from solspace.samplers.localization.steps import GpuNoise, Noise
 from solspace.samplers.marginals import gpu as gpu_messages
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu import GpuMessages

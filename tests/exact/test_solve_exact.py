@@ -15,7 +15,7 @@ from solspace.experiments import device as experiments_device
 from solspace.experiments.tasks import Task, problem_of
 from solspace.samplers import device
 from solspace.samplers.annealing import batches
-from solspace.samplers.localization.steps import GpuNoise, Noise
+from solspace.samplers.kernels.philox import GpuNoise, Noise
 from solspace.samplers.marginals import gpu_patterns
 from solspace.samplers.marginals.gpu_patterns import GpuPatterns
 from solspace.samplers.solving import chains, reinforce

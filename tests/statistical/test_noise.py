@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from solspace.numerics.streams import seed_sequence
-from solspace.samplers.kernels.philox import cubics
-from solspace.samplers.localization.steps import Noise
+from solspace.samplers.kernels.philox import Noise, cubics
 
 N, K = 100_001, 8
 

@@ -21,7 +21,7 @@ from solspace.problem import Perceptron
 from solspace.system.arrays import Damaged, read_npz
 from solspace.system.files import replacing
 
-FORMAT = 3  # version of the file
+FORMAT = 4  # version of the file
 _EVERY = 5.0  # least time in seconds between two writes
 
 

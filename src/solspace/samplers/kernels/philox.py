@@ -11,19 +11,24 @@ Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (2011)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numba
 import numpy as np
 from numba import float32, float64, int32, int64, uint32, uint64
 
 from solspace.numerics.arrays import Array
+from solspace.samplers.device import DeviceArray, cupy, sent
 from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
+from solspace.system.threads import split
 
 Words = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 ACCEPTANCE, ORDER, START, NOISE, EXCHANGE, TILTED = 0, 1, 2, 3, 4, 5  # the streams of a call
 CELLS = 32  # cells of an octave, in which normal deviates are cubics
+_BLOCK = 128  # threads of a block on a device
 _LOW = uint64(0xFFFFFFFF)
 _ONE = uint64(0x3FF0000000000000)
 _ROOT_HALF = uint64(0x3FE6A09E667F3BCD)  # bits of 1.0 and of sqrt(1/2)
@@ -200,3 +205,57 @@ def normals(key: np.uint64, samples: Array, steps: Array, table: Array, first: i
                         row[0] + float32(t * float32(row[1] + float32(t * float32(row[2] + float32(t * row[3])))))
                     )
                     out[site, samples[place]] = z if words[part] & uint64(1) else -z
+
+
+class Noise:
+    """Deviates of the samples of one problem in `columns` (n, width), which they fill.
+
+    They are functions of (seed of the problem, sample, step, weight), the same bits on the processor and on a device, single
+    precision at every working precision: one seed means one path of noise, also after an interruption.
+    """
+
+    def __init__(self, seeds: np.random.SeedSequence, columns: Array) -> None:
+        self.key, self.columns, self.n = _key(seeds), columns, len(columns)
+
+    def draw(self, lanes: Array, steps: Array) -> Array:
+        """Return the array with the deviates of `steps` (k,) of the samples `lanes`; the next call overwrites it."""
+        lanes, table, own = np.asarray(lanes, np.int64), cubics(), np.asarray(steps, np.int64)[lanes]
+
+        def part(first: int, last: int) -> None:
+            normals(self.key, lanes, own, table, first, last, self.columns)
+
+        split(part, -(-self.n // 4), max(1, (1 << 14) // max(1, len(lanes))))
+        return self.columns
+
+
+class GpuNoise:
+    """Deviates of `k` samples for each of `seeds` in an array (problems, n, k) on the device, which they fill."""
+
+    def __init__(self, seeds: Sequence[np.random.SeedSequence], n: int, k: int) -> None:
+        self.n, self.k = n, k
+        self.keys, self.table = sent(np.array([_key(own) for own in seeds])), sent(cubics())
+        self.columns = cupy().zeros((len(seeds), n, k), np.float32)
+
+    def draw(self, lanes: Array, steps: Array) -> DeviceArray:
+        """Return the array with the deviates of `steps` of the samples `lanes`; the next call overwrites it."""
+        where, count = (sent(np.asarray(part, np.int32)) for part in (lanes, np.asarray(steps)[lanes])), len(lanes)
+        grid = (-(-self.n // 4), -(-count // _BLOCK))
+        sizes = np.int32(self.n), np.int32(self.k)
+        self._kernel("normals")(grid, (_BLOCK,), (*where, np.int32(count), self.keys, *sizes, self.table, self.columns))
+        return self.columns
+
+    def stir(self, field: DeviceArray, step: int, size: float, share: DeviceArray, following: float) -> None:
+        """Add `size` times the deviates of a step to the fields (n, k) of one problem; then set `share` to `following`."""
+        grid = (-(-(-(-self.n // 4) * self.k) // _BLOCK),)
+        sizes = np.int32(self.n), np.int32(self.k), self.table, np.int32(step), np.float32(size)
+        self._kernel("stir")(grid, (_BLOCK,), (self.keys, *sizes, field, np.float32(following), share))
+
+    @staticmethod
+    def _kernel(name: str) -> Any:
+        from solspace.samplers.kernels.cuda import kernel
+
+        return kernel("noise", name, (("CELLS", CELLS),))
+
+
+def _key(seeds: np.random.SeedSequence) -> np.uint64:
+    return np.uint64(seeds.generate_state(1, np.uint64)[0])

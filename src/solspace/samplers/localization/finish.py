@@ -23,7 +23,6 @@ from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
-from solspace.samplers.localization.steps import Denoiser
 from solspace.samplers.marginals.messages import SampleColumns
 
 SWEEPS = 32  # of the heat bath
@@ -70,7 +69,9 @@ class Bath:
         number = (2 * lanes[:, None] + np.arange(2)).ravel()
         first = np.empty((len(number), n), np.int8)
         tilted_weights(np.uint64(key), number, np.repeat(samples.means()[lanes], 2, axis=0), first)
-        chains = Chains.start(first, self.plan, np.repeat(samples.fields()[lanes], 2, axis=0), number)
+        chains = Chains.start(
+            first, self.plan, np.repeat(samples.rows(samples.field)[lanes].astype(float), 2, axis=0), number
+        )
         flips = cpu_flips(problem, self.plan, key, len(number))
         run_to_end(Run(flips, chains, self.plan))
         # (samples, replicas, draws, n)
@@ -144,7 +145,7 @@ def _mixed(own: Array, cross: Array) -> Array:
 
 
 def leave(
-    bath: Bath, denoiser: Denoiser, lanes: Array, turn: int, last: bool, careful: Array
+    bath: Bath, samples: SampleColumns, lanes: Array, turn: int, last: bool, careful: Array
 ) -> tuple[Array, Array, Array]:
     """Return which of the samples `lanes` leave, whose draw is fair, and the weights with which they leave.
 
@@ -152,13 +153,13 @@ def leave(
     where theory sees weights freeze. In the last turn all leave whose draw meets more constraints than the signs of their
     means, or all.
     """
-    ready = denoiser.samples.finite()[lanes]
+    ready = samples.finite()[lanes]
     if not last:
         ready &= ~careful[lanes]
     fair = np.zeros(len(lanes), bool)
     if not ready.any():
         return fair, fair, np.ones((0, bath.problems[0].n), np.int8)
-    drawn = bath.draw(denoiser.samples, lanes[ready], turn)
+    drawn = bath.draw(samples, lanes[ready], turn)
     missing = np.zeros(len(lanes), int)
     if bath.problems[0].target.potential.hard:
         missing[ready] = drawn.missed
@@ -168,8 +169,8 @@ def leave(
         gone |= ready & (missing == 0)
         rest = np.flatnonzero(ready & ~gone)
         if len(rest):
-            signs, here = np.where(denoiser.samples.means() >= 0, np.int8(1), np.int8(-1)), lanes[rest]
-            found = denoiser.samples.stabilities(signs)
+            signs, here = np.where(samples.means() >= 0, np.int8(1), np.int8(-1)), lanes[rest]
+            found = samples.stabilities(signs)
             by_means = (
                 bath.missed(here // bath.each, signs[here])
                 if found is None

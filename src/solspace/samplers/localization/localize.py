@@ -27,17 +27,19 @@ from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import resolve
 from solspace.samplers.localization import finish as exits
-from solspace.samplers.localization.loop import Loop, Plan, Record, Settings, unstable
-from solspace.samplers.localization.steps import (
+from solspace.samplers.localization.loop import (
     INTEGRATORS,
     Denoiser,
     DenoiserFunction,
     Function,
-    GpuNoise,
+    Loop,
     MessagePassing,
-    Noise,
     Pace,
+    Plan,
+    Record,
+    Settings,
     SitePropagation,
+    unstable,
 )
 from solspace.samplers.marginals.amp import cures
 from solspace.samplers.marginals.ep import propagation, site_variances
@@ -296,6 +298,8 @@ def place(problem: Perceptron, config: LocalizeConfig, denoiser: str) -> str:
 
 def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k: int, config: LocalizeConfig) -> Plan:
     """Choose what `config` leaves open: denoiser, device, steps, and when samples leave."""
+    from solspace.samplers.kernels.philox import GpuNoise, Noise
+
     for one in problems:
         check_measure(one)
     problem = problems[0]

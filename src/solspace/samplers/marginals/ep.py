@@ -172,7 +172,7 @@ class Propagation:
         self.sites = self._beginning(k)
         self.mean, self.spread = np.zeros((k, n)), np.ones((k, n))
         self.log_partition = np.full(k, np.nan)
-        self.step = np.full(k, FIRST_STEP)
+        self.step, self.residual = np.full(k, FIRST_STEP), np.zeros(k)
         self.missed = np.zeros(k, bool)  # whose last call did not converge
 
     def run(self, tolerance: Array, limit: Array, lanes: Array) -> Effort:
@@ -181,19 +181,19 @@ class Propagation:
         Where that fails, sites and marginals are those with the smallest residual that was met, if it is below LOST.
         """
         effort = Effort.none(self.k)
-        effort.converged[lanes], effort.residual[lanes] = False, np.inf
+        effort.converged[lanes], self.residual[lanes] = False, np.inf
         todo, first = np.asarray(lanes), self.sites.of(lanes)
         afresh = np.flatnonzero(self.missed[todo])
         put(first, afresh, self._beginning(len(afresh)))
         for cap in CAPS:
             self._attempt(todo, first, cap, tolerance, limit, effort)
             enough = np.where(self.missed, LOST, NEAR * tolerance)
-            todo = todo[~(effort.converged | (effort.residual < enough))[todo]]
+            todo = todo[~(effort.converged | (self.residual < enough))[todo]]
             if not len(todo):
                 break
             first = self._beginning(len(todo))
         lost = np.asarray(lanes)[~effort.converged[lanes]]
-        effort.diverged[lost] = np.isinf(effort.residual[lost])
+        effort.diverged[lost] = np.isinf(self.residual[lost])
         self.missed[lanes], self.step[lost] = ~effort.converged[lanes], FIRST_STEP
         return effort
 
@@ -208,7 +208,7 @@ class Propagation:
             part[...] = part[:1]
 
     def _attempt(self, lanes: Array, sites: Sites, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
-        """Iterate the samples `lanes` from `sites` on; keep what has a smaller residual than that in `effort`."""
+        """Iterate the samples `lanes` from `sites` on; keep what has their smallest residual in this call."""
         step = np.minimum(self.step[lanes], cap)
         update = self._update(lanes, sites, self.law.moments(sites))
         residual, nearest = update.residual, np.full(len(lanes), np.inf)
@@ -227,7 +227,7 @@ class Propagation:
             count[here] += 1
             nearest_at[here] = np.where(now < nearest[here], count[here], nearest_at[here])
             nearest[here] = np.minimum(now, nearest[here])
-            self._keep(lanes[here], new, found, now, effort)
+            self._keep(lanes[here], new, found, now)
             done = now < tolerance[lanes[here]]
             effort.converged[lanes[here[done]]] = True
             most = limit[lanes[here]]
@@ -279,10 +279,10 @@ class Propagation:
         residual = (((mean - mu) ** 2).mean(axis=1) + (unseen**2).mean(axis=1)) / spread.mean(axis=1)
         return Update(fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), residual)
 
-    def _keep(self, lanes: Array, sites: Sites, update: Update, residual: Array, effort: Effort) -> None:
+    def _keep(self, lanes: Array, sites: Sites, update: Update, residual: Array) -> None:
         """Keep sites and marginals of those samples `lanes` whose `residual` is their smallest so far."""
-        best = residual < np.minimum(effort.residual[lanes], LOST)
+        best = residual < np.minimum(self.residual[lanes], LOST)
         own = lanes[best]
         put(self.sites, own, sites.of(best))
         self.mean[own], self.spread[own] = update.mean[best], update.spread[best]
-        self.log_partition[own], effort.residual[own] = update.log_partition[best], residual[best]
+        self.log_partition[own], self.residual[own] = update.log_partition[best], residual[best]

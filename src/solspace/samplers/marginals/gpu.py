@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from solspace.measure.priors import Binary
+from solspace.measure.priors import Binary, Prior
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray, Recorded, cupy, fetched, recorded, sent
@@ -26,17 +26,11 @@ from solspace.samplers.marginals.messages import (
     SLOW,
     TINY,
     VARIANCE_FLOOR,
-    Ending,
     SampleColumns,
-    Terms,
 )
 
 Patterns = GpuPatterns | GpuSigns
-_WIDE, _ROWS, _LINES = (
-    32,
-    64,
-    8,
-)  # columns and rows of a block, and rows that it takes at a time, where columns are many
+_WIDE, _ROWS, _LINES = 32, 64, 8  # columns and rows of a block of many columns, and rows that it takes at a time
 _FEW = 8  # columns to a problem up to which a block takes those of one problem
 _OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", DIVERGED))
 BURST, _LONGEST = 2, 8  # iterations before the first look at the device; most between two looks, where they cost little
@@ -46,8 +40,6 @@ _LEAST = 8  # columns to a problem in the smallest iteration
 
 class GpuColumns:
     """`k` columns to each problem on their way to a fixed point: those of `whole` themselves, or some of them."""
-
-    few = 0
 
     def __init__(self, whole: GpuMessages, patterns: Patterns, k: int) -> None:
         self.patterns, self.k, self.each = patterns, k, whole.each  # no reference to `whole`, which holds this one
@@ -59,12 +51,12 @@ class GpuColumns:
         self.block, self.rows = ((k, lines), 2 * lines) if k <= _FEW else ((_WIDE, lines), _ROWS)
         self.strips = -(-m // self.rows), -(-n // self.rows)
         self.layout = np.arange(self.width)
-        if self.all:
-            arrays = [whole.field, whole.moment, *whole.messages()]
-        else:
-            shapes = [(number, n, k), (self.width,), (number, n, k), (number, m, k), *[(self.width,)] * 3]
-            arrays = [device.empty(shape, np.float32) for shape in shapes]
-        self.field, self.moment, self.mean, self.g, self.variance, self.instability, self.spread = arrays
+        # arrays of the whole, the rows that they have to a problem, and what fills columns that hold none of it
+        arrays = [whole.field, whole.moment, *whole.messages()]
+        sizes, fills = (n, 1, n, m, 1, 1, 1), (0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
+        shapes = [(number, rows, k) if part.ndim == 3 else (self.width,) for rows, part in zip(sizes, arrays)]
+        own = arrays if self.all else [device.empty(shape, np.float32) for shape in shapes]
+        self.field, self.moment, self.mean, self.g, self.variance, self.instability, self.spread = own
         operand = np.uint16 if parts == 3 else np.float32
         self.into, self.back = (device.empty((number, rows, parts * k), operand) for rows in (n, m))
         self.forward, self.backward = (device.empty((number, rows, parts * k), np.float32) for rows in (m, n))
@@ -75,13 +67,18 @@ class GpuColumns:
         self.chosen = device.empty(self.width, np.int32)
         # share of B + h that is the field of all columns after the next iteration; if negative, their field stays
         self.share = sent(np.full(1, -1, np.float32))
-        self._arguments(whole)
+        constants = self._arguments(whole)
+        move = kernel("messages", "move", constants)
+        self.moves = [
+            (move, self._grid(-(-rows // self.rows)), *columns, rows, fill)
+            for *columns, rows, fill in zip(arrays, own, sizes, fills)
+        ]
         self.moving = self.whole_numbers[2, :1]
         self.made, self.burst = 0, BURST
         self.recorded: Recorded | None = None
 
-    def _arguments(self, own: GpuMessages) -> None:
-        """Prepare the launches of an iteration."""
+    def _arguments(self, own: GpuMessages) -> Sizes:
+        """Prepare the launches of an iteration; return the constants of the kernels."""
         n, m, k, width = own.n, own.m, self.k, self.width
         kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
         binary = isinstance(own.target.prior, Binary)
@@ -129,33 +126,21 @@ class GpuColumns:
             cap, patient, self.variance, self.instability, self.spread, weight, best, residual, count, outcome, moving,
         )  # fmt: skip
         self.launches = (respond, precisions), (*estimate, control)
-        self.moves = [
-            (kernel("messages", "move", constants), self._grid(-(-rows // self.rows)), whole, part, rows, fill)
-            for whole, part, rows, fill in (
-                (own.field, self.field, n, 0.0), (own.moment, self.moment, 1, 1.0), (own.mean, self.mean, n, 0.0),
-                (own.g, self.g, m, 0.0), (own.variance, self.variance, 1, 1.0),
-                (own.instability, self.instability, 1, 0.0), (own.spread, self.spread, 1, 1.0),
-            )
-        ]  # fmt: skip
+        return constants
 
     def _grid(self, strips: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the blocks, and the threads of each, that go through all columns and `strips` of rows."""
         return (-(-self.width // self.block[0]), strips), self.block
 
-    @property
-    def lanes(self) -> Array:
-        """Which columns of the whole are on their way here."""
-        return self.layout[self.layout >= 0]
-
-    def begin(self, layout: Array, terms: Terms) -> None:
-        """Start with the columns `layout` (width,) of the whole, -1 for none, on `terms` (width,)."""
+    def begin(self, layout: Array, columns: Array) -> None:
+        """Start with the columns `layout` (width,) of the whole, -1 for none, at their PROGRESS among `columns`."""
         self.layout, self.burst = layout, BURST
-        there = layout >= 0
-        weight = np.where(there, 1 - terms.damping, 0.0)
-        numbers = [terms.tolerance, terms.cap, terms.patient, weight, terms.best, np.zeros(self.width)]
+        there, own = layout >= 0, columns[np.maximum(layout, 0)]
+        weight = np.where(there, 1 - own["damping"], 0.0)
+        numbers = [own["tolerance"], own["cap"], own["patient"], weight, own["best"], np.zeros(self.width)]
         self.floats.set(np.array(numbers, np.float32))
         moving = np.full(self.width, int(there.sum()))
-        self.whole_numbers.set(np.array([terms.count, np.where(there, MOVING, CONVERGED), moving], np.int32))
+        self.whole_numbers.set(np.array([own["count"], np.where(there, MOVING, CONVERGED), moving], np.int32))
         if not self.all:
             self.chosen.set(layout.astype(np.int32))
             self._move(self.moves, back=False)
@@ -199,14 +184,15 @@ class GpuColumns:
         self.burst = min(self.burst + 1, _LONGEST if self.patterns.recordable else BURST)
         return int(fetched(self.moving)[0])
 
-    def end(self) -> Ending:
-        """Write the columns back to the whole."""
+    def end(self, columns: Array) -> None:
+        """Write the messages back to the whole, and their PROGRESS to `columns`."""
         if not self.all:
             self._move(self.moves[2:], back=True)
         there = self.layout >= 0
-        count, outcome, _ = fetched(self.whole_numbers)
-        *_, best, residual = fetched(self.floats)
-        return Ending(outcome[there], count[there], best[there], residual[there])
+        lanes, (count, outcome, _) = self.layout[there], fetched(self.whole_numbers)
+        best = fetched(self.floats)[4]
+        columns["count"][lanes], columns["outcome"][lanes] = count[there], outcome[there]
+        columns["best"][lanes] = best[there]
 
 
 def _typed(value: object) -> Any:
@@ -241,14 +227,19 @@ class GpuMessages(SampleColumns):
         """Return the arrays that the next iteration depends on, columns last."""
         return [self.mean, self.g, self.variance, self.instability, self.spread]
 
-    def columns(self, lanes: Array, terms: Terms) -> GpuColumns:
-        """Return the columns `lanes`, ready to iterate on `terms`."""
+    def columns(self, lanes: Array, columns: Array) -> GpuColumns:
+        """Return an iteration of the columns `lanes`, begun at their PROGRESS among `columns`."""
         active, layout = self._arranged(lanes)
-        place = np.full(self.k, -1)
-        place[lanes] = np.arange(len(lanes))
-        active.begin(layout, terms.of(place[np.maximum(layout, 0)]))
-        active.few = 0 if active.width <= max(4 * _LEAST, active.patterns.slack) else len(lanes) // 4
+        active.begin(layout, columns)
         return active
+
+    def advance(self, lanes: Array, columns: Array) -> None:
+        """Iterate the columns `lanes` until some are at rest: the others continue in a smaller iteration in the next call."""
+        active = self.columns(lanes, columns)
+        few = 0 if active.width <= max(4 * _LEAST, active.patterns.slack) else len(lanes) // 4
+        while active.iterate() > few:
+            pass
+        active.end(columns)
 
     def _arranged(self, lanes: Array) -> tuple[GpuColumns, Array]:
         """Return an iteration with room for the columns `lanes`, and which of its columns holds which (-1: none)."""
@@ -318,8 +309,10 @@ class GpuMessages(SampleColumns):
         off = self.mean - self.mean + (self.field - self.field)
         return fetched((off == 0).all(axis=1)).ravel()
 
-    def signs(self, random: Callable[[int], Array]) -> Array:
-        """Return the signs (k, n) of the means, or of `random(column)` for a column without a direction."""
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
+        """Return the weights (k, n) nearest to the means, or to `random(j)` where the mean of sample j has no direction."""
+        if not isinstance(prior, Binary):
+            return super().decoded(prior, random)
         signs = (2 * (self.mean >= 0) - 1).astype(np.int8)
         there = (self.mean - self.mean == 0).all(axis=1) & (self.mean != 0).any(axis=1)
         for lane in np.flatnonzero(~fetched(there).ravel()):

@@ -10,13 +10,15 @@ products. `Messages` iterates on the processor, `gpu.GpuMessages` on a device; `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from solspace.measure.priors import Binary
+from solspace.measure.priors import Binary, Prior
 from solspace.numerics.arrays import Array, Precision, aligned
 from solspace.problem import Perceptron
 
@@ -34,63 +36,55 @@ MOVING, CONVERGED, SLOW, DIVERGED = range(4)  # outcomes of an iteration
 LANES = 16  # columns are allocated in fours up to here, in multiples of it beyond
 
 
-@dataclass(frozen=True)
-class Terms:
-    """Stopping rules and damping of columns, and how far they are, (k,) each."""
-
-    tolerance: Array
-    damping: Array
-    cap: Array  # most iterations
-    patient: Array  # False after a call that missed the tolerance: the column may stop at its cap wherever it is
-    count: Array  # iterations so far
-    best: Array  # the smallest residual so far
-
-    def of(self, lanes: Array) -> Terms:
-        """Return the terms of the columns `lanes`."""
-        return Terms(*(values[lanes] for values in vars(self).values()))
+# stopping rules of a column and how far it is: `cap` is the most iterations; a column that is not `patient`, after a call that
+# missed the tolerance, may stop there wherever it is; `best` is its smallest residual so far
+PROGRESS = np.dtype(
+    {
+        "names": ["tolerance", "damping", "cap", "patient", "count", "best", "outcome"],
+        "formats": [float, float, float, bool, int, float, int],
+    }
+)
 
 
-class Ending(NamedTuple):
-    """Outcome, iterations so far, smallest and last residual of columns, (k,) each."""
-
-    outcome: Array
-    iterations: Array
-    best: Array
-    residual: Array
+def progress(k: int, tolerance: ArrayLike, damping: ArrayLike, cap: ArrayLike, patient: ArrayLike) -> Array:
+    """Return the PROGRESS (k,) of columns before their first iteration."""
+    found = np.zeros(k, PROGRESS)
+    found["tolerance"], found["damping"], found["cap"], found["patient"] = tolerance, damping, cap, patient
+    found["best"], found["outcome"] = np.inf, MOVING
+    return found
 
 
 @dataclass
 class Effort:
-    """Iterations, outcome and last residual of a relaxation, (k,) each."""
+    """Iterations and outcome of a relaxation, (k,) each."""
 
     iterations: Array
     converged: Array
     diverged: Array  # even with the strongest damping; the column is back where it was
-    residual: Array  # last mean squared change of the means over the mean variance of the weights
 
     @classmethod
     def none(cls, k: int) -> Effort:
         """Return the effort of `k` columns that need no iteration."""
-        return cls(np.zeros(k, int), np.ones(k, bool), np.zeros(k, bool), np.zeros(k))
+        return cls(np.zeros(k, int), np.ones(k, bool), np.zeros(k, bool))
 
     def __add__(self, later: Effort) -> Effort:
-        iterations, converged = self.iterations + later.iterations, self.converged & later.converged
-        return Effort(iterations, converged, self.diverged | later.diverged, later.residual)
+        return Effort(
+            self.iterations + later.iterations, self.converged & later.converged, self.diverged | later.diverged
+        )
 
     def of(self, lanes: Array) -> Effort:
         """Return the effort of the columns `lanes`."""
-        return Effort(*(values[lanes] for values in vars(self).values()))
+        return Effort(self.iterations[lanes], self.converged[lanes], self.diverged[lanes])
 
 
-def judge(change: Array, residual: Array, terms: Terms, count: Array, best: Array) -> Array:
-    """Return the outcome (k,) of iteration `count`, which changed the means by `change`, mean squared.
+def judge(change: Array, residual: Array, columns: Array) -> Array:
+    """Return the outcome (k,) of an iteration that changed the means of `columns` (PROGRESS) by `change`, mean squared.
 
-    `residual` is the change over the mean variance of the weights, `best` the smallest one before. The CUDA kernel `control`
-    decides the same.
+    `residual` is the change over the mean variance of the weights. The CUDA kernel `control` decides the same.
     """
-    done = residual < terms.tolerance
-    late = ~done & (count >= terms.cap)
-    lost = diverging(change, residual, best) | (late & (change > OSCILLATING) & terms.patient)
+    done = residual < columns["tolerance"]
+    late = ~done & (columns["count"] >= columns["cap"])
+    lost = diverging(change, residual, columns["best"]) | (late & (change > OSCILLATING) & columns["patient"])
     return np.select([lost, done, late], [DIVERGED, CONVERGED, SLOW], MOVING)
 
 
@@ -121,61 +115,37 @@ class Relaxation:
 
         The limit counts undamped iterations: from a damping of 0.3 on it grows as 1/(1 - damping).
         """
-        effort = Effort.none(self.messages.k)
-        effort.converged[lanes] = False
-        self.messages.keep()
+        k, damping, patient = self.messages.k, self.damping, self.patience == 1
+        iterations, outcome, todo = np.zeros(k, int), np.full(k, CONVERGED), np.zeros(k, bool)
+        todo[lanes] = True
         limit = limit * self.patience
-        todo = np.asarray(lanes)
-        while len(todo):
-            diverged = self._iterate(todo, tolerance, limit, effort)
-            if len(diverged):
-                self.messages.restore(diverged)
-            slow = np.setdiff1d(todo, diverged)
-            todo = np.union1d(self._climb(diverged, effort), self._continue(slow[~effort.converged[slow]]))
-        if self.automatic:
-            slow = lanes[~(effort.converged | effort.diverged)[lanes]]
-            self.damping[slow] = [max(d, min(_stronger(d), SLOW_TOP)) for d in self.damping[slow]]
-        less = np.maximum(self.patience[lanes] * IMPATIENCE, LEAST_PATIENCE)
-        self.patience[lanes] = np.where(effort.converged[lanes], 1.0, less)
-        return effort
-
-    def _iterate(self, todo: Array, tolerance: Array, limit: Array, effort: Effort) -> Array:
-        """Iterate until each of `todo` converges, diverges or reaches its limit; return those that diverged."""
-        k = self.messages.k
-        cap = limit * np.maximum(1, 0.7 / (1 - self.damping))
-        terms = Terms(tolerance, self.damping, cap, self.patience == 1, np.zeros(k, int), np.full(k, np.inf))
-        diverged: list[Array] = []
-        while len(todo):
-            # when enough columns are at rest the others continue alone, in narrower arrays
-            batch = self.messages.columns(todo, terms.of(todo))
-            while batch.iterate() > batch.few:
-                pass
-            lanes, ending = batch.lanes, batch.end()
-            effort.iterations[lanes] += ending.iterations - terms.count[lanes]
-            effort.residual[lanes] = ending.residual
-            effort.converged[lanes[ending.outcome == CONVERGED]] = True
-            terms.count[lanes], terms.best[lanes] = ending.iterations, ending.best
-            diverged.append(lanes[ending.outcome == DIVERGED])
-            todo = lanes[ending.outcome == MOVING]
-        return np.concatenate(diverged)
-
-    def _climb(self, diverged: Array, effort: Effort) -> Array:
-        """Damp the columns `diverged` more and return those to try again; the others are given up."""
-        damping = np.array([_stronger(d) if self.automatic else np.inf for d in self.damping[diverged]])
-        effort.diverged[diverged[np.isinf(damping)]] = True
-        todo = diverged[np.isfinite(damping)]
-        self.damping[todo] = damping[np.isfinite(damping)]
-        return todo
-
-    def _continue(self, slow: Array) -> Array:
-        """Damp the columns `slow` more and return those to continue: not those that missed in the last call too."""
-        todo = slow[self.persistent & (self.damping[slow] < SLOW_TOP) & (self.patience[slow] == 1)]
-        self.damping[todo] = [min(_stronger(d), SLOW_TOP) for d in self.damping[todo]]
-        return todo
+        self.messages.keep()
+        while todo.any():
+            cap = limit * np.maximum(1, 0.7 / (1 - damping))
+            columns = progress(k, tolerance, damping, cap, patient)
+            while (moving := todo & (columns["outcome"] == MOVING)).any():
+                self.messages.advance(np.flatnonzero(moving), columns)
+            iterations[todo] += columns["count"][todo]
+            outcome[todo] = columns["outcome"][todo]
+            diverged, slow = todo & (outcome == DIVERGED), todo & (outcome == SLOW)
+            if diverged.any():
+                self.messages.restore(np.flatnonzero(diverged))
+            stronger = _stronger(damping) if self.automatic else np.full(k, np.inf)
+            again = diverged & np.isfinite(stronger)
+            further = slow & (damping < SLOW_TOP) & patient & self.persistent
+            damping[again], damping[further] = stronger[again], np.minimum(stronger, SLOW_TOP)[further]
+            todo = again | further
+        slow = (outcome == SLOW) & self.automatic
+        damping[slow] = np.maximum(damping, np.minimum(_stronger(damping), SLOW_TOP))[slow]
+        converged = outcome == CONVERGED
+        less = np.maximum(self.patience * IMPATIENCE, LEAST_PATIENCE)
+        self.patience[lanes] = np.where(converged, 1.0, less)[lanes]
+        return Effort(iterations, converged, outcome == DIVERGED)
 
 
-def _stronger(damping: float) -> float:
-    return next((rung for rung in LADDER if rung > damping + 1e-9), np.inf)
+def _stronger(damping: Array) -> Array:
+    """Return the next value of LADDER above each damping, infinite beyond the last."""
+    return np.array([*LADDER, np.inf])[np.searchsorted(LADDER, damping + 1e-9, side="right")]
 
 
 def allocated(k: int) -> int:
@@ -205,11 +175,6 @@ class SampleColumns:
         self.field, self.mean, self.k, self.each = field, mean, k, k
         self._kept: list[Array] = []
 
-    @classmethod
-    def zeros(cls, n: int, k: int, dtype: Precision) -> SampleColumns:
-        """Return zero fields and means."""
-        return cls(np.zeros((n, k), dtype), np.zeros((n, k), dtype), k)
-
     def widen(self, values: Array) -> Array:
         """Return `values` (k,) for all allocated columns, 0 beyond `k`."""
         wide = np.zeros(self.mean.shape[1], self.mean.dtype)
@@ -232,13 +197,16 @@ class SampleColumns:
         """Return the means (k, n) in double precision."""
         return self.rows(self.mean).astype(float)
 
-    def fields(self) -> Array:
-        """Return the fields (k, n) in double precision."""
-        return self.rows(self.field).astype(float)
-
     def finite(self) -> Array:
         """Return (k,) True where field and means are finite."""
         return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
+
+    def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
+        """Return the weights (k, n) nearest to the means, or to `random(j)` where the mean of sample j has no direction."""
+        means = self.means()
+        for j in np.flatnonzero(~(np.isfinite(means).all(axis=1) & (means != 0).any(axis=1))):
+            means[j] = random(int(j))
+        return prior.decode(means)
 
     def stabilities(self, weights: Array) -> Array | None:
         """Return the stabilities (k, m) of `weights` (k, n) of ±1, None if they are not at hand."""
@@ -348,9 +316,21 @@ class Messages(SampleColumns):
         parts = [self.mean, self.g, self.variance, self.instability, self.width]
         return parts if self.spread is None else [*parts, self.spread]
 
-    def columns(self, lanes: Array, terms: Terms) -> Batch:
-        """Return the columns `lanes`, ready to iterate."""
-        return Batch(self, lanes, terms)
+    def advance(self, lanes: Array, columns: Array) -> None:
+        """Iterate the columns `lanes` until some are at rest: the others continue in narrower arrays in the next call."""
+        part = self if len(lanes) == self.k else self.take(lanes)
+        own, few = columns[lanes], narrower(part.mean.shape[1])
+        while (moving := own["outcome"] == MOVING).sum() > few:
+            change, residual = part.iterate(np.where(moving, 1 - own["damping"], 0))
+            own["count"] += moving
+            own["outcome"][moving] = judge(change, residual, own)[moving]
+            own["best"][moving] = np.fmin(own["best"], residual)[moving]
+        columns[lanes] = own
+        if self.full:
+            part.measure_instability()
+        if part is not self:
+            for whole, few_columns in zip(self.messages(), part.messages()):
+                whole[..., lanes] = few_columns[..., : part.k]
 
     def restore(self, lanes: Array) -> None:
         """Put the columns `lanes` back to what `keep` saved."""
@@ -378,11 +358,6 @@ class Messages(SampleColumns):
         }
         return few
 
-    def put(self, few: Messages, lanes: Array) -> None:
-        """Write the columns of `few` to the columns `lanes`."""
-        for own, part in zip(self.messages(), few.messages()):
-            own[..., lanes] = part[..., : few.k]
-
     def instabilities(self) -> Array:
         """Return λ of each column, (k,)."""
         return self.instability[: self.k]
@@ -390,36 +365,6 @@ class Messages(SampleColumns):
     def spreads(self) -> Array:
         """Return the variances of the weights: of each for ±1 weights, (n, width); their mean for others, (width,)."""
         return super().spreads() if isinstance(self.problem.target.prior, Binary) else self.width.astype(self.dtype)
-
-
-class Batch:
-    """Some columns of `whole`, iterated side by side until no more than `few` move."""
-
-    def __init__(self, whole: Messages, lanes: Array, terms: Terms) -> None:
-        self.whole, self.lanes, self.terms = whole, lanes, terms
-        self.messages = whole if len(lanes) == whole.k else whole.take(lanes)
-        self.few = narrower(self.messages.mean.shape[1])
-        self.outcome, self.residual = np.full(len(lanes), MOVING), np.zeros(len(lanes))
-        self.count, self.best = terms.count.copy(), terms.best.copy()
-
-    def iterate(self) -> int:
-        """Move those that move by one iteration; return how many still move."""
-        moving = self.outcome == MOVING
-        change, residual = self.messages.iterate(np.where(moving, 1 - self.terms.damping, 0))
-        self.count += moving
-        found = judge(change, residual, self.terms, self.count, self.best)
-        self.outcome = np.where(moving, found, self.outcome)
-        self.best = np.where(moving, np.fmin(self.best, residual), self.best)
-        self.residual = np.where(moving, residual, self.residual)
-        return int((self.outcome == MOVING).sum())
-
-    def end(self) -> Ending:
-        """Write the columns back to the whole."""
-        if self.messages.full:
-            self.messages.measure_instability()
-        if self.messages is not self.whole:
-            self.whole.put(self.messages, self.lanes)
-        return Ending(self.outcome, self.count, self.best, self.residual)
 
 
 def second_moment(problem: Perceptron) -> float:

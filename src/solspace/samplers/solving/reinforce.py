@@ -22,11 +22,10 @@ from solspace.numerics.streams import child, generator
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import flat, interval, is_half_space, nonzero
 from solspace.samplers.device import fetched
-from solspace.samplers.localization.steps import GpuNoise, Noise
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import form
-from solspace.samplers.marginals.messages import MOVING, Messages, Terms, diverging, narrower
+from solspace.samplers.marginals.messages import MOVING, Messages, diverging, narrower, progress
 from solspace.samplers.options import choose_variances
 
 if TYPE_CHECKING:
@@ -138,6 +137,8 @@ class CpuRuns:
     """`k` runs of one problem on the processor, as columns; those that have ended are left behind once they are many."""
 
     def __init__(self, problem: Perceptron, k: int, seeds: np.random.SeedSequence, damping: float) -> None:
+        from solspace.samplers.kernels.philox import Noise
+
         # where patterns look random one variance for all is as good, at half the cost
         full = not problem.looks_random() and choose_variances(problem, "auto") == "full"
         self.k, self.damping, self.messages = k, damping, Messages(problem, k, np.float32, full=full)
@@ -194,12 +195,13 @@ class GpuRuns:
     """`k` runs of one problem on a device, as columns."""
 
     def __init__(self, problem: Perceptron, k: int, seeds: np.random.SeedSequence, damping: float) -> None:
+        from solspace.samplers.kernels.philox import GpuNoise
+
         self.k, self.stopped, self.messages = k, np.zeros(k, bool), GpuMessages([problem], k)
         self.noise = GpuNoise([seeds], problem.n, k)
-        every, zeros = np.arange(k), np.zeros(k)
+        every = np.arange(k)
         self.messages.mean[...] = np.float32(FIRST) * self.noise.draw(every, np.zeros(k, int))
-        terms = Terms(zeros - 1, zeros + damping, zeros + np.inf, zeros > 0, np.zeros(k, int), zeros + np.inf)
-        self.columns = self.messages.columns(every, terms)
+        self.columns = self.messages.columns(every, progress(k, -1.0, damping, np.inf, False))
 
     def advance(self, steps: Array, shares: Array, noise: Array) -> None:
         """Make iterations `steps`, each followed by fields of `shares` of B + h and so much noise."""
