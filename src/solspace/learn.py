@@ -277,7 +277,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             options["schedule"] = TemperatureAnnealing(1.0 if self.temperature is None else self.temperature)
         with warnings.catch_warnings():  # `fit` reports training errors instead
             warnings.simplefilter("ignore", UserWarning)
-            samples = SAMPLERS[name].draw(problem, self.n_solutions, rng, **options)
+            samples = SAMPLERS[name].draw(problem, self.n_solutions, rng=rng, **options)
         return np.asarray(samples.weights, dtype=np.int8)
 
     def _warn_of_errors(self, m: int) -> None:

@@ -10,7 +10,7 @@ import copy
 import hashlib
 import mmap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
-from solspace.system.checks import instance, number, one_of, whole
+from solspace.system.checks import instance, number, one_of, shown, whole
 from solspace.system.plain import html_table
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ class Perceptron:
             matrix = matrix * _signs(labels, len(matrix))[:, None].astype(matrix.dtype)
         elif np.may_share_memory(matrix, original) and not _frozen(original):
             matrix = matrix.copy()
-        self._keep(np.ascontiguousarray(matrix), Target() if target is None else target)
+        self._keep(np.ascontiguousarray(matrix), Target() if target is None else instance(Target)("target", target))
 
     def _keep(self, patterns: Array, target: Target) -> None:
         patterns.flags.writeable = False
-        self.patterns, self.target = patterns, instance(Target)("target", target)
+        self.patterns, self.target = patterns, target
         m, n = patterns.shape
         self._measure(m, n, binary=patterns.dtype == np.int8)
 
@@ -128,6 +128,7 @@ class Perceptron:
         """
         n, alpha = whole(1)("n", n), number(positive=True)("alpha", alpha)
         one_of(ENSEMBLES)("patterns", patterns)
+        target = Target() if target is None else instance(Target)("target", target)
         if n > MOST or n * max(1.0, alpha * n) > MOST:
             raise ValueError(f"n and alpha give more than {MOST:.2g} entries of patterns; take smaller ones.")
         m = constraints(alpha, n)
@@ -138,7 +139,7 @@ class Perceptron:
             matrix: Array = (2 * bits.view(np.int8) - 1).reshape(m, n)
         else:
             matrix = random.standard_normal((m, n), dtype=np.float32)
-        problem._keep(matrix, Target() if target is None else target)
+        problem._keep(matrix, target)
         problem.ensemble = patterns
         return problem
 
@@ -422,6 +423,14 @@ def constraints(alpha: float, n: int) -> int:
     30
     """
     return max(1, round(alpha * n))
+
+
+def problem_list(problem: Any) -> list[Perceptron]:
+    """Return a list of problems from one or several."""
+    found = list(problem) if isinstance(problem, Iterable) else [problem]
+    if not all(isinstance(one, Perceptron) for one in found):
+        raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(problem)}.")
+    return found
 
 
 def _edges(target: Target) -> list[float]:

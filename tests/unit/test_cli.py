@@ -203,7 +203,7 @@ def test_a_table_with_one_class_is_an_error(tmp_path, monkeypatch, label, furthe
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_is_said_before_a_localization_is_what_is_done(tmp_path, monkeypatch, options, denoiser, judged):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("solspace.cli.draw.SWEEPS", 40)
+    monkeypatch.setattr("solspace.cli.sample.SWEEPS", 40)
     columns = table(tmp_path)
     done = invoke("sample", *columns, "--preprocess", "centred", "--alpha", "0.3", "--samples", "4", *options)
     assert done.exit_code in (0, 1), done.stderr

@@ -167,8 +167,7 @@ def _command(function: Callable[..., None], rules: Sequence[Rule]) -> Callable[.
 
     def run(*, context: typer.Context, **values: Any) -> None:
         try:
-            values = {name: options[name].read(value) for name, value in values.items()}
-            _check(context, values, options, rules)
+            values = _checked(context, values, options, rules)
             for name, kind in groups.items():
                 values[name] = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
             function(**values, **({"context": context} if own else {}))
@@ -192,8 +191,11 @@ def _command(function: Callable[..., None], rules: Sequence[Rule]) -> Callable[.
     return run
 
 
-def _check(context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Sequence[Rule]) -> None:
-    """Raise ValueError for the first rule that an option which the user wrote does not keep."""
+def _checked(
+    context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Sequence[Rule]
+) -> dict[str, Any]:
+    """Return the checked values; raise ValueError for the first rule that an option which the user wrote does not keep."""
+    values = {name: options[name].read(value) for name, value in values.items()}
     sources = {name: context.get_parameter_source(name) for name in options}
     written = {name for name, source in sources.items() if source and not source.name.startswith("DEFAULT")}
     chosen = SimpleNamespace(**values, subcommand=context.invoked_subcommand)
@@ -201,6 +203,7 @@ def _check(context: typer.Context, values: dict[str, Any], options: dict[str, _O
         for name in rule.options.split():
             if name in written and not rule.where(chosen):
                 raise ValueError(f"{options[name].spelled} {rule.words}.")
+    return values
 
 
 def _described(error: Exception) -> tuple[str, int]:

@@ -1,30 +1,41 @@
-"""`solspace sample`: draw fair samples of a problem, say how fair, and make a picture."""
+"""`solspace sample`: draw fair samples of a problem, judge them by the exact law, theory or chains, and make a picture."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import warnings
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from solspace.cli import problem as inputs
-from solspace.cli.draw import Outcome, Run, as_options, draw
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, sampler_option, verb
 from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json, write_picture
 from solspace.cli.problem import ProblemOptions
-from solspace.info import AnnealingInfo
+from solspace.info import AnnealingInfo, Info, LocalizationInfo
 from solspace.measure import Target
-from solspace.numerics.streams import generator
+from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.device import resolve
-from solspace.samplers.localization.localize import LocalizeConfig
-from solspace.samplers.registry import SAMPLERS, Sampler, find
+from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
+from solspace.samplers.registry import SAMPLERS, Sampler
+from solspace.samplers.solving.counting import count, emptiness
 from solspace.samples import Samples
-from solspace.system.checks import Config, whole
+from solspace.system.checks import Config, unknown, whole
 from solspace.system.plain import Values
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from solspace.theory.prediction import Prediction
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""
@@ -32,6 +43,41 @@ DRAWS = 100
 """Draws of a chain from its sweeps at the end."""
 FILES = ("samples.npz", "report.json", "samples.png")
 _ASL, _CHAINS = "asl: ", "tau, temperature: "
+CHAINS, FEWEST, SWEEPS = 64, 8, 1000
+"""Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
+WORK = 2e11
+"""Flips times constraints that the judges may cost, about two minutes of a core."""
+DENOISERS = {"amp": "AMP", "ep": "expectation propagation"}
+Row = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A sampler with its configuration, and how it is run."""
+
+    sampler: Sampler
+    config: Config
+    samples: int
+    seed: int
+    checkpoint: Path
+    resume: bool
+    """Whether to go on from the checkpoint."""
+    quiet: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Samples, and what is printed and written of them."""
+
+    samples: Samples
+    report: Values
+    rows: Sequence[Row]
+    columns: Row
+    verdict: str
+    picture: Callable[[Sequence[Axes]], object]
+    panels: int = 3
+    empty: str = ""
+    """Why there is no solution at all, where that is proved."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +108,9 @@ class SamplerOptions:
 
 
 def _named(name: str) -> Sampler:
-    chosen = find(ALIASES.get(name, name))
+    chosen = SAMPLERS.get(ALIASES.get(name, name))
+    if chosen is None:
+        raise unknown("sampler", name, SAMPLERS)
     if not chosen.fair:
         raise ValueError(f"--sampler {name} would draw no fair samples; it has a verb of its own: solspace {name}.")
     return chosen
@@ -125,7 +173,8 @@ def sample(
     """
     sampler = _named(sampling.sampler)
     config = sampling.config(sampler)
-    resolve(sampling.device)
+    if sampling.device != "cpu":
+        resolve(sampling.device)  # which may be missing
     checkpoint = out / f"{sampler.name}.checkpoint.npz"
     make_room(out, [*FILES, checkpoint.name])
     measure, rng = Target(**vars(target)), generator(sampling.seed, 0)
@@ -155,17 +204,175 @@ def _finished(problem: Perceptron, run: Run, out: Path, notes: Values) -> Outcom
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {as_options(str(message), run.sampler)}")
-            outcome = draw(problem, run)
+            outcome = _enumerated(problem, run) if run.sampler.name == "exact" else _sampled(problem, run)
             outcome.report.update(notes)
             outcome.samples.save(out / FILES[0])
             write_json(out / FILES[1], outcome.report)
-            write_picture(out / FILES[2], outcome.picture, outcome.size)
+            size = (4 + 3 * outcome.panels, 4)
+            write_picture(out / FILES[2], lambda figure: outcome.picture(figure.subplots(1, outcome.panels)), size)
     except KeyboardInterrupt:
         fail(f"stopped; {_resume_hint(run.checkpoint)}", code=130)
     except OSError as error:
         raise OSError(f"cannot write the results ({error}); {_resume_hint(run.checkpoint)}") from error
     run.checkpoint.unlink(missing_ok=True)
     return outcome
+
+
+def _enumerated(problem: Perceptron, run: Run) -> Outcome:
+    law = problem.enumerate()
+    info = Info(sampler="exact", seed=str(run.seed))
+    drawn = Samples.of(problem, law.sample(run.samples, rng=generator(run.seed, 1)), info)
+    overlaps, mass = law.overlap_distribution()
+    overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
+    seen = drawn.overlaps()
+    rows = [
+        ("solved", f"{int(drawn.solved.sum())}/{len(drawn)}", ""),
+        ("mean stability", with_error(drawn.stabilities.mean(axis=1)), f"{stability:.4f}"),
+        ("overlap of two samples", f"{seen.mean():.3f}" if len(seen) else "-", f"{overlap:.4f}"),
+        ("solutions", "", f"{law.n_solutions} of {1 << problem.n}"),
+        ("entropy per weight", "", f"{law.entropy:.4f}"),
+    ]
+    report = {
+        **_about(problem, run, drawn),
+        "log_partition": law.log_partition,
+        "entropy": law.entropy,
+        "n_solutions": law.n_solutions,
+        "overlap": {"samples": float(seen.mean()) if len(seen) else None, "exact": overlap},
+        "mean_stability": {"samples": float(drawn.stabilities.mean()), "exact": stability},
+    }
+
+    def picture(axes: Sequence[Axes]) -> None:
+        from solspace.plots.samples import overlap_bars, stability_bars
+
+        stability_bars(drawn, axes[0], *law.stability_distribution())
+        overlap_bars(drawn, axes[1], overlaps, mass)
+
+    return Outcome(drawn, report, rows, ("", "samples", "exact"), "", picture, panels=2)
+
+
+def _sampled(problem: Perceptron, run: Run) -> Outcome:
+    localized = isinstance(run.config, LocalizeConfig)
+    prediction, judges = _announced(problem, run) if localized else (None, 0)
+    seed = child(seed_sequence(run.seed), 1)
+    shown = False if run.quiet else None
+    options = {"progress": shown, "checkpoint": run.checkpoint, **vars(run.config)}
+    drawn = run.sampler.draw(problem, run.samples, rng=seed, **options)
+    if not localized:
+        problem = problem.with_target(drawn.target)
+        prediction, words = _predicted(problem)
+        if prediction is None and not problem.structure() and not run.quiet:
+            say(f"theory: {words}")
+    return _judged(problem, run, drawn, prediction, _chains(problem, judges, run) if judges else None)
+
+
+def _announced(problem: Perceptron, run: Run) -> tuple[Prediction | None, int]:
+    """Return theory's prediction of a localization and the number of chains that judge it instead; print both."""
+    prediction, words = _predicted(problem)
+    judges, why_none = (0, "") if prediction is not None else _judges(problem)
+    if not run.quiet:
+        say(f"theory: {words}")
+        if prediction is None:
+            assert isinstance(run.config, LocalizeConfig)
+            name, _ = choose_denoiser(problem, run.config)
+            none = f"no chains judge the samples, since {why_none}"
+            say(f"denoiser: {DENOISERS[name]}; {none if why_none else f'{judges} chains judge the samples'}.")
+    return prediction, judges
+
+
+def _judges(problem: Perceptron) -> tuple[int, str]:
+    """Return how many chains can judge localized samples, and why none can."""
+    if lacking := SAMPLERS["tau"].lacks(problem.n, problem.target):
+        return 0, lacking.rstrip(".")
+    number = int(min(CHAINS, WORK // (problem.n * problem.m * 2 * SWEEPS)))
+    return (number, "") if number >= FEWEST else (0, "the problem is too large for them")
+
+
+def _chains(problem: Perceptron, number: int, run: Run) -> Samples:
+    config = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=vars(run.config)["device"])
+    seed = child(seed_sequence(run.seed), 2)
+    return SAMPLERS["tau"].draw(problem, number, rng=seed, progress=False if run.quiet else None, **vars(config))
+
+
+def _predicted(problem: Perceptron) -> tuple[Prediction | None, str]:
+    """Return theory's prediction where the patterns look random, and its summary or why there is none."""
+    from solspace.theory.prediction import predict
+
+    if structure := problem.structure():
+        return None, f"none, since the patterns do not look random ({structure})."
+    try:
+        prediction = predict(problem.target, problem.alpha)
+    except ValueError as error:
+        return None, str(error)
+    return prediction, prediction.summary()
+
+
+def _judged(
+    problem: Perceptron, run: Run, drawn: Samples, prediction: Prediction | None, chains: Samples | None
+) -> Outcome:
+    from solspace.diagnostics import diagnose
+    from solspace.plots.samples import sample_panels
+
+    about = _about(problem, run, drawn)
+    judged = diagnose(drawn, prediction, chains)
+    report = {**about, **judged.to_dict()}
+    rows = list(judged.rows())
+    if isinstance(drawn.info, LocalizationInfo):
+        report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
+        rows.insert(0, ("denoiser", DENOISERS[drawn.info.denoiser], ""))
+    verdict, notes, empty = judged.verdict, list(judged.notes), ""
+    binary = problem.target.prior.name == "binary"
+    if prediction is not None:
+        report["prediction"] = prediction.to_dict()
+    elif binary:
+        counted = count(problem)
+        report["solutions"] = asdict(counted)
+        rows.append(("log of the number of solutions", str(counted).partition(":")[0], ""))
+        if counted.doubt:
+            notes.append(f"do not trust the number of solutions: {counted.doubt}.")
+    if binary and not drawn.solved.any() and (empty := emptiness(problem)):
+        verdict = f"failed: there is no solution: {empty}"
+
+    columns = ("", "samples", "theory" if chains is None else "chains")
+    advice = as_options("\n".join([verdict, *notes]), run.sampler)
+    picture = partial(sample_panels, drawn, prediction=prediction, reference=chains)
+    return Outcome(drawn, report, rows, columns, advice, picture, empty=empty)
+
+
+_OPTIONS = {
+    'accuracy="careful", a smaller step': "--accuracy careful", "a smaller step": "--accuracy careful",
+    "exchange=True": "--exchange", "n_extra": "--extra", "n_sweeps": "--sweeps", "n_chains": "--samples",
+    "n_samples": "--samples", "n >=": "--n >=", "ss.anneal": "--sampler tau", "ss.localize": "--sampler asl",
+}  # fmt: skip
+
+
+def as_options(words: str, sampler: Sampler) -> str:
+    """Return advice with the arguments and functions that it names as options of a command line with `sampler`.
+
+    >>> as_options("cannot tell: x; run n_extra >= 4000, or try exchange=True.", SAMPLERS["tau"])
+    'cannot tell: x; run --extra >= 4000, or try --exchange.'
+    >>> as_options("cannot tell: (not mixed: x; run n_extra >= 4000).", SAMPLERS["asl"])
+    'cannot tell: (not mixed: x; run --sampler tau with --extra >= 4000).'
+    >>> as_options('Try accuracy="careful", denoiser="amp" or damping=0.9, or ss.anneal.', SAMPLERS["asl"])
+    'Try --accuracy careful, --denoiser amp or --damping 0.9, or --sampler tau.'
+    """
+    if sampler.config is not AnnealConfig:
+        words = words.replace("; run ", "; run --sampler tau with ")
+    for name, spelled in _OPTIONS.items():
+        words = words.replace(name, spelled)
+    return re.sub(r'\b(accuracy|denoiser|damping)="?(\w+(?:\.\w+)?)"?', r"--\1 \2", words)
+
+
+def _about(problem: Perceptron, run: Run, drawn: Samples) -> Values:
+    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+    return {"sampler": run.sampler.name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
+
+
+def with_error(values: ArrayLike) -> str:
+    """Return mean ± standard error of `values`."""
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return f"{values.mean():.4f}"
+    return f"{values.mean():.4f} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
 
 
 def _resume_hint(checkpoint: Path) -> str:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from solspace.diagnostics import chains, comparison
 from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report, Verdict
 from solspace.info import AnnealingInfo, LocalizationInfo
+from solspace.measure import Target
 from solspace.samples import Samples
-from solspace.system.checks import instance, optional
+from solspace.system.checks import instance
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -66,26 +67,33 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     from solspace.theory.prediction import Prediction
 
     instance(Samples)("samples", samples)
-    optional(instance(Prediction))("prediction", prediction)
-    optional(instance(Samples))("reference", reference)
-    if len(samples) == 0:
+    if prediction is not None:
+        instance(Prediction)("prediction", prediction)
+    if reference is not None:
+        instance(Samples)("reference", reference)
+    k = len(samples)
+    if k == 0:
         raise ValueError("samples must hold at least one sample; got none.")
     _comparable(samples, prediction, reference)
     found = Report(
-        len(samples),
+        k,
         int(samples.solved.sum()),
         **comparison.measure(samples, prediction, reference),
-        mixing=chains.mixing(samples),
+        mixing=chains.mixing(samples, samples.info) if isinstance(samples.info, AnnealingInfo) else None,
         agreement=None if reference is None else comparison.agreement(samples, reference),
     )
-    verdict, k = _verdict(samples, found, prediction, reference), len(samples)
-    if verdict.fair and (lost := _lost(samples, "diverged")):
-        words = f"message passing diverged in {lost} of {k} samples"
+    notes, diverged, unstable = (
+        _notes(samples, found, prediction),
+        _lost(samples, "diverged"),
+        _lost(samples, "unstable"),
+    )
+    verdict = _verdict(samples, found, prediction, reference)
+    if verdict.fair and diverged:
+        words = f"message passing diverged in {diverged} of {k} samples"
         verdict = Verdict(False, f"biased: {words}: those are no samples of the target.")
-    elif verdict.fair and (lost := _lost(samples, "unstable")):
-        words = f"message passing was unstable in {lost} of {k} samples"
+    elif verdict.fair and unstable:
+        words = f"message passing was unstable in {unstable} of {k} samples"
         verdict = Verdict(None, f"cannot tell: {words}: they agree with what judges them, but may be biased.")
-    notes = _notes(samples, found, prediction)
     return replace(found, fair=verdict.fair, verdict=verdict.words, within=verdict.within, notes=notes)
 
 
@@ -96,9 +104,7 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
     if prediction is None:
         return
-    # a temperature that changes nothing is not in the name
-    alike = prediction.target.replace(temperature=samples.target.temperature) == samples.target
-    if not alike or str(prediction.target) != str(samples.target):
+    if prediction.target != samples.target and not _same_measure(prediction.target, samples.target):
         why = f"it is of {prediction.target}, and the samples are of {samples.target}"
         raise ValueError(
             f"prediction must be of the samples' target, but {why}: take ss.predict(samples.target, alpha)."
@@ -107,6 +113,11 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
     if abs(prediction.alpha * samples.n - samples.m) > 1 + 1e-9:
         why = f"it is at alpha = {prediction.alpha:g}, and the samples are at m/n = {samples.m}/{samples.n}"
         raise ValueError(f"prediction must be at the samples' load, but {why} = {samples.m / samples.n:.4g}.")
+
+
+def _same_measure(one: Target, other: Target) -> bool:
+    # a temperature that changes nothing is not in the name
+    return one.replace(temperature=other.temperature) == other and str(one) == str(other)
 
 
 def _verdict(samples: Samples, found: Report, prediction: Prediction | None, reference: Samples | None) -> Verdict:
@@ -195,6 +206,6 @@ def _notes(samples: Samples, found: Report, prediction: Prediction | None) -> tu
         notes.append("theory does not expect ASL to sample fairly at this load: read the verdict with care.")
     if prediction is not None and found.mixing is not None and isinstance(samples.info, AnnealingInfo):
         notes.append(f"the chains by themselves: {chains.judge(samples.info, found.mixing).words}")
-    if len(samples) < 4:
+    if found.n_samples < 4:
         notes.append("fewer than four samples: errors are rough.")
     return tuple(notes)

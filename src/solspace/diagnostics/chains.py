@@ -28,12 +28,10 @@ _WORK = 4e9  # most products of weights spent on the decay of the overlap
 _LATE = 20  # most sweeps that are advised, in lengths of the run
 
 
-def mixing(samples: Samples) -> Mixing | None:
+def mixing(samples: Samples, info: AnnealingInfo) -> Mixing | None:
     """Compare the draws of annealed chains; None if there are too few of them, or they are not evenly spaced."""
-    info = samples.info
-    if not isinstance(info, AnnealingInfo) or info.mode != "sample":
-        return None
-    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS or not _even(info):
+    few = info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS
+    if info.mode != "sample" or few or not _even(info):
         return None
     # evenly spaced draws, as many as `_WORK` allows
     most = max(int(np.sqrt(_WORK / (info.n_chains * samples.n))), 2 * ENOUGH_DRAWS)

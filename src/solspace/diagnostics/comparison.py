@@ -132,17 +132,19 @@ def _stabilities(stabilities: Array, n: int, prediction: Prediction | None) -> V
     # the mean of an instance differs from theory's, by about the spread of one constraint over √m
     error = np.hypot(error, stabilities.std() / np.sqrt(m))
     values = np.sort(_dithered(stabilities, n), axis=1)
-    pooled, noise = np.sort(values.ravel()), KS_NOISE / np.sqrt(m)
+    pooled, noise = np.sort(values, axis=None), KS_NOISE / np.sqrt(m)
+    expected, cdf = prediction.mean_stability, np.asarray(prediction.stability_cdf(values))
     return {
-        "mean_stability": Estimate(float(means.mean()), float(error), float(prediction.mean_stability)),
-        "ks": Distance(float(np.mean([_ks(row, prediction) for row in values])), noise),
-        "ks_pooled": Distance(_ks(pooled, prediction), noise, POOLED),
+        "mean_stability": Estimate(float(means.mean()), float(error), float(expected)),
+        "ks": Distance(float(np.mean([_ks(row) for row in cdf])), noise),
+        "ks_pooled": Distance(_ks(np.sort(cdf.ravel())), noise, POOLED),
         "w1": _w1(pooled, m, prediction),
     }
 
 
-def _ks(ordered: Array, prediction: Prediction) -> float:
-    cdf, steps = np.asarray(prediction.stability_cdf(ordered)), np.arange(len(ordered) + 1) / len(ordered)
+def _ks(cdf: Array) -> float:
+    """Return the Kolmogorov-Smirnov distance from a law whose cumulative distribution at the ordered values is `cdf`."""
+    steps = np.arange(len(cdf) + 1) / len(cdf)
     return float(max((steps[1:] - cdf).max(), (cdf - steps[:-1]).max()))
 
 

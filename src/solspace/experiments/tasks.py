@@ -235,7 +235,7 @@ class Sampled:
             # a sweep crosses thresholds on purpose: what did not converge is in the numbers
             warnings.simplefilter("ignore")
             samples = sampler.draw(
-                problem, values["n_samples"], task.seed, progress=False, **threads, **values["options"]
+                problem, values["n_samples"], rng=task.seed, progress=False, **threads, **values["options"]
             )
         return self.observe([task], [problem], [samples])[0]
 

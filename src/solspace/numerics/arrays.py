@@ -11,6 +11,7 @@ Array: TypeAlias = NDArray[Any]  # any type: NumPy cannot tell types of kernels 
 Reals: TypeAlias = NDArray[np.floating]  # single or double precision
 Doubles: TypeAlias = NDArray[np.float64]
 Precision: TypeAlias = str | type[np.floating] | np.dtype[np.floating]  # float32 or float64, by name or as NumPy has it
+PRECISIONS = ("float32", "float64")
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.integer]
 LINE = 64  # bytes of a cache line, and of the widest vector register

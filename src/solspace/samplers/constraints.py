@@ -1,17 +1,20 @@
-"""The constraints alone: what a potential allows, whatever it prefers, and why no weights may be able to meet them all."""
+"""The constraints alone: what a potential allows, why no weights may meet them all, and what variances the patterns need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.measure.potentials import Band, Potential, Uniform
+from solspace.measure.priors import Spherical
 from solspace.numerics.arrays import Array, Bools, Reals
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
+from solspace.system.checks import choice
 
 # stabilities, from the margin, by which constraints are told apart
 _PROBE = np.concatenate([-np.logspace(-3, 3, 400), [0.0], np.logspace(-3, 3, 400)])
@@ -266,3 +269,39 @@ def _nowhere_on_the_sphere(problem: Perceptron) -> str:
     most = size * np.linalg.norm(_mixture(problem, size, margin, 1.0))  # |w| = √n
     rounding = (2 + problem.m / problem.n) * problem._rounding(size).max()
     return "a linear program says that they cannot be met together" if most <= margin + rounding else ""
+
+
+VARIANCES = ("auto", "scalar", "full")  # of message passing
+
+
+def variances_option() -> Any:
+    return choice("auto", VARIANCES, "scalar, full (one for every constraint and weight), or auto: by the data")
+
+
+def choose_variances(problem: Perceptron, variances: str) -> str:
+    """Return "scalar" or "full": `variances`, or for "auto" what the patterns need.
+
+    Patterns of ±1 have x² = 1: both forms are the same and the scalar one is cheaper. On the sphere the same holds to order
+    1/√n where the x² of all rows and columns differ by chance alone. Otherwise, and for ±1 weights, full variances are
+    taken: late in a run few weights are undecided, and a constraint depends on a sum over these few alone.
+    """
+    if variances != "auto":
+        return variances
+    even = problem.has_binary_patterns or (isinstance(problem.target.prior, Spherical) and _even_entries(problem))
+    return "scalar" if even else "full"
+
+
+def _even_entries(problem: Perceptron) -> bool:
+    """Return whether sums of x² over rows and columns vary no more than those of independent entries of one law."""
+    if problem.ensemble is not None:
+        return True
+    rows, columns, fourth = np.empty(problem.m), np.zeros(problem.n), 0.0
+    for part, block in problem.blocks():
+        square = block * block
+        rows[part] = square.mean(axis=1)
+        columns += square.sum(axis=0) / problem.m
+        fourth += float(np.square(square).sum()) / (problem.m * problem.n)
+    mean = rows.mean()
+    excess = fourth - mean**2  # the variance of x²
+    chance = 2.0 * excess + 1e-9 * mean**2  # twice what is expected of independent entries, and rounding
+    return bool(excess <= 3.0 * mean**2 and rows.var() * problem.n <= chance and columns.var() * problem.m <= chance)

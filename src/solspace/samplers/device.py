@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from solspace.numerics.arrays import Array
-from solspace.system.checks import install, unknown
+from solspace.system.checks import choice, install, unknown
 
 if TYPE_CHECKING:
     from cupy import ndarray
@@ -32,6 +32,10 @@ class NoDevice(RuntimeError):
 
 class LostDevice(OSError):
     """A device stopped answering in the middle of a run."""
+
+
+def device_option() -> Any:
+    return choice("cpu", DEVICES, "cpu, gpu, or auto: a GPU if there is one")
 
 
 def resolve(device: str) -> str:

@@ -51,7 +51,7 @@ class Sampler:
     title: str  # the name in text
     about: str  # a line of help
     size: int  # default number of weights on the command line
-    function: Callable[..., Any]  # (problem or problems, n_samples, rng=…, **options) -> Samples or a list of them
+    draw: Callable[..., Any]  # (problem or problems, n_samples, rng=…, **options) -> Samples or a list of them
     info: type[Info]  # the record of a run
     work: Callable[[int, int, int, Options], float]  # (n, m, n_samples, options) -> cost, up to a constant
     config: type[Config]
@@ -69,10 +69,6 @@ class Sampler:
     def options(self) -> dict[str, Field[Any]]:
         """The fields of `config` by name."""
         return self.config.options()
-
-    def draw(self, problem: Perceptron, n_samples: int, rng: RNG = None, **options: object) -> Samples:
-        """Return samples of one problem."""
-        return self.function(problem, n_samples, rng=rng, **options)
 
     def check(self, n: int, target: Target) -> None:
         """Raise ValueError where the sampler cannot work on `n` weights under `target`."""

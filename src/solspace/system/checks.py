@@ -1,6 +1,7 @@
 """Checks of single values: each returns the value in its proper type, or raises ValueError with what is allowed.
 
-A check is a function (name, value) -> value, for options of samplers, entries of a spec and fields of the page.
+A check is a function (name, value) -> value, for options of samplers, entries of a spec and fields of the page. The options of
+a sampler are the fields of a `Config`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
@@ -131,6 +132,11 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+def or_auto(check: Check) -> Check:
+    """Return a check that lets "auto" pass."""
+    return lambda name, value: value if isinstance(value, str) and value == "auto" else check(name, value)
+
+
 def damping(name: str, value: Any) -> float | str:
     """Return "auto" or a share of the old state from 0 to below 1.
 
@@ -168,3 +174,27 @@ class Config:
     def options(cls) -> dict[str, Field[Any]]:
         """Return the fields by name; `metadata` holds `check`, `help` and `choices`."""
         return {option.name: option for option in fields(cls)}
+
+
+def option(default: object, check: Check, help: str, choices: tuple[str, ...] = ()) -> Any:
+    """Return a field of a `Config`."""
+    return field(default=default, metadata={"check": check, "help": help, "choices": choices})
+
+
+def choice(default: str, choices: tuple[str, ...], help: str) -> Any:
+    """Return a field that takes one of some names."""
+    return option(default, one_of(choices), help, choices)
+
+
+def positive_or_none(help: str, least: float | None = None, most: float | None = None) -> Any:
+    """Return a field that takes a positive number within bounds, None by default."""
+    return option(None, optional(number(positive=True, least=least, most=most)), help)
+
+
+def count(default: int | None, help: str, least: int = 1) -> Any:
+    """Return a field that takes an integer of at least `least`; None too where that is the default."""
+    return option(default, optional(whole(least)) if default is None else whole(least), help)
+
+
+def damping_option() -> Any:
+    return option("auto", damping, "share of the old state kept at every iteration, or auto: more where it is needed")

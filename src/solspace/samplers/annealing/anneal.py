@@ -22,7 +22,7 @@ import numpy as np
 
 from solspace.measure import Target
 from solspace.numerics.streams import RNG, seeds_for
-from solspace.problem import Perceptron
+from solspace.problem import Perceptron, problem_list
 from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, run_batches
 from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of, run_to_end
 from solspace.samplers.annealing.cpu import cpu_flips
@@ -30,11 +30,10 @@ from solspace.samplers.annealing.exchange import run_exchange
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
-from solspace.samplers.device import device_errors, resolve
-from solspace.samplers.options import count, device_option, option, problem_list
+from solspace.samplers.device import device_errors, device_option, resolve
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.checks import Config, flag, optional, whole
+from solspace.system.checks import Config, count, flag, option, optional, whole
 from solspace.system.plain import Values
 
 Callback = Callable[[Chains], object]

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.priors import Spherical
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import PRECISIONS, Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
-from solspace.problem import Perceptron
+from solspace.problem import Perceptron, problem_list
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
-from solspace.samplers.constraints import check_measure
-from solspace.samplers.device import resolve
+from solspace.samplers.constraints import check_measure, choose_variances, variances_option
+from solspace.samplers.device import device_option, resolve
 from solspace.samplers.localization import finish as exits
 from solspace.samplers.localization.loop import (
     INTEGRATORS,
@@ -47,20 +47,21 @@ from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import supported
 from solspace.samplers.marginals.gpu_patterns import GpuSigns
 from solspace.samplers.marginals.messages import Messages
-from solspace.samplers.options import (
-    PRECISIONS,
+from solspace.samples import Samples
+from solspace.system.checks import (
+    Config,
     choice,
-    choose_variances,
     count,
     damping_option,
-    device_option,
+    number,
+    one_of,
     option,
+    optional,
+    or_auto,
     positive_or_none,
-    problem_list,
-    variances_option,
+    reals,
+    whole,
 )
-from solspace.samples import Samples
-from solspace.system.checks import Config, number, one_of, reals, whole
 from solspace.system.plain import Values
 
 ACCURACIES, DENOISERS = ("auto", "fast", "careful"), ("auto", "amp", "ep")
@@ -73,22 +74,17 @@ FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
 INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
 
 
-def _step(name: str, value: ArrayLike | None) -> float | Array | None:
+def _step(name: str, value: ArrayLike) -> float | Array:
     """Check a relative step or a grid of times."""
-    if value is None or isinstance(value, str) or np.ndim(value) == 0:
-        return None if value is None else number(positive=True, least=SHORTEST)(name, value)
+    if isinstance(value, str) or np.ndim(value) == 0:
+        return number(positive=True, least=SHORTEST)(name, value)
     times = reals(name, value)
     if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
         raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
     return times
 
 
-def _denoiser(name: str, value: object) -> object:
-    return value if callable(value) else one_of(DENOISERS)(name, value)
-
-
-def _finish(name: str, value: object) -> object:
-    return value if isinstance(value, str) and value == "auto" else whole(0)(name, value)
+_DENOISER = one_of(DENOISERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +93,7 @@ class LocalizeConfig(Config):
 
     accuracy: str = choice("auto", ACCURACIES, "fast, careful, or auto: careful where it gets hard")
     integrator: str = choice("auto", ("auto", *INTEGRATORS), "how the field is moved")
-    step: ArrayLike | None = option(None, _step, "relative length of the steps")
+    step: ArrayLike | None = option(None, optional(_step), "relative length of the steps")
     longest_step: float | None = positive_or_none("longest step", least=SHORTEST)
     final_time: float | None = positive_or_none("where to stop and decode", most=LATEST)
     tolerance: float | None = positive_or_none("of message passing")
@@ -107,9 +103,12 @@ class LocalizeConfig(Config):
     precision: str = choice("float32", PRECISIONS, "float32 or float64")
     device: str = device_option()
     denoiser: str | DenoiserFunction = option(
-        "auto", _denoiser, "amp, ep, or auto: amp where the patterns look random", DENOISERS
+        "auto",
+        lambda name, value: value if callable(value) else _DENOISER(name, value),
+        "amp, ep, or auto: amp where the patterns look random",
+        DENOISERS,
     )
-    finish: int | str = option("auto", _finish, "sweeps in the field at the end, or auto")
+    finish: int | str = option("auto", or_auto(whole(0)), "sweeps in the field at the end, or auto")
 
     @property
     def times(self) -> Array | None:
@@ -300,8 +299,6 @@ def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k:
     """Choose what `config` leaves open: denoiser, device, steps, and when samples leave."""
     from solspace.samplers.kernels.philox import GpuNoise, Noise
 
-    for one in problems:
-        check_measure(one)
     problem = problems[0]
     name, reason = choose_denoiser(problem, config)
     if name == "ep" and config.damping != "auto":
@@ -322,6 +319,8 @@ def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k:
     changes: Values = {name: value for name, value in options.items() if value is not None}
     fast, careful = replace(FAST[row], **changes), replace(CAREFUL[row], **changes)
     pace = careful if config.accuracy == "careful" else fast
+    for one in problems:
+        check_measure(one)
     settings = Settings(
         device=device,
         denoiser=name,

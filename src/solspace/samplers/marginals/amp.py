@@ -13,20 +13,11 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.numerics.arrays import Array
+from solspace.numerics.arrays import PRECISIONS, Array
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import check_measure
+from solspace.samplers.constraints import check_measure, choose_variances, variances_option
 from solspace.samplers.marginals.messages import Effort, Messages, Relaxation
-from solspace.samplers.options import (
-    PRECISIONS,
-    choice,
-    choose_variances,
-    count,
-    damping_option,
-    option,
-    variances_option,
-)
-from solspace.system.checks import Config, instance, number, reals, shown
+from solspace.system.checks import Config, choice, count, damping_option, instance, number, option, reals, shown
 from solspace.system.plain import html_table
 
 

@@ -20,13 +20,12 @@ from numpy.typing import ArrayLike
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import check_measure, without, zero_rows
-from solspace.samplers.device import resolve
+from solspace.samplers.constraints import VARIANCES, check_measure, without, zero_rows
+from solspace.samplers.device import device_option, resolve
 from solspace.samplers.marginals.amp import Marginals, failures, rows_of, statuses
 from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Moments, ScalarGaussian, Sites, put
 from solspace.samplers.marginals.messages import Effort
-from solspace.samplers.options import VARIANCES, choice, count, device_option, option
-from solspace.system.checks import Config, instance, number
+from solspace.system.checks import Config, choice, count, instance, number, option
 
 LARGE = 2e10  # operations of an iteration, m² n or n² m, above which one variance a site costs too much
 CAPS = (0.9, 0.3, 0.1, 0.03)  # longest steps of one attempt after another, as a share of the way

@@ -245,7 +245,6 @@ class Messages(SampleColumns):
         n, m = problem.n, problem.m
         super().__init__(columns(n, k, dtype), columns(n, k, dtype), k)
         self.problem, self.dtype, self.full, self.time = problem, np.dtype(dtype), full, np.zeros(k)
-        self.products = Products(problem, dtype)
         self.moment = second_moment(problem)
         self.floor = VARIANCE_FLOOR / n if isinstance(problem.target.prior, Binary) else TINY
         self.g = columns(m, k, dtype)
@@ -259,6 +258,7 @@ class Messages(SampleColumns):
             self.scratch["precision"] = columns(n, k, dtype)
         if self.spread is not None:
             self.spread[...] = 1
+        self.products = Products(problem, dtype)
         self._set_variance(np.ones(wide), np.ones(wide, self.dtype))
 
     def iterate(self, weight: Array, share: Array | None = None) -> tuple[Array, Array]:

@@ -20,13 +20,12 @@ import numpy as np
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child, generator
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import flat, interval, is_half_space, nonzero
+from solspace.samplers.constraints import choose_variances, flat, interval, is_half_space, nonzero
 from solspace.samplers.device import fetched
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_channel import form
 from solspace.samplers.marginals.messages import MOVING, Messages, diverging, narrower, progress
-from solspace.samplers.options import choose_variances
 
 if TYPE_CHECKING:
     from solspace.samplers.solving.solve import Search

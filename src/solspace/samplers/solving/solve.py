@@ -26,16 +26,15 @@ from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import contradiction, flat, inseparable, tie
-from solspace.samplers.device import resolve
+from solspace.samplers.device import device_option, resolve
 from solspace.samplers.marginals.ep import site_variances
 from solspace.samplers.marginals.gpu_channel import form
-from solspace.samplers.options import choice, device_option, positive_or_none
 from solspace.samplers.solving.chains import fewest, tau
 from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce, reinforce_sites
 from solspace.samples import Samples
 from solspace.system import compiled
 from solspace.system import progress as bars
-from solspace.system.checks import Config, instance, shown, whole
+from solspace.system.checks import Config, choice, instance, positive_or_none, shown, whole
 
 METHODS = ("auto", "reinforce", "tau", "ep", "exact")
 PROOF_SECONDS = 5.0  # limit of a proof that patterns cannot be separated
