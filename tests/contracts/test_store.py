@@ -145,14 +145,19 @@ def test_damaged_pages(path: Path) -> None:
         list(store.rows())
 
 
-def test_a_newer_store_is_left_alone(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "words"), [(99, r"newer solspace \(store format 99.*upgrade"), (1, r"solspace 0\.1.*give another path")]
+)
+def test_stores_of_other_formats_are_left_alone(path: Path, version: int, words: str) -> None:
     filled(path)
     db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 99")
+    db.execute(f"PRAGMA user_version = {version}")
     db.close()
+    content = path.read_bytes()
     for write in (False, True):
-        with pytest.raises(StoreError, match=r"newer solspace \(store format 99"):
+        with pytest.raises(StoreError, match=words):
             Store(path, write=write)
+    assert path.read_bytes() == content
 
 
 def test_no_store_to_read(path: Path) -> None:
@@ -249,17 +254,6 @@ def test_thousands_of_rows_in_flat_memory(path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KB
 
 
-def old_store(path: Path, count: int = 3) -> Path:
-    """A store as solspace 0.1 wrote it: no digests."""
-    with Store(path, write=True) as store:
-        for i in range(count):
-            store.add(Result(f"k{i}", {"n": 9}, values={"solved": i}, arrays={"s": np.arange(i + 1)}))
-    db = sqlite3.connect(path)
-    db.executescript("DROP TABLE digests; PRAGMA user_version = 1;")
-    db.close()
-    return path
-
-
 def change(path: Path, old: bytes, new: bytes) -> None:
     """Change some bytes in an idle file, as a disk or a copy does."""
     content = path.read_bytes()
@@ -300,18 +294,6 @@ def test_text_that_is_no_text_names_the_file(path: Path) -> None:
         list(store.rows())
 
 
-def test_old_stores_are_read_and_get_digests_on_first_writing(path: Path) -> None:
-    old_store(path)
-    with Store(path) as store:
-        assert not store.verified
-        assert [row.arrays["s"].size for row in store.rows(arrays=True)] == [1, 2, 3]
-    with Store(path, write=True) as store:
-        assert store.verified
-    change(path, b'{"solved":1}', b'{"solved":3}')
-    with pytest.raises(StoreError, match="result k1 is damaged"), Store(path) as store:
-        list(store.rows())
-
-
 def test_stores_of_0_2_are_read_and_written(path: Path) -> None:
     """They have a view that is no longer used, and triggers against any change."""
     filled(path)
@@ -328,12 +310,6 @@ def test_stores_of_0_2_are_read_and_written(path: Path) -> None:
         store.withdraw(["k1"])
         store.add(result("k1", solved=1))
         assert sorted(row.values["solved"] for row in store.rows()) == [0, 1, 2]
-
-
-def test_broken_json_of_an_old_store_names_file_and_row(path: Path) -> None:
-    change(old_store(path), b'{"solved":1}', b'{"solved":!}')
-    with pytest.raises(StoreError, match=r"runs.db: result k1 is damaged .JSONDecodeError"), Store(path) as store:
-        list(store.rows())
 
 
 def test_a_damaged_index_is_made_anew_and_no_row_is_missing_meanwhile(path: Path) -> None:

@@ -146,8 +146,6 @@ class Store:
     ----------
     mended : list of Damage or None
         If the writer had to rebuild indexes: the damaged rows that it removed.
-    verified : bool
-        Whether rows have digests; those of version 0.1 get them when the store is next written to.
 
     Examples
     --------
@@ -160,21 +158,16 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str], write: bool = False) -> None:
-        self.path, self.write, self.verified = Path(path), write, True
+        self.path, self.write = Path(path), write
         self.mended: list[Damage] | None = None
-        with ExitStack() as opened:
+        with ExitStack() as opened, explaining(self.path):
             if write:
                 opened.callback(file.lock(self.path).release)
-            with explaining(self.path):
-                if write:
-                    self._db, damaged = file.open_writer(self.path)
-                else:
-                    self._db, self.verified = file.open_reader(self.path)
+            self._db, damaged = file.open_writer(self.path) if write else (file.open_reader(self.path), False)
             opened.callback(self._db.close)
-            if write and damaged:  # damaged keys too: no task would ever ask for those rows
+            if damaged:  # damaged keys too: no task would ever ask for those rows
                 self.mended = list(self.damaged(arrays=False))
-                with explaining(self.path):
-                    file.remove(self._db, [damage.number for damage in self.mended], [])
+                file.remove(self._db, "id", [damage.number for damage in self.mended])
             self._opened = opened.pop_all()
 
     def add(self, result: Result) -> None:
@@ -232,7 +225,10 @@ class Store:
         dict of str to str
             "done", "failed" or "damaged" for those that have a row.
         """
-        return {row.key: "damaged" if self._fault(row, arrays) else row.columns[1] for row in self._by_keys(keys)}
+        return {
+            row.key: "damaged" if _fault(row, self._packed(row, arrays)) else row.columns[1]
+            for row in self._by_keys(keys)
+        }
 
     def get(self, keys: Iterable[str], arrays: bool = False) -> Iterator[Result]:
         """Iterate over the results of some tasks.
@@ -320,7 +316,7 @@ class Store:
             A row that differs from its digest.
         """
         for row in self._rows("1"):
-            if reason := self._fault(row, arrays):
+            if reason := _fault(row, self._packed(row, arrays)):
                 yield Damage(row.number, row.key, reason)
 
     def withdraw(self, keys: Iterable[str]) -> None:
@@ -332,17 +328,14 @@ class Store:
             Their keys.
         """
         with explaining(self.path):
-            file.remove(self._db, [], list(keys))
+            file.remove(self._db, "key", list(keys))
 
     def close(self) -> None:
         """Close the file; what was added stays, in this one file."""
-        with self._opened:
+        with self._opened, suppress(sqlite3.Error):  # a reader may hold it up: then the log stays beside the file
             if self.write:
-                with suppress(
-                    sqlite3.Error
-                ):  # a reader may hold it up: what was added stays in the log beside the file
-                    self._db.execute("PRAGMA busy_timeout = 2000")
-                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._db.execute("PRAGMA busy_timeout = 2000")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def __enter__(self) -> Self:
         return self
@@ -365,35 +358,25 @@ class Store:
             while rows := cursor.fetchmany(_CHUNK):
                 yield from rows
 
-    def _fault(self, row: _Row, arrays: bool) -> str:
-        return row.fault or (file.fault_of_arrays(self._packed(row.key), row.listed) if arrays else "")
+    def _packed(self, row: _Row, arrays: bool) -> dict[str, bytes] | None:
+        query = "SELECT name, data FROM arrays WHERE key = ? ORDER BY id"
+        return dict(self._select(query, (row.key,))) if arrays else None
 
     def _result(self, row: _Row, arrays: bool = False) -> Result:
-        if row.fault:
-            raise DamagedResult(self.path, row.key, row.fault)
+        packed = self._packed(row, arrays)
+        if reason := _fault(row, packed):
+            raise DamagedResult(self.path, row.key, reason)
         values = dict(zip(COLUMNS, row.columns))
         try:
-            values["task"], values["values"] = json.loads(values["task"]), json.loads(values["values"])
-            result = Result(**values)
-            if arrays:
-                packed = self._packed(row.key) if result.status == "done" else {}
-                if reason := file.fault_of_arrays(packed, row.listed):
-                    raise DamagedResult(self.path, row.key, reason)
-                result.arrays = {name: _unpack(data) for name, data in packed.items()}
-        except StoreError:
-            raise
-        except (
-            ValueError,
-            TypeError,
-            RecursionError,
-            EOFError,
-            zlib.error,
-        ) as error:  # before a store of 0.1 got digests
+            values |= {name: json.loads(values[name]) for name in ("task", "values")}
+            return Result(**values, arrays={name: _unpack(data) for name, data in (packed or {}).items()})
+        except (ValueError, TypeError, RecursionError, EOFError, zlib.error) as error:  # made up, with digests that fit
             raise DamagedResult(self.path, row.key, f"{type(error).__name__}: {error}") from error
-        return result
 
-    def _packed(self, key: str) -> dict[str, bytes]:
-        return dict(self._select("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (key,)))
+
+def _fault(row: _Row, packed: Mapping[str, bytes] | None) -> str:
+    """Return what is wrong with a row, and with its arrays if they were read."""
+    return row.fault or ("" if packed is None else file.fault_of_arrays(packed, row.listed))
 
 
 def _packed(result: Result) -> _Packed:

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from urllib.parse import quote
 from solspace.system.files import Lock, Locked
 
 FORMAT = 2
-"""1: rows without digests (solspace 0.1), added by the first writer. 2: a digest for every row and array."""
+"""Version of the file; 1 was that of solspace 0.1, without digests."""
 COLUMNS = ("key", "status", "task", "values", "error", "version", "seed", "host", "seconds", "date")
 QUOTED = ", ".join(f'"{name}"' for name in COLUMNS)
 LATEST = """r.status = 'done' OR NOT EXISTS (
@@ -38,8 +38,8 @@ CREATE INDEX results_by_key ON results (key);
 CREATE UNIQUE INDEX done_once ON results (key) WHERE status = 'done';
 CREATE TABLE arrays (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, UNIQUE (key, name));
+CREATE TABLE digests (id INTEGER PRIMARY KEY, arrays TEXT NOT NULL, digest TEXT NOT NULL);
 """
-_DIGESTS = "CREATE TABLE digests (id INTEGER PRIMARY KEY, arrays TEXT NOT NULL, digest TEXT NOT NULL);"
 _VARIABLES = 999
 """Values of a statement that every SQLite takes."""
 _OF_A_ROW = ("CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique entry")
@@ -85,15 +85,15 @@ def lock(path: Path) -> Lock:
 def open_writer(path: Path) -> tuple[sqlite3.Connection, bool]:
     """Return a connection that may add rows, and whether indexes had to be rebuilt; an empty file becomes a store."""
     with _connected(str(_real(path))) as db:
-        version = _version(db, path) if db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() else 0
+        filled = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        if filled:
+            _check_format(db, path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")  # a row that was added is on the disk, also after a power cut
-        if not version:
+        if not filled:
             # One transaction: a kill in the middle leaves an empty file, which becomes a store next time.
             marks = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT};"
-            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {_DIGESTS} {marks} COMMIT;")
-        elif version < FORMAT:
-            _add_digests(db)
+            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {marks} COMMIT;")
         damaged = bool(_damage(db))
         if damaged:
             db.execute("REINDEX")
@@ -102,8 +102,8 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, bool]:
         return db, damaged
 
 
-def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """Return a connection that cannot change the file, also in a read-only folder, and whether the file has digests."""
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Return a connection that cannot change the file, also in a read-only folder."""
     real = _real(path)
     if not real.is_file():
         raise UnusableStore(f"there is no store at {path}.")
@@ -117,20 +117,15 @@ def open_reader(path: Path) -> tuple[sqlite3.Connection, bool]:
         return _checked(address + "&immutable=1", path)
 
 
-def _checked(address: str, path: Path) -> tuple[sqlite3.Connection, bool]:
+def _checked(address: str, path: Path) -> sqlite3.Connection:
     with _connected(address) as db:
-        if _version(db, path) == FORMAT:
-            if found := _damage(db):
-                raise UnusableStore(
-                    f"{path} is damaged ({found}). Run the same sweep or figure again: it mends the file and computes anew "
-                    "what is lost."
-                )
-            return db, True
-        with _connected(":memory:") as copy:  # of 0.1: a copy gets digests
-            db.backup(copy)
-            db.close()
-            _add_digests(copy)
-            return copy, False
+        _check_format(db, path)
+        if found := _damage(db):
+            raise UnusableStore(
+                f"{path} is damaged ({found}). Run the same sweep or figure again: it mends the file and computes anew "
+                "what is lost."
+            )
+        return db
 
 
 def _real(path: Path) -> Path:
@@ -152,17 +147,19 @@ def _connected(address: str) -> Iterator[sqlite3.Connection]:
         raise
 
 
-def _version(db: sqlite3.Connection, path: Path) -> int:
-    """Return the file's format, at least 1; refuse files of other programs and of newer versions."""
+def _check_format(db: sqlite3.Connection, path: Path) -> None:
+    """Raise UnusableStore if the file is of another program or of another format."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise UnusableStore(f"{path} is not a solspace store. It was left as it is; give another path.")
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > FORMAT:
+    if version != FORMAT:
+        writer, advice = ("a newer solspace", "upgrade solspace to use it")
+        if version < FORMAT:
+            writer, advice = ("solspace 0.1", "give another path, into which the sweep is computed anew")
         raise UnusableStore(
-            f"{path} was written by a newer solspace (store format {version}, this one reads up to {FORMAT}): upgrade "
-            "solspace to use it. It was left as it is."
+            f"{path} was written by {writer} (store format {version}, this one reads {FORMAT}): {advice}. It was left as "
+            "it is."
         )
-    return max(1, int(version))
 
 
 def _damage(db: sqlite3.Connection) -> str:
@@ -174,16 +171,6 @@ def _damage(db: sqlite3.Connection) -> str:
     return ""
 
 
-def _add_digests(db: sqlite3.Connection) -> None:
-    """Give the rows of a store of version 0.1 their digests, all or none."""
-    with transaction(db):
-        db.execute(_DIGESTS)
-        for number, *columns in db.execute(f"SELECT id, {QUOTED} FROM results"):
-            found = db.execute("SELECT name, data FROM arrays WHERE key = ? ORDER BY id", (columns[0],))
-            insert(db, "digests", [digest_row(number, columns, dict(found) if columns[1] == "done" else {})])
-        db.execute(f"PRAGMA user_version = {FORMAT}")
-
-
 def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:
     """Add whole rows, many by one statement: each statement waits for its turn when other threads are busy."""
     while rows:
@@ -193,14 +180,13 @@ def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]])
         db.execute(f"INSERT INTO {table} VALUES {slots}", [value for row in part for value in row])
 
 
-def remove(db: sqlite3.Connection, numbers: Sequence[int], keys: Sequence[str]) -> None:
-    """Remove damaged rows, by number and by key, and arrays without a row."""
+def remove(db: sqlite3.Connection, column: str, values: Iterable[object]) -> None:
+    """Remove the rows with these values of `column`, and arrays without a row."""
     with transaction(db):
         for table in ("results", "arrays", "digests"):  # files of 0.2 have triggers against removal
             db.execute(f"DROP TRIGGER IF EXISTS {table}_no_DELETE")
         db.execute("REINDEX arrays")
-        db.executemany("DELETE FROM results WHERE id = ?", [(number,) for number in numbers])
-        db.executemany("DELETE FROM results WHERE key = ?", [(key,) for key in keys])
+        db.executemany(f"DELETE FROM results WHERE {column} = ?", [(value,) for value in values])
         db.execute("DELETE FROM digests WHERE id NOT IN (SELECT id FROM results)")
         db.execute("DELETE FROM arrays WHERE key NOT IN (SELECT key FROM results WHERE status = 'done')")
 
