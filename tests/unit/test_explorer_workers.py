@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from solspace.explorer.workers import Failure, Pool, Stopped, Worker, child_environment
+from solspace.explorer.workers import Failure, Pool, Stopped, Worker
+from solspace.system.threads import child_environment
 
 LONG = 120
 """Seconds after which a loaded machine has surely answered."""
@@ -127,7 +128,8 @@ def test_nothing_in_the_current_folder_is_run(tmp_path, monkeypatch):
     for name in sys.stdlib_module_names | {"numpy", "scipy", "numba", "solspace", "sitecustomize"}:
         (folder / f"{name}.py").write_text(f"print('ran {name}', flush=True)\n")
     program.write_text(
-        "import os\nfrom solspace.explorer.settings import parse\nfrom solspace.explorer.workers import *\n"
+        "import os\nfrom solspace.explorer.settings import parse\nfrom solspace.explorer.workers import Worker\n"
+        "from solspace.system.threads import child_environment\n"
         "if __name__ == '__main__':\n"
         "    os.environ |= child_environment()\n    print(Worker().call(parse, 'alpha', '1/4'))\n"
     )

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -30,9 +30,7 @@ from solspace.experiments.device import on_device
 from solspace.experiments.tasks import DEATHS, Task, lost, of_the_same_code, one_thread, run
 from solspace.store import Result
 from solspace.system.checks import unknown
-
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
-              "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")  # fmt: skip
+from solspace.system.threads import child_environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +97,29 @@ def find(name: str) -> Executor:
     return EXECUTORS[name]
 
 
+class Processes:
+    """Worker processes, `count` of them, which start when they are needed, and again after one of them died."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: Any = None
+
+    def submit(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
+        for _ in range(DEATHS):
+            try:
+                if self._pool is None:
+                    self._pool = _loky(self._count)
+                    self._pool.submit(os.getpid).result()
+                return self._pool.submit(function, *arguments)
+            except BrokenProcessPool:
+                self._pool = None
+        raise ChildProcessError("the worker processes did not start; their message is above.")
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
+
+
 class WorkerPool:
     """Worker processes that compute a stream of tasks, at most two in flight for each worker.
 
@@ -109,44 +130,33 @@ class WorkerPool:
     def __init__(self, tasks: Iterable[Task], n_workers: int | None = None) -> None:
         tasks, self._width = iter(tasks), 2 * (n_workers or cpu_count())
         first = list(itertools.islice(tasks, self._width))
-        self._tasks, self._count = itertools.chain(first, tasks), min(self._width // 2, len(first))
+        self._tasks = itertools.chain(first, tasks)
+        self._processes = Processes(min(self._width // 2, len(first)))
         self._running: dict[Future[Result], Task] = {}
-        self._suspects: deque[Task] = deque()
         self._deaths: Counter[str] = Counter()
-        self._pool: Any = None
+        self.close = self._processes.close
 
     def results(self, block: bool) -> list[Result]:
         """Return the results that are there; with `block`, wait for one, and return none if no task is left."""
         while True:
             self._submit()
-            found = self._collect(block)
-            if found or not block or not (self._running or self._suspects):
+            if not self._running:
+                return []
+            if (found := self._collect(block)) or not block:
                 return found
 
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, kill_workers=True)
-
     def _submit(self) -> None:
-        while len(self._running) < (1 if self._suspects else self._width):
-            task = self._suspects.popleft() if (suspect := bool(self._suspects)) else next(self._tasks, None)
+        while len(self._running) < self._width and not any(task.key in self._deaths for task in self._running.values()):
+            task = next(self._tasks, None)
             if task is None:
                 return
-            self._pool = self._pool or _started(self._count)
-            try:
-                self._running[self._pool.submit(run, task)] = task
-            except BrokenProcessPool:  # died while idle, or the tasks in flight will show it
-                self._suspects.appendleft(task)
-                self._pool = None
-            if suspect:
-                return
+            self._running[self._processes.submit(run, task)] = task
 
     def _collect(self, block: bool) -> list[Result]:
         done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
         if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
             done, _ = wait(self._running)
-            self._pool = None
-        alone, found = len(done) == 1, []
+        alone, found, again = len(done) == 1, list[Result](), list[Task]()
         for future in done:
             task = self._running.pop(future)
             try:
@@ -156,22 +166,12 @@ class WorkerPool:
                 if self._deaths[task.key] == DEATHS:
                     found.append(lost(task, str(death).partition("{")[2].partition("}")[0] or "no exit code"))
                 else:
-                    self._suspects.append(task)
+                    again.append(task)
+        self._tasks = itertools.chain(again, self._tasks)
         return found
 
 
-def _started(count: int) -> Any:
-    for _ in range(DEATHS):
-        pool = process_pool(count)
-        try:
-            pool.submit(os.getpid).result()
-        except BrokenProcessPool:
-            continue
-        return pool
-    raise ChildProcessError("the worker processes did not start; their message is above.")
-
-
-def process_pool(count: int) -> Any:
+def _loky(count: int) -> Any:
     """Return loky's pool of `count` worker processes, each on one thread, which end when this process ends.
 
     Loky does not import the script of the user, which therefore needs no `if __name__ == "__main__"` guard. Python's safe
@@ -189,8 +189,7 @@ def process_pool(count: int) -> Any:
             from multiprocessing import resource_tracker
 
             resource_tracker.ensure_running()
-    env = {"PYTHONSAFEPATH": "1", **dict.fromkeys(ONE_THREAD, "1")}
-    return ProcessPoolExecutor(count, env=env, initializer=start_worker, initargs=(os.getpid(),))
+    return ProcessPoolExecutor(count, env=child_environment(), initializer=start_worker, initargs=(os.getpid(),))
 
 
 @contextmanager

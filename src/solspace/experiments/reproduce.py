@@ -12,10 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from solspace.experiments import figures
-from solspace.experiments.executors import process_pool
+from solspace.experiments.executors import Processes
 from solspace.experiments.figures import Figure
 from solspace.experiments.results import Results, write_csv
 from solspace.experiments.runner import Outcome, RunConfig, run_tasks, running
@@ -128,7 +127,7 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
     groups = deque(_groups(chosen, config.size) if on_gpu else [[figure] for figure in chosen])
     theory = _theory(chosen if on_gpu else (), config.size)
     drawing: deque[_Drawing] = deque()
-    with closing(_Drawers()) as drawers:
+    with closing(Processes(2)) as drawers:
         while groups:
             group = groups.popleft()
             theory = theory or _theory(group, config.size)
@@ -148,7 +147,7 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
                 own[0].files.set_exception(error)
             else:
                 for one in own:
-                    one.files = drawers.submit(one.name, config)
+                    one.files = drawers.submit(draw, one.name, config)
             for one in own:
                 one.files.add_done_callback(one.stop)
             drawing += own
@@ -194,25 +193,6 @@ def _tasks(theory: Sequence[Task], group: Sequence[Figure], size: str, device: s
         if task.key not in seen:
             seen.add(task.key)
             yield task
-
-
-class _Drawers:
-    """Processes that draw figures while this one computes: a device would be idle for the seconds that it takes."""
-
-    def __init__(self) -> None:
-        self._pool: Any = None
-
-    def submit(self, name: str, config: ReproduceConfig) -> Future[tuple[Path, ...]]:
-        while True:
-            self._pool = self._pool or process_pool(2)
-            try:
-                return self._pool.submit(draw, name, config)
-            except BrokenProcessPool:
-                self._pool = None
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, kill_workers=True)
 
 
 @dataclass

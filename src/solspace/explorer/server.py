@@ -29,8 +29,9 @@ from tornado.web import ErrorHandler, HTTPError, OutputTransform, RequestHandler
 from solspace.explorer.curves import curves
 from solspace.explorer.runs import MAX_BYTES, read_patterns
 from solspace.explorer.settings import Settings
-from solspace.explorer.workers import Failure, Pool, child_environment
+from solspace.explorer.workers import Failure, Pool
 from solspace.system.plain import Values
+from solspace.system.threads import child_environment
 
 if TYPE_CHECKING:
     from solspace.explorer.page import Page

@@ -22,7 +22,6 @@ from typing import Any
 # seconds allowed on top of the time limit for the first answer of a process: it imports, and may have to compile
 STARTING = 120.0
 _SPAWN = multiprocessing.get_context("spawn")
-_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 
 
 class Failure(Exception):
@@ -31,12 +30,6 @@ class Failure(Exception):
 
 class Stopped(Exception):
     """The process was stopped during a computation."""
-
-
-def child_environment() -> dict[str, str]:
-    """Return the environment variables that worker processes need, to be set before the first one starts."""
-    threads = (*(f"{name}_NUM_THREADS" for name in _THREADS), "VECLIB_MAXIMUM_THREADS")
-    return dict.fromkeys(threads, "1") | {"PYTHONSAFEPATH": "1"}
 
 
 class Worker:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 PIECE = 1 << 16
-
+_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 _pools: dict[tuple[int, str, int], ThreadPoolExecutor] = {}
 
 
@@ -62,6 +62,12 @@ def _run_all(run: Callable[[int], None], workers: int) -> None:
     run(0)
     for other in others:
         other.result()
+
+
+def child_environment() -> dict[str, str]:
+    """Return what worker processes need: one thread each, and no imports from the current folder."""
+    threads = (*(f"{name}_NUM_THREADS" for name in _THREADS), "VECLIB_MAXIMUM_THREADS")
+    return dict.fromkeys(threads, "1") | {"PYTHONSAFEPATH": "1"}
 
 
 @contextmanager
