@@ -24,13 +24,13 @@ from joblib import cpu_count
 
 from solspace.experiments.tasks import Sampled, Task, finished, function, one_thread, run, sample, unless_empty
 from solspace.measure import Target
+from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron, constraints
 from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
 from solspace.samplers.device import check_answer, device_errors, resolve
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
 from solspace.store import Result
-from solspace.system.checks import Config
 from solspace.system.plain import plain
 
 _WINDOW = 75_000
@@ -40,7 +40,7 @@ _AHEAD = 3
 _FEW, _SMALL = 3, 4e6
 """Threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other."""
 _Waiting = tuple[tuple[str, float, str, str], Task]
-"""What sorts a task (method, work, patterns, and everything but the instance), and the task."""
+"""`_order` of a task, and the task."""
 
 
 def packs(task: Task) -> bool:
@@ -88,12 +88,7 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[
         while window := list(itertools.islice(tasks, _WINDOW)):
             yield from (_one_by_one([task]) for task in window if not _shares(task))
             # those of the same patterns come together, whatever their sampler: they are drawn and sent once
-            waiting = [
-                ((_method(task).name, -_work(task), _patterns(task), _point(task)), task)
-                for task in window
-                if _shares(task)
-            ]
-            waiting.sort(key=lambda one: one[0])
+            waiting = sorted(((_order(task), task) for task in window if _shares(task)), key=lambda one: one[0])
             for _, own in itertools.groupby(waiting, key=lambda one: one[0][0]):
                 yield from _of_one_method(list(own), drawing, room)
 
@@ -128,16 +123,15 @@ def _one_by_one(tasks: Sequence[Task], error: Exception | None = None) -> list[R
 
 
 def _batch(tasks: list[Task]) -> Batch:
-    values = tasks[0].values
-    shape = Shape(values["n"], _m(values), _of_signs(tasks[0]), Target.from_dict(values["target"]))
+    values, seeds = tasks[0].values, [task.seed for task in tasks]
+    m, target = constraints(values["alpha"], values["n"]), Target.from_dict(values["target"])
+    shape, config = (
+        Shape(values["n"], m, _of_signs(tasks[0]), target),
+        find(values["sampler"]).config(**values["options"]),
+    )
     return Batch(
-        values["sampler"], shape, values["n_samples"], _config(values), [task.seed for task in tasks],
-        finish=partial(_results, tasks), tag=tasks,
-    )  # fmt: skip
-
-
-def _config(values: Mapping[str, Any]) -> Config:
-    return find(values["sampler"]).config(**values["options"])
+        values["sampler"], shape, values["n_samples"], config, seeds, finish=partial(_results, tasks), tag=tasks
+    )
 
 
 def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
@@ -150,10 +144,6 @@ def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Sample
 
 def _of_signs(task: Task) -> bool:
     return task.values.get("patterns") == "binary"
-
-
-def _m(values: Mapping[str, Any]) -> int:
-    return constraints(values["alpha"], values["n"])
 
 
 def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
@@ -174,19 +164,21 @@ def _mixed(batches: list[Batch]) -> list[Batch]:
     full = sum(held < CHAINS // 2 for held in chains)
     groups = deque(
         list(own)
-        for _, own in itertools.groupby(batches[full:], key=lambda one: (_work(one.tag[0]), _patterns(one.tag[0])))
+        for _, own in itertools.groupby(
+            batches[full:], key=lambda one: (work_of(one.tag[0].values), _patterns(one.tag[0]))
+        )
     )
-    work, count = np.sum([_costs(own) for own in groups], axis=0) if groups else (0.0, 0)
-    mixed, worked, counted = batches[:full], 0.0, 0.0
+    mixed, total, spent = batches[:full], _costs(batches[full:]), np.zeros(2)
     while groups:
-        own = groups.popleft() if worked * count <= counted * work else groups.pop()
+        own = groups.popleft() if spent[0] * total[1] <= spent[1] * total[0] else groups.pop()
         mixed += own
-        worked, counted = np.add((worked, counted), _costs(own))
+        spent += _costs(own)
     return mixed
 
 
-def _costs(batches: list[Batch]) -> tuple[float, float]:
-    return sum(len(one.tag) * _work(one.tag[0]) for one in batches), sum(len(one.tag) for one in batches)
+def _costs(batches: list[Batch]) -> Reals:
+    """Return the work of the device and the number of tasks."""
+    return np.sum([(len(one.tag) * work_of(one.tag[0].values), len(one.tag)) for one in batches], axis=0)
 
 
 class Drawing:
@@ -237,8 +229,8 @@ class Drawing:
 
 
 def _drawn(task: Task) -> tuple[Perceptron, Any]:
-    problem = _problem(task)
-    return problem, _method(task).prepare(problem, task.values["sampler"], _config(task.values))
+    problem, sampler = _problem(task), find(task.values["sampler"])
+    return problem, _method(task).prepare(problem, sampler.name, sampler.config(**task.values["options"]))
 
 
 def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) -> list[tuple[Perceptron, Any]]:
@@ -257,8 +249,8 @@ def _problem(task: Task) -> Perceptron:
         return function(values["kind"]).problem(task)
     from solspace.samplers.packed import PackedPerceptron
 
-    seed = task.seed_from(*sample.depends)
-    return PackedPerceptron(values["n"], _m(task.values), Target.from_dict(values["target"]), rng=seed)
+    m, seed = constraints(values["alpha"], values["n"]), task.seed_from(*sample.depends)
+    return PackedPerceptron(values["n"], m, Target.from_dict(values["target"]), rng=seed)
 
 
 def _patterns(task: Task, *more: str) -> str:
@@ -267,17 +259,16 @@ def _patterns(task: Task, *more: str) -> str:
     return json.dumps([task.values["kind"], *(task.values[name] for name in (*names, *more))])
 
 
-def _point(task: Task) -> str:
-    return json.dumps({name: value for name, value in task.values.items() if name != "instance"}, sort_keys=True)
-
-
-def _work(task: Task) -> float:
-    return work_of(task.values)
+def _order(task: Task) -> tuple[str, float, str, str]:
+    """Return what sorts a task: method, work, patterns, and everything but the instance."""
+    point = json.dumps({name: value for name, value in task.values.items() if name != "instance"}, sort_keys=True)
+    return _method(task).name, -work_of(task.values), _patterns(task), point
 
 
 def work_of(values: Mapping[str, Any]) -> float:
     """Return the work of a task or a point of a grid, in units of its sampler's own."""
-    return find(values["sampler"]).work(values["n"], _m(values), values["n_samples"], values["options"])
+    m = constraints(values["alpha"], values["n"])
+    return find(values["sampler"]).work(values["n"], m, values["n_samples"], values["options"])
 
 
 def _bytes(task: Task) -> float:
@@ -285,7 +276,7 @@ def _bytes(task: Task) -> float:
     values, options = task.values, task.values["options"]
     entry = (1 / 8 if values["sampler"] != "asl" else 1 / 4) if _of_signs(task) else 8
     draws = options.get("n_extra", 0) // options.get("thin", 10)
-    return values["n"] * (_m(task.values) * entry + values["n_samples"] * (1 + draws))
+    return values["n"] * (constraints(values["alpha"], values["n"]) * entry + values["n_samples"] * (1 + draws))
 
 
 def _room() -> float:

@@ -6,11 +6,12 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from solspace.experiments import figures
@@ -85,31 +86,29 @@ class Reproduced:
 def reproduce(name: str, config: ReproduceConfig | None = None) -> Reproduced:
     """Make a figure of the paper; stop it at any time and call it again to go on."""
     config, start = config or ReproduceConfig(), time.perf_counter()
-    figure = config.figure(name)
-    total = figure.count(config.size)
-    outcome = run_tasks(lambda: figure.tasks(config.size, config.device), config.store, config.run, total, name)
-    files = draw(name, config)
-    return Reproduced(name, files, outcome, time.perf_counter() - start)
+    figure, size = config.figure(name), config.size
+    tasks = partial(figure.tasks, size, config.device)
+    outcome = run_tasks(tasks, config.store, config.run, figure.count(size), name)
+    return Reproduced(name, draw(name, config), outcome, time.perf_counter() - start)
 
 
 def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
     from solspace.plots import style
 
     figure, size = config.figure(name), config.size
-    results = Results(lambda: figure.tasks(size, config.device), config.store)
+    results = Results(partial(figure.tasks, size, config.device), config.store)
     try:
         picture = figure.draw(results, size)
     except Exception as error:
-        failed = results.failed
-        if not failed:
+        if not (failed := results.failed):
             raise
         first = failed[0].error.partition("\n")[0].partition(": ")[2]
         raise ValueError(
             f"{name} cannot be drawn: {len(failed)} of its tasks failed, the first with: {first}"
         ) from error
-    path = Path(config.out) / figure.stem(size)
-    table = path.with_name(f"{path.name}.csv")
-    files = style.save(picture.drawing, path, config.formats)
+    stem = figure.stem(size)
+    table = Path(config.out, f"{stem}.csv")
+    files = style.save(picture.drawing, Path(config.out, stem), config.formats)
     write_csv(lambda: picture.table, table)
     return (*files, table)
 
@@ -132,8 +131,11 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
             group = groups.popleft()
             theory = theory or _theory(group, config.size)
             own = [_Drawing(figure.name, len(group)) for figure in group]
+            tasks = partial(_tasks, theory, group, config.size, config.device)
+            total = len(theory) + sum(len(spec) for figure in group for spec in figure.specs(config.size))
+            label = group[0].name + f" and {len(group) - 1} more" * (len(group) > 1)
             try:
-                with closing(_computing(theory, group, config)) as computing:
+                with closing(running(tasks, config.store, config.run, total, label)) as computing:
                     for outcome in computing:
                         own[0].outcome = outcome
                         yield from _drawn(drawing)
@@ -154,14 +156,6 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
             theory = []
             yield from _drawn(drawing)
         yield from (one.result() for one in drawing)
-
-
-def _computing(
-    theory: Sequence[Task], group: Sequence[Figure], config: ReproduceConfig
-) -> Generator[Outcome, None, None]:
-    total = len(theory) + sum(len(spec) for figure in group for spec in figure.specs(config.size))
-    label = group[0].name + f" and {len(group) - 1} more" * (len(group) > 1)
-    return running(lambda: _tasks(theory, group, config.size, config.device), config.store, config.run, total, label)
 
 
 def _drawn(drawing: deque[_Drawing]) -> Iterator[Reproduced]:

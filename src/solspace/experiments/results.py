@@ -33,10 +33,6 @@ class Results:
     store : path
         The file of results.
 
-    See Also
-    --------
-    sweep : Run all tasks of a spec.
-
     Examples
     --------
     >>> import pathlib, tempfile
@@ -63,20 +59,6 @@ class Results:
             Which results. If None, all.
         kind : str, optional
             The kind of tasks. If None, all.
-
-        Yields
-        ------
-        Result
-            A row of the store.
-
-        See Also
-        --------
-        mean : Averages over instances.
-
-        Examples
-        --------
-        >>> Results(lambda: [], "runs.db").rows(kind="sample")
-        <generator object Results.rows at ...>
         """
         keys = (task.key for task in self._tasks() if kind in (None, task.values["kind"]))
         with Store(self.path) as store:
@@ -129,10 +111,6 @@ class Results:
             For each point the entries in `by`, `mean`, its standard error `error`, the bounds `low` and `high` of the
             one-sigma interval, and the number of `instances`. The interval of a fraction (a name that ends so) is Wilson's,
             with instances as trials, which does not vanish if all or none are solved.
-
-        See Also
-        --------
-        plot : Draw the means.
         """
         name = value.__name__ if callable(value) else value
         groups: dict[tuple[object, ...], list[float]] = {}
@@ -166,10 +144,6 @@ class Results:
         ------
         ValueError
             If no task is done, or `value` or `x` is unknown.
-
-        See Also
-        --------
-        mean : The numbers that are drawn.
         """
         from solspace.plots.sweeps import sweep_curves
 

@@ -27,7 +27,7 @@ from solspace.experiments.device import packs, wants_device, work_of
 from solspace.experiments.executors import RunConfig
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
-from solspace.experiments.tasks import Task, one_thread, unless_empty
+from solspace.experiments.tasks import Task, one_thread
 from solspace.store import Result, Store
 from solspace.system.plain import Values
 from solspace.system.progress import progress
@@ -96,10 +96,6 @@ def sweep(
     ConnectionError
         If the Dask scheduler does not answer or is lost.
 
-    See Also
-    --------
-    Spec : The grid.
-
     Examples
     --------
     >>> import pathlib, tempfile
@@ -124,23 +120,25 @@ def sweep(
     return Results(tasks, store)
 
 
+Tasks = Callable[[], Iterable[Task]]
+"""Returns the tasks, each time from the first."""
+
+
 def run_tasks(
-    tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str], config: RunConfig, total: int = 0,
-    label: str = "sweep",
-) -> Outcome:  # fmt: skip
+    tasks: Tasks, store: str | os.PathLike[str], config: RunConfig, total: int = 0, label: str = ""
+) -> Outcome:
     """Run those of `tasks()` that the store lacks."""
     return deque(running(tasks, store, config, total, label), maxlen=1).pop()
 
 
 def running(
-    tasks: Callable[[], Iterable[Task]], store: str | os.PathLike[str], config: RunConfig, total: int = 0,
-    label: str = "sweep",
-) -> Generator[Outcome, None, None]:  # fmt: skip
+    tasks: Tasks, store: str | os.PathLike[str], config: RunConfig, total: int, label: str
+) -> Generator[Outcome, None, None]:
     """Run those of `tasks()` that the store lacks; yield the outcome so far at the start and whenever results were stored."""
     with Store(store, write=True) as results, progress(total, label, config.show_progress) as bar:
         yield (outcome := Outcome())
         if results.mended is not None:
-            _warn_damaged(results, [damage.key for damage in results.mended])
+            _warn_damaged(store, [damage.key for damage in results.mended])
         for_device = wants_device if config.executor == "dask" else packs
         others, packed = (
             _missing(select(for_device, tasks()), results, config.retry, bar.advance)
@@ -163,10 +161,8 @@ def _results(
     run = executors.find(config.executor)
     if together:
         yield from run(others, packed, config)
-        return
-    if others := unless_empty(others):
+    else:
         yield from run(others, (), config)
-    if packed := unless_empty(packed):
         yield from run((), packed, config)
 
 
@@ -178,20 +174,18 @@ def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[i
         statuses = store.statuses([task.key for task in chunk], arrays=True)
         if damaged := [key for key, status in statuses.items() if status == "damaged"]:
             store.withdraw(damaged)
-            _warn_damaged(store, damaged)
+            _warn_damaged(store.path, damaged)
         missing = [task for task in chunk if statuses.get(task.key) in computed_again]
         skip(len(chunk) - len(missing))
         yield from missing
 
 
-def _warn_damaged(store: Store, damaged: list[str]) -> None:
-    words = "its indexes were damaged and were made anew; no result is lost"
-    if damaged:
-        words = (
-            f"{len(damaged)} of its results were damaged and were taken out, to be computed anew by the sweep they "
-            f"belong to: {', '.join(damaged)}"
-        )
-    warnings.warn(f"{store.path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
+def _warn_damaged(path: str | os.PathLike[str], keys: list[str]) -> None:
+    words = (
+        f"{len(keys)} of its results were damaged and were taken out, to be computed anew by the sweep they belong to: "
+        f"{', '.join(keys)}" if keys else "its indexes were damaged and were made anew; no result is lost"
+    )  # fmt: skip
+    warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
 
 
 _FACTOR = 4.0
@@ -201,7 +195,7 @@ _SHORT = 0.1
 
 
 class CannotEstimate(ValueError):
-    """A task failed when it was timed; the message is the task's."""
+    """A task failed when it was timed."""
 
 
 @dataclass(frozen=True)

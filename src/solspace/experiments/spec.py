@@ -74,10 +74,6 @@ class Spec:
     ValueError
         If an entry is out of range, or if a sampler does not support a target.
 
-    See Also
-    --------
-    sweep : Run all tasks of a spec.
-
     Examples
     --------
     >>> spec = Spec(n=[9, 11], alpha={"start": 0.2, "stop": 0.4, "step": 0.1}, sampler="exact", instances=5)
@@ -133,10 +129,6 @@ class Spec:
         ValueError
             If an entry is unknown, missing or out of range.
 
-        See Also
-        --------
-        from_toml : Read the entries from a file.
-
         Examples
         --------
         >>> len(Spec.from_dict({"n": 9, "alpha": [0.3, 0.4], "sampler": "exact"}))
@@ -170,10 +162,6 @@ class Spec:
         ------
         ValueError
             If the file does not exist or is not TOML, or an entry is unknown, missing or out of range.
-
-        See Also
-        --------
-        from_dict : The same from a mapping.
 
         Examples
         --------
@@ -229,12 +217,7 @@ class Spec:
         return axes | {"sampler": tuple(" ".join([name, *(f"{k}={v}" for k, v in own)]) for name, own in self.sampler)}
 
     def points(self) -> Iterator[Values]:
-        """Yield the distinct points of the grid.
-
-        Yields
-        ------
-        dict
-            The values of a task without `instance`.
+        """Yield the distinct points of the grid: the values of a task without `instance`.
 
         Examples
         --------
@@ -261,11 +244,6 @@ class Spec:
 
     def tasks(self) -> Iterator[Task]:
         """Yield all tasks: the first instance of every point, then the second, so that a stopped sweep covers the grid.
-
-        Yields
-        ------
-        Task
-            The values that determine a result, and its key.
 
         Examples
         --------
@@ -304,9 +282,8 @@ def _axis(name: str, entry: object, check: Check) -> tuple[Any, ...]:
     >>> _axis("alpha", {"start": 0.1, "stop": 0.3, "num": 3}, number())
     (0.1, 0.2, 0.3)
     """
-    if isinstance(entry, Mapping):
-        entry = _range(name, entry)
-    return _unique(name, [check(name, value) for value in _listed(entry)])
+    values = _range(name, entry) if isinstance(entry, Mapping) else _listed(entry)
+    return _unique(name, [check(name, value) for value in values])
 
 
 def _range(name: str, entry: Mapping[str, object]) -> list[float]:

@@ -231,7 +231,7 @@ class Store:
         }
 
     def get(self, keys: Iterable[str], arrays: bool = False) -> Iterator[Result]:
-        """Iterate over the results of some tasks.
+        """Iterate over the results of some tasks in the order of `keys`; those without a row are left out.
 
         Parameters
         ----------
@@ -239,11 +239,6 @@ class Store:
             Keys of the tasks.
         arrays : bool, default False
             Whether to read arrays too.
-
-        Yields
-        ------
-        Result
-            In the order of `keys`; those without a row are left out.
         """
         keys = iter(keys)
         while chunk := list(itertools.islice(keys, _CHUNK)):
@@ -262,11 +257,6 @@ class Store:
         **where : object
             Filters by parts of the task or numbers: `n=1001`, a list for any of several values, a pair `(low, high)` for a
             closed interval.
-
-        Yields
-        ------
-        Result
-            The results.
         """
         if strange := [name for name in where if not name.isidentifier()]:
             raise ValueError(f"a filter must be a plain name; got {strange[0]!r}.")
@@ -309,11 +299,6 @@ class Store:
         ----------
         arrays : bool, default True
             Whether to verify arrays too.
-
-        Yields
-        ------
-        Damage
-            A row that differs from its digest.
         """
         for row in self._rows("1"):
             if reason := _fault(row, self._packed(row, arrays)):
