@@ -182,13 +182,13 @@ def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
                    sampler=[{"name": name, "n_sweeps": [100, 1000]} for name in ("tau", "temperature")])  # fmt: skip
     by_order = {}
     for task in spec.tasks():
-        by_order.setdefault((-sweeps._work(task), sweeps._patterns(task), sweeps._point(task)), []).append(task)
+        by_order.setdefault(sweeps._order(task), []).append(task)
     given = [sweeps._batch(100 * by_order[key][:1]) for key in sorted(by_order)]
     mixed = sweeps._mixed(given)
     assert sorted(map(id, mixed)) == sorted(map(id, given))
     full = sweeps.CHAINS // 2 // 100
     assert mixed[:full] == given[:full]
-    work = [sweeps._work(batch.tag[0]) for batch in mixed[full:]]
+    work = [sweeps.work_of(batch.tag[0].values) for batch in mixed[full:]]
     for k in range(len(work)):  # neither is ahead of the other by more than a pair of batches
         ahead = sum(work[:k]) / sum(work) - k / len(work)
         assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)

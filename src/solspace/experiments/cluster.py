@@ -1,8 +1,7 @@
 """Tasks on a Dask cluster: an existing one, on Slurm for example that of `dask_jobqueue.SLURMCluster`, or a local one.
 
-Dask runs the tasks of a worker that dies again. Added here: a bounded number of submitted tasks, in batches; a failed result
-for a task that keeps killing workers; messages if the scheduler is lost or no worker is left. Workers that have a GPU drive it
-by `device.on_device`, one or several workers to a card.
+Added to Dask: a bounded number of submitted tasks, in batches; a failed result for a task that keeps killing workers; messages
+if the scheduler is lost or no worker is left. Workers that have a GPU drive it by `device.on_device`.
 """
 
 from __future__ import annotations

@@ -155,10 +155,9 @@ def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> I
 
 
 def _mixed(batches: list[Batch]) -> list[Batch]:
-    """Return batches, the longest first until the device is full, then short ones between long ones.
+    """Return batches, the longest first until the device is full, then short ones between long ones, at one pace.
 
-    A long batch takes the device's time, a short one the host's, about the same for each task: both are spent at the same
-    pace. Batches with the same problems, which are drawn once, stay together.
+    Batches with the same problems, which are drawn once, stay together.
     """
     chains = itertools.accumulate(len(batch.seeds) * batch.n_samples for batch in batches)
     full = sum(held < CHAINS // 2 for held in chains)
@@ -182,10 +181,7 @@ def _costs(batches: list[Batch]) -> Reals:
 
 
 class Drawing:
-    """Threads that draw problems; the last ones, of `room` bytes, are kept for other tasks.
-
-    All threads release the interpreter's lock soon: the one that drives the device must not wait for those that draw.
-    """
+    """Threads that draw problems; the last ones, of `room` bytes, are kept for other tasks."""
 
     def __init__(self, n_threads: int, room: float) -> None:
         self.pool, self.few = (ThreadPoolExecutor(n, "problems") for n in (n_threads, min(_FEW, n_threads)))
@@ -272,7 +268,7 @@ def work_of(values: Mapping[str, Any]) -> float:
 
 
 def _bytes(task: Task) -> float:
-    """Return the memory that a task takes: chains take patterns of ±1 as bits, others twice, in fixed point too."""
+    """Return the memory of a task; chains take patterns of ±1 as bits, others twice, in fixed point too."""
     values, options = task.values, task.values["options"]
     entry = (1 / 8 if values["sampler"] != "asl" else 1 / 4) if _of_signs(task) else 8
     draws = options.get("n_extra", 0) // options.get("thin", 10)

@@ -174,8 +174,8 @@ class WorkerPool:
 def _loky(count: int) -> Any:
     """Return loky's pool of `count` worker processes, each on one thread, which end when this process ends.
 
-    Loky does not import the script of the user, which therefore needs no `if __name__ == "__main__"` guard. Python's safe
-    path keeps the processes from importing modules of the current folder.
+    Loky imports neither the script of the user, which needs no `if __name__ == "__main__"` guard, nor, on Python's safe path,
+    modules of the current folder.
     """
     from joblib.externals.loky import ProcessPoolExecutor
     from joblib.externals.loky.backend import resource_tracker as loky_tracker

@@ -1,11 +1,8 @@
 """Sweeps on real images: data set, preprocessings, features, loads and samplers.
 
-Tasks of kind "images" record whether an instance was solved, of kind "mixing" whether chains that continue at the end of
-their schedule forget their start, of kind "overlaps" how similar two samples are.
-
-A task draws its instance from the pool of a data set as `Perceptron.from_data` does. Which images and which features
-depends on the data set, the number of features, the load, the seed and the instance number only, so that samplers and
-preprocessings are compared on the same images.
+Tasks of kind "images" record whether an instance was solved, of kind "mixing" whether chains forget their start, of kind
+"overlaps" how similar two samples are. Samplers and preprocessings are compared on the same images and features: these follow
+from the data set, the number of features, the load, the seed and the instance number only.
 """
 
 from __future__ import annotations
@@ -139,7 +136,7 @@ def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Found:
 
 
 def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
-    """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean with its error."""
+    """Return the overlaps of pairs of samples of one instance, of chains at their last draws, and their mean."""
     report = diagnose(samples)
     pairs = (pair_products(samples.by_chain()[:, -1]) / samples.n).astype(np.float32)
     numbers = summary(problem, samples)

@@ -34,21 +34,8 @@ EXPECTED = (ValueError, ImportError, OSError)
 class ReproduceConfig:
     """Sizes, files and parameters of figures, and where their tasks run.
 
-    Parameters
-    ----------
-    size : {"quick", "paper"}
-        Minutes on two cores, or the paper's parameters.
-    store, out : path
-        The file of results, and the folder of pictures.
-    parameters : mapping
-        Other values of what `figures.find(name).parameters` names, as in `{"temperature": 0.7}`. Loads then lie where the
-        figure shows the same; results are stored beside the paper's, and the names of files contain the values.
-    device : {"cpu", "gpu", "auto"}, optional
-        For samplers that support several.
-    formats : sequence of str
-        Of the picture.
-    run : RunConfig
-        Where tasks run.
+    `parameters` are other values of what `figures.find(name).parameters` names: results are stored beside the paper's, and names
+    of files contain the values. `device` is for samplers that support several.
     """
 
     size: str = "quick"
@@ -71,8 +58,7 @@ class ReproduceConfig:
 class Reproduced:
     """The files of a figure and what was computed for it, or the `problem` why there are none.
 
-    `seconds` is the time from the start of its tasks to its picture, `together` the number of figures that were computed
-    together and share this time.
+    `seconds` is the time from the start of its tasks to its picture; `together` figures were computed together and share it.
     """
 
     name: str
@@ -116,9 +102,8 @@ def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
 def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -> Iterator[Reproduced]:
     """Make figures of the paper; yield each when its picture is there, or the problem that prevents it.
 
-    Other processes draw a figure while the next one is computed. A GPU computes several figures together, those with few tasks
-    beside those with many, and the processors compute the theory of all beside the first; what was computed together is counted
-    with the first of them.
+    Other processes draw a figure while the next one is computed. A GPU computes several figures together, and the processors the
+    theory of all beside the first; what was computed together is counted with the first of them.
     """
     config = config or ReproduceConfig()
     chosen = [config.figure(name) for name in names]

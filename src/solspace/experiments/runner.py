@@ -1,11 +1,9 @@
 """Run tasks into a store: skip those that it holds, compute the others, add each result when it is there; and what it costs.
 
-A run keeps no state but its results. To go on after Ctrl-C, a kill or a restart is to run the same thing again; at most the
-tasks that were running are computed twice.
+A run keeps no state but its results: to go on after an interruption is to run the same thing again.
 
-The cost is estimated from a few tasks that are timed. A sampler states how its work grows with the problem (`Sampler.work`).
-For each sampler, points of increasing work are timed while the allowed time lasts; between them the cost per unit of work is
-interpolated, beyond them it stays constant.
+The cost is estimated from tasks that are timed, at points of increasing work (`Sampler.work`) while the allowed time lasts;
+between them the cost per unit of work is interpolated, beyond them it stays constant.
 """
 
 from __future__ import annotations

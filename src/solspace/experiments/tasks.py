@@ -1,12 +1,10 @@
 """A task: plain values that determine a result, the key of the result, and the seeds that follow from it.
 
-A result follows from the JSON text of its task alone. The key is the hash of that text and of the version of the code that
-matters for it; seeds are hashes of parts of it. So a result does not depend on the order of tasks, on where they run or on
-interruptions, and two programs with the same task share its result.
+The key is the hash of the task's JSON text and of the version of the code that matters for it; seeds are hashes of parts of it.
+So a result does not depend on the order of tasks, on where they run or on interruptions, and programs share results.
 
-A *kind* of task is a function of a task that returns numbers and arrays. `KINDS` lists them with versions, which are raised
-when results change. Tasks of kind "sample" sample a random problem, which depends on n, alpha, the ensemble of patterns, the
-spec's seed and the instance number only, so that samplers and targets are compared on the same problems.
+A *kind* of task is a function of a task that returns numbers and arrays; versions in `KINDS` are raised when results change.
+Random problems depend on n, alpha, the ensemble, the spec's seed and the instance only: samplers are compared on the same ones.
 """
 
 from __future__ import annotations
@@ -219,8 +217,7 @@ def one_thread() -> Iterator[None]:
 class Sampled:
     """A kind of task that samples a problem, in parts, so that a device can treat many tasks together.
 
-    `problem` draws the problem of a task, which depends on the values in `depends`; `observe` returns what is kept of several
-    tasks, which differ in their instances alone, from their problems and samples.
+    `problem` depends on the values in `depends`; `observe` returns what is kept of several tasks that differ in instance alone.
     """
 
     problem: Callable[[Task], Perceptron]

@@ -1,9 +1,8 @@
 """The SQLite file of a store: opened for one writer or many readers, rows with digests, errors in words.
 
-Disks and copies flip bits, and SQLite has no checksums of its own. The table `digests` holds, for each row, the digests of its
-arrays by name and one digest of the row with that list. A row that a damaged index does not find would be missing unseen, so
-tables and indexes are compared when a file is opened (`PRAGMA integrity_check`): a writer rebuilds the indexes, a reader
-refuses the file.
+SQLite has no checksums of its own: the table `digests` holds, for each row, the digests of its arrays by name and one of the row
+with that list. A row that a damaged index does not find would be missing unseen, so tables and indexes are compared when a file
+is opened (`PRAGMA integrity_check`): a writer rebuilds the indexes, a reader refuses the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The figures of the paper and extensions of it.
 
-A figure is a function from a size to its `Content`, decorated with `register`. Its further parameters, whose defaults are the
-paper's values, can be changed by `solspace reproduce --set`. The size `quick` takes minutes on two cores, `paper` has the
-paper's parameters. The paper's loads are literal numbers, so that stored results keep their keys. Pictures are drawn by the
-functions of `pictures`.
+A figure is a function from a size and parameters to its `Content`, decorated with `register`. Sizes are `quick` (minutes on two
+cores) and `paper`. The paper's loads are literal numbers, so that stored results keep their keys.
 """
 
 from __future__ import annotations

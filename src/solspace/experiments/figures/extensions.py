@@ -24,12 +24,9 @@ from solspace.system.plain import Values
 
 @register("threshold-temperature", "ours")
 def threshold_temperature(size: str, margin: float = 0.0) -> Content:
-    """How the load that ASL reaches depends on the temperature of the log potential.
+    """The load that ASL reaches against the temperature of the log potential; AMP's instability λ along runs; success.
 
-    Left: the predicted threshold, which is largest near T = 0.70, above the paper's T = 0.5. Theory predicts where message
-    passing stops to converge: centre, its instability λ along the run against the overlap, measured and predicted (λ = 1 is
-    where F' = 0). Success does not follow: right, the fraction solved and the fraction of calls that did not converge. Other
-    margins have loads at the same fractions of the one at which ASL stops at T = 0.5.
+    Other margins have loads at the same fractions of the one at which ASL stops at T = 0.5.
     """
     shown = 0.64  # the load of the panel in the centre
     n, samples, instances, alphas, count = {
@@ -53,10 +50,9 @@ def threshold_temperature(size: str, margin: float = 0.0) -> Content:
 
 @register("solvers", "not in the paper")
 def solvers(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Fraction solved and time spent by the samplers and by `solve`, on the same instances.
+    """Fraction solved and seconds of a task, by the samplers and by `solve`, on the same instances.
 
-    For the symmetric perceptron, |s| <= 1, `solve` alone. Times are those of a task on one core, or on the device. Other
-    margins have loads at the same fractions of the capacity.
+    Other margins have loads at the same fractions of the capacity.
     """
     half, band = Target("binary", "log", temperature, margin), Target("binary", "band(1)")
     n, instances, sweeps, limit = {"quick": ((201, 501), 8, 200, 2.0), "paper": ((1001, 10001), 20, 1000, 10.0)}[size]
@@ -99,11 +95,7 @@ def symmetric_t_alpha(size: str, temperature: float = 0.7, width: float = 1.0) -
 
 @register("symmetric-threshold", "ours")
 def symmetric_threshold(size: str) -> Content:
-    """The load that ASL reaches in the symmetric perceptron, against the temperature of its walls, for four widths.
-
-    Dashed: where the entropy of that measure vanishes; dotted: the capacity of the band. Higher temperatures reach further, up
-    to T = 1, where a maximum appears at q = 1.
-    """
+    """The load that ASL reaches in the symmetric perceptron, against the temperature of its walls, for four widths."""
     widths = (0.5, 0.8, 1.0, 1.5)
     heats = np.round(np.linspace(0.3, 0.95, {"quick": 6, "paper": 40}[size]), 6).tolist()
     targets = [Target("binary", f"log_band({width})", heat) for width in widths for heat in heats]
@@ -116,10 +108,7 @@ def symmetric_threshold(size: str) -> Content:
 
 @register("symmetric-success", "ours")
 def symmetric_success(size: str, width: float = 1.0) -> Content:
-    """Samples of the symmetric perceptron inside the band, by ASL (left) and by τ-annealing (right).
-
-    Other bands have loads at the same fractions of their capacity.
-    """
+    """Samples of the symmetric perceptron inside the band; other bands have loads at the same fractions of capacity."""
     n, instances, step, stop, sweeps = {
         "quick": (301, 8, 0.2, 1.4, [10, 100]),
         "paper": (1001, 50, 0.05, 1.6, [10, 100, 1000]),

@@ -22,8 +22,7 @@ def success(
     """Return the figure of the fraction of instances solved by three methods, a panel for each key of `sizes`.
 
     Keys are numbers of sweeps on the pixels, or numbers of random features with as many sweeps. There is a row of panels for
-    each preprocessing, since the paper does not state which was used: *centred* rows have stabilities of standard deviation 1,
-    *raw* ones are pixels/255.
+    each preprocessing, since the paper does not state which was used.
     """
     known, count, words = data_set(data), "n" if features else "n_sweeps", "N = {} features, N" if features else "{}"
     specs = [
@@ -112,11 +111,7 @@ def spec(panel: Panel, kind: str, options: Values, temperature: float, margin: f
 
 @register("fair-on-images", "beyond the paper")
 def fair_on_images(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Overlaps of pairs of samples by mixed chains, and by localization with AMP and with EP.
-
-    AMP's samples, localized to the end as in the paper, are too similar; expectation propagation and a draw in the field give
-    what the chains give.
-    """
+    """Overlaps of pairs of samples by mixed chains, and by localization with AMP and with EP."""
     chains, samples, sweeps = {"quick": (64, 32, 400), "paper": (1056, 128, 2000)}[size]
     by_chains: Values = {"n_sweeps": (sweeps,), "methods": ("tau",), "n_samples": chains}
     localized: Values = {"n_sweeps": (None,), "methods": ("asl",), "n_samples": samples}
@@ -155,12 +150,7 @@ MIXING_SWEEPS = {"quick": (200, 400), "paper": (1000, 2000)}
 
 @register("mixing", "beyond the paper")
 def mixing(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Where sampling real data stays fair: overlaps of chains with themselves and with each other, against the load.
-
-    After τ-annealing chains stay at τ = 0. Where *self*, the overlap of a chain with its own draw half of these sweeps
-    earlier, has fallen to *cross*, the overlap of two chains, the draws are fair. Where it has not, the exchange of replicas
-    with earlier stages of the schedule reaches further.
-    """
+    """Where sampling real data stays fair: overlaps of chains with themselves and with each other, against the load."""
     (chains, instances), (n_sweeps, n_extra) = {"quick": (8, 1), "paper": (16, 3)}[size], MIXING_SWEEPS[size]
     common: Values = {"n_sweeps": (n_sweeps,), "methods": ("tau",), "instances": instances, "n_samples": chains}
     plain: Values = {"n_extra": n_extra, "thin": n_extra // 40}

@@ -44,12 +44,10 @@ def telling_times(target: Target, alpha: float) -> tuple[float, ...]:
 
 
 def rescaled(loads: Sequence[float], target: Target, paper: Target) -> tuple[float, ...]:
-    """Return `loads`, which are the paper's for the target `paper`, at the same fractions of the capacity of `target`.
+    """Return the paper's `loads` for the target `paper` at the same fractions of the capacity of `target`.
 
-    >>> rescaled([0.4, 0.5], Target(temperature=0.7), Target())
-    (0.4, 0.5)
-    >>> rescaled([0.4, 0.5], Target(margin=0.5), Target())
-    (0.2188, 0.2735)
+    >>> rescaled([0.4, 0.5], Target(temperature=0.7), Target()), rescaled([0.4, 0.5], Target(margin=0.5), Target())
+    ((0.4, 0.5), (0.2188, 0.2735))
     """
     if (target.margin, target.potential) == (paper.margin, paper.potential):
         return tuple(loads)

@@ -28,11 +28,7 @@ LOG_STOPS = 0.651417
 
 @register("spherical-free-entropy", "Fig. 1 left")
 def spherical_free_entropy(size: str, margin: float = -2.5, alpha: float = 278.0) -> Content:
-    """φ_t(q) of the sphere under the uniform measure.
-
-    The paper's times lie around the window t = 0.0206 ... 0.0470 of two maxima: the upper one appears, becomes the higher
-    one at t = 0.0363, and the lower one disappears. Other parameters have times at which their own maxima compete.
-    """
+    """φ_t(q) of the sphere; the paper's times lie around its window of two maxima, others where their own maxima compete."""
     target, changed = Target("spherical", "uniform", margin=margin), (margin, alpha) != (-2.5, 278.0)
     times = loads.telling_times(target, alpha) if changed else (0.0, 0.015, 0.025, 0.036297, 0.042, 0.055)
     view: Values = {} if changed else {"xlim": (0.1, 1.0), "ylim": (-0.012, 0.008)}
@@ -69,11 +65,7 @@ def spherical_t_alpha(size: str, margin: float = -2.5) -> Content:
 
 @register("spherical-alpha-kappa", "Fig. 1 right")
 def spherical_alpha_kappa(size: str) -> Content:
-    """All transition lines of the sphere under the uniform measure, and the loads that ASL samples at each margin.
-
-    The inset shows κ around -2.5, where ASL stops below the dynamical transition; above the tricritical margin -2.043 its
-    line is the dAT line.
-    """
+    """All transition lines of the sphere under the uniform measure; the inset shows where ASL stops before the others."""
     zoom, step = (-2.64, -2.28), {"quick": 0.2, "paper": 0.05}[size]
     fine, coarse = np.arange(zoom[0], zoom[1] + 0.01, step / 5), np.arange(-3.0, -0.1, step)
     margins = sorted({*np.round(coarse, 6), *np.round(fine, 6)})
@@ -134,7 +126,7 @@ def annealed(
 
 @register("mcmc-comparison", "Fig. 3")
 def mcmc_comparison(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Both schedules on the same instances: annealing of the temperature on U = -sΘ(-s), and τ-annealing."""
+    """Both schedules on the same instances."""
     heat, tau = (Target("binary", "log", one, margin) for one in (0.5, temperature))
     panels: dict[str, Values] = {
         r"annealing $T$: 1 → 0 on $-s\,\Theta(-s)$": {"sampler": "temperature"},
@@ -151,10 +143,7 @@ def mcmc_comparison(size: str, temperature: float = 0.5, margin: float = 0.0) ->
 
 @register("spherical-stabilities", "appendix")
 def spherical_stabilities(size: str, margin: float = -2.1) -> Content:
-    """Stabilities on the sphere; other margins have loads at the same fractions of the one at which ASL stops.
-
-    α = 80 is close to the dAT line at 82.85, where overlaps vary most from instance to instance.
-    """
+    """Stabilities on the sphere; other margins have loads at the same fractions of the one at which ASL stops."""
     target, paper = (Target("spherical", "uniform", margin=one) for one in (margin, -2.1))
     counts = {"quick": ((1001, 4, 4), (1001, 4, 4), (501, 2, 4)), "paper": ((1001, 10, 16),) * 3}[size]
     alphas: tuple[float, ...] = (5.0, 20.0, 80.0)
@@ -166,11 +155,7 @@ def spherical_stabilities(size: str, margin: float = -2.1) -> Content:
 
 @register("binary-uniform", "appendix")
 def binary_uniform(size: str, margin: float = 0.0, alpha: float = 0.5) -> Content:
-    """The uniform measure of binary weights, where localization fails at every load.
-
-    Left: φ_t(q); besides the lower maximum there is one at q = 1 at all times, the higher one from t = 2.3009 on. Right: the
-    t–α diagram.
-    """
+    """φ_t(q), which has a maximum at q = 1 at all times, and t–α diagram of binary weights under the uniform measure."""
     target, changed = Target("binary", "uniform", margin=margin), (margin, alpha) != (0.0, 0.5)
     grid = np.linspace(0.02, 0.9, {"quick": 24, "paper": 100}[size])
     columns = windows_at(target, loads.rescaled(grid.tolist(), target, Target("binary", "uniform")))
@@ -187,11 +172,7 @@ def binary_uniform(size: str, margin: float = 0.0, alpha: float = 0.5) -> Conten
 
 @register("asl-success", "appendix")
 def asl_success(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """The fraction of ASL samples that solve their instance, and of runs in which every call of AMP converges.
-
-    Replica theory predicts up to which load ASL samples as N → ∞, which is where message passing converges. Other targets
-    have loads at the same fractions of that one.
-    """
+    """The fraction of ASL samples that solve their instance, and of runs in which every call of AMP converges."""
     target = Target("binary", "log", temperature, margin)
     # the paper has 250 simulations a point, each on its own instance
     alphas, n, instances = {
@@ -233,7 +214,7 @@ def tau_annealing(size: str, temperature: float = 0.5, margin: float = 0.0) -> C
 
 @register("temperature-annealing", "appendix")
 def temperature_annealing(size: str, margin: float = 0.0) -> Content:
-    """Annealing of the temperature after several numbers of sweeps; it ends at zero, whatever the target's."""
+    """Annealing of the temperature after several numbers of sweeps."""
     heading = rf"annealing $T$ from 1 to 0 on $U = -s\,\Theta(-s)$, binary perceptron, κ = {signed(margin)}"
     target = LOG.replace(margin=margin)
     return by_sweeps(size, "temperature annealing", heading, "temperature", target, 0.05, 0.5)
@@ -241,12 +222,7 @@ def temperature_annealing(size: str, margin: float = 0.0) -> Content:
 
 @register("edge", "appendix")
 def edge(size: str, alpha: float = 0.5, margin: float = 0.0) -> Content:
-    """dφ_t/dq near q = 1 for binary weights, which decides whether localization can work at all.
-
-    With ε = 1 - q, dφ/dq = log ε + ... + α C(ε) ε^(-1/2). If the potential is finite at the margin, or diverges too
-    slowly, the second term wins and there is a maximum at q = 1 at every time (left); U = -log s at T < 1 removes it
-    (right). Time adds the constant t/2.
-    """
+    """dφ_t/dq near q = 1, where a maximum at every time prevents localization, unless U diverges fast enough at the margin."""
     temperatures = {"a maximum at $q = 1$": (None, 2.0, 1.25), "no maximum at $q = 1$": (0.8, 0.5, 1 / 3)}
     targets = {
         title: [Target(potential="uniform", margin=margin) if t is None else Target(temperature=t, margin=margin) for t in own]

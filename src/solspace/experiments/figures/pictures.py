@@ -318,10 +318,7 @@ def success(
 
 
 def annealing(results: Results, panels: Mapping[str, Values], heading: str) -> Picture:
-    """Draw the success of annealing, a panel for each title with what its points have in common.
-
-    Panels of τ-annealing mark the load up to which theory says that its last target is sampled by localization.
-    """
+    """Draw the success of annealing, a panel for each title with what its points share, and theory's threshold for τ."""
     table = results.mean("solved_fraction", by=("sampler", "n_sweeps", "n", "alpha"))
     for point in table:
         point["sweeps"] = "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]
