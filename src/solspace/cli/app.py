@@ -6,6 +6,8 @@ prints tracebacks. Ctrl-C is exit code 130, with what was kept.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import io
 import os
 import sys
@@ -34,6 +36,9 @@ MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench":
 
 def main() -> None:
     """Run `solspace`."""
+    # most objects live to the end of a run: looking for cycles among them takes a third of a short one
+    gc.set_threshold(50_000, 20, 100)
+    atexit.register(gc.freeze)
     _prepare_streams()
     make_app()(prog_name="solspace")
 

@@ -52,7 +52,7 @@ def argument(help: str, metavar: str, offer: Offer | None = None, default: objec
 
 def sampler_option(config: type[Config], name: str, prefix: str = "") -> Any:
     """Return the field `name` of a sampler's configuration; `prefix` begins its help."""
-    found = config.options()[name]
+    found = config.__dataclass_fields__[name]
     return field(default=found.default, metadata={**found.metadata, "help": prefix + found.metadata["help"]})
 
 

@@ -85,17 +85,7 @@ def predict(
     if as_json:
         show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
         return
-    rows = [
-        ("overlap r", f"{prediction.overlap:.9g}"),
-        ("conjugate r̂", f"{prediction.conjugate:.9g}"),
-        ("free entropy φ", f"{prediction.free_entropy:.9g}"),
-        ("entropy per weight", f"{prediction.entropy:.9g}"),
-        ("replicon", f"{prediction.replicon:.6g}"),
-        ("mean stability", f"{prediction.mean_stability:.6g}"),
-    ]
-    if prediction.norm_conjugate is not None:
-        rows.insert(2, ("norm conjugate r̂_d", f"{prediction.norm_conjugate:.9g}"))
-    show_table(f"{prediction.target}, α = {alpha:g}", rows, ("", "value"))
+    show_table(f"{prediction.target}, α = {alpha:g}", replicas.table(prediction), ("", "value"))
     if limits is not None:
         show_table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is"))
     print(prediction.summary())

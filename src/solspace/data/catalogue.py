@@ -26,9 +26,9 @@ class DataSet:
     name: str
     title: str
     classes: tuple[int, int]
-    pixels: int
-    count: int
     licence: str
+    pixels: int = 784
+    count: int = 70_000
     folder: str = ""  # where its downloads go inside a data folder
     downloads: dict[str, tuple[Download, ...]] = field(default_factory=dict)  # by split
     layouts: tuple[tuple[str, str], ...] = ()  # format and glob pattern of its files inside a data folder
@@ -40,7 +40,7 @@ class DataSet:
         return 2 * self.count * self.pixels
 
 
-def _idx(bases: tuple[str, str], checksums: tuple[str, str, str, str]) -> dict[str, tuple[Download, ...]]:
+def _idx(bases: tuple[str, str], *checksums: str) -> dict[str, tuple[Download, ...]]:
     """Return the idx files at two addresses, from the checksums of images and labels to train and to test on."""
     names = [f"{stem}-{kind}-ubyte.gz" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     files = [Download(name, f"md5:{md5}", tuple(base + name for base in bases)) for name, md5 in zip(names, checksums)]
@@ -51,18 +51,14 @@ MNIST = DataSet(
     name="mnist",
     title="MNIST, handwritten digits",
     classes=(3, 8),
-    pixels=784,
-    count=70_000,
     licence="CC BY-SA 3.0 (LeCun, Cortes)",
     folder="mnist",
     downloads=_idx(
         ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
-        (
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "d53e105ee54ea40749a09fcbcd1e9432",
+        "9fb629c4189551a2d022fa330f9573f3",
+        "ec29112dd5afa0611ce80d1b7f02629c",
     ),
     layouts=(("idx", "MNIST/raw"), ("idx", "mnist"), ("npz", "mnist.npz"), ("npz", "mnist_{split}*.npz")),
     sha256=(
@@ -75,8 +71,6 @@ FASHION = DataSet(
     name="fashion",
     title="FashionMNIST, pictures of clothes",
     classes=(5, 7),
-    pixels=784,
-    count=70_000,
     licence="MIT (Zalando SE)",
     folder="fashion-mnist",
     downloads=_idx(
@@ -84,12 +78,10 @@ FASHION = DataSet(
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         ),
-        (
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "bef4ecab320f06d8554ea6380940ec79",
-            "bb300cfdad3c16e7a12a480ee83cd310",
-        ),
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79",
+        "bb300cfdad3c16e7a12a480ee83cd310",
     ),
     layouts=(("idx", "FashionMNIST/raw"), ("idx", "fashion-mnist"), ("npz", "fashionmnist_{split}*.npz")),
     sha256=(

@@ -68,7 +68,7 @@ class Sampler:
     @property
     def options(self) -> dict[str, Field[Any]]:
         """The fields of `config` by name."""
-        return self.config.options()
+        return self.config.__dataclass_fields__
 
     def check(self, n: int, target: Target) -> None:
         """Raise ValueError where the sampler cannot work on `n` weights under `target`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
@@ -163,17 +163,12 @@ def sized(value: object, n: int) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Options, in fields that carry their check and their line of help; each is checked when the object is built."""
+    """Options, in fields whose `metadata` holds `check`, `help` and `choices`; each is checked when the object is built."""
 
     def __post_init__(self) -> None:
         for option in fields(self):
             value = option.metadata["check"](option.name, getattr(self, option.name))
             object.__setattr__(self, option.name, value)
-
-    @classmethod
-    def options(cls) -> dict[str, Field[Any]]:
-        """Return the fields by name; `metadata` holds `check`, `help` and `choices`."""
-        return {option.name: option for option in fields(cls)}
 
 
 def option(default: object, check: Check, help: str, choices: tuple[str, ...] = ()) -> Any:

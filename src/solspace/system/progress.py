@@ -25,19 +25,8 @@ COMPILING = "compiling (once per machine)"
 
 
 class progress:
-    """Show how far a task of `total` steps has come.
+    """Show how far a task of `total` steps has come; by default on a terminal and in a notebook.
 
-    Parameters
-    ----------
-    total : float
-        Number of steps.
-    label : str
-        What is being done, in a few words.
-    enabled : bool, optional
-        If None, a bar is shown when standard error is a terminal, and in a notebook.
-
-    Examples
-    --------
     >>> with progress(3, "counting", enabled=False) as bar:
     ...     for _ in range(3):
     ...         bar.advance()

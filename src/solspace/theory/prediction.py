@@ -423,12 +423,12 @@ class Prediction:
 
     def __repr__(self) -> str:
         localization = ("localization", "green at all times: samplable" if self.samplable else "not samplable")
-        return "\n".join([_heading(self), *(f"  {name:<20} {value}" for name, value in (*_rows(self), localization))])
+        return "\n".join([_heading(self), *(f"  {name:<20} {value}" for name, value in (*table(self), localization))])
 
     def _repr_html_(self) -> str:
         verdict = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
         notes = [] if self.status.ok else [doubt(self)]
-        return html_table(_heading(self), _rows(self), verdict=verdict, good=self.samplable, notes=notes)
+        return html_table(_heading(self), table(self), verdict=verdict, good=self.samplable, notes=notes)
 
 
 def predict(target: Target, alpha: float) -> Prediction:
@@ -486,7 +486,8 @@ def _times(t: ArrayLike) -> Reals:
     return times
 
 
-def _rows(p: Prediction) -> list[tuple[str, str]]:
+def table(p: Prediction) -> list[tuple[str, str]]:
+    """Return names and values of what is printed of a prediction."""
     return [
         ("overlap r", f"{p.overlap:.9g}"),
         ("conjugate r̂", f"{p.conjugate:.9g}"),
