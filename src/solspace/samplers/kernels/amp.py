@@ -170,7 +170,12 @@ def respond(
     """
     margin = product.dtype.type(target.margin)
     wide = np.atleast_2d(variance)
-    _by_rows(lambda s: _subtract_reaction(product[s], g[s], wide[s] if len(wide) > 1 else wide, margin), g)
+
+    def subtract(first: int, last: int) -> None:
+        rows = slice(first, last)
+        _subtract_reaction(product[rows], g[rows], wide[rows] if len(wide) > 1 else wide, margin)
+
+    split(subtract, len(g), max(1, (1 << 16) // g.shape[1]))
     respond_into(target, product, variance, (new, curvature))
     return _means(2, _settle, g, new, curvature, weight)
 
@@ -274,7 +279,3 @@ def _sums(count: int, kernel: Callable[..., None], arrays: Sequence[Array]) -> A
     sums = np.zeros((-(-rows // PIECE), count, k))
     split(lambda first, last: kernel(*arrays, first, sums[first:last]), len(sums), max(1, (1 << 16) // (PIECE * k)))
     return sums.sum(axis=0)
-
-
-def _by_rows(task: Callable[[slice], None], array: Array) -> None:
-    split(lambda first, last: task(slice(first, last)), len(array), max(1, (1 << 16) // array.shape[1]))

@@ -158,7 +158,6 @@ def _last(b: IRBuilder, vector: Value) -> Value:
 
 @numba.njit(inline="always")
 def last_energy(t: int, form: Array, marks: Array) -> int:
-    """Return the energy of the last of the ints `t`."""
     return _last(energies(t, form, marks))
 
 

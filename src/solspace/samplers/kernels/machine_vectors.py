@@ -148,8 +148,6 @@ def load(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
 
 @intrinsic
 def store(typing: BaseContext, array: types.Array, index: Type, vector: Vector) -> Emitter:
-    """Write a vector to array[index]; a multiple of 64 bytes."""
-
     def emit(b: IRBuilder, data: Value, i: Value, value: Value) -> None:
         b.store(value, _at(b, data, i, _LLVM[vector]), align=64)
 
@@ -164,8 +162,6 @@ def get(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
 
 @intrinsic
 def put(typing: BaseContext, array: types.Array, index: Type, value: Type) -> Emitter:
-    """Write array[index] = value, a value of the array's own type."""
-
     def emit(b: IRBuilder, data: Value, i: Value, element: Value) -> None:
         b.store(element, b.gep(data, [i]))
 

@@ -237,24 +237,23 @@ class GpuNoise:
         self.columns = cupy().zeros((len(seeds), n, k), np.float32)
 
     def draw(self, lanes: Array, steps: Array) -> DeviceArray:
-        """Return the array with the deviates of `steps` of the samples `lanes`; the next call overwrites it."""
         where, count = (sent(np.asarray(part, np.int32)) for part in (lanes, np.asarray(steps)[lanes])), len(lanes)
         grid = (-(-self.n // 4), -(-count // _BLOCK))
         sizes = np.int32(self.n), np.int32(self.k)
-        self._kernel("normals")(grid, (_BLOCK,), (*where, np.int32(count), self.keys, *sizes, self.table, self.columns))
+        _kernel("normals")(grid, (_BLOCK,), (*where, np.int32(count), self.keys, *sizes, self.table, self.columns))
         return self.columns
 
     def stir(self, field: DeviceArray, step: int, size: float, share: DeviceArray, following: float) -> None:
         """Add `size` times the deviates of a step to the fields (n, k) of one problem; then set `share` to `following`."""
         grid = (-(-(-(-self.n // 4) * self.k) // _BLOCK),)
         sizes = np.int32(self.n), np.int32(self.k), self.table, np.int32(step), np.float32(size)
-        self._kernel("stir")(grid, (_BLOCK,), (self.keys, *sizes, field, np.float32(following), share))
+        _kernel("stir")(grid, (_BLOCK,), (self.keys, *sizes, field, np.float32(following), share))
 
-    @staticmethod
-    def _kernel(name: str) -> Any:
-        from solspace.samplers.kernels.cuda import kernel
 
-        return kernel("noise", name, (("CELLS", CELLS),))
+def _kernel(name: str) -> Any:
+    from solspace.samplers.kernels.cuda import kernel
+
+    return kernel("noise", name, (("CELLS", CELLS),))
 
 
 def _key(seeds: np.random.SeedSequence) -> np.uint64:

@@ -267,7 +267,6 @@ def _gathered(b: IRBuilder, scalars: Sequence[Value], kind: ir.VectorType) -> Va
 
 
 def _folded(b: IRBuilder, value: Value) -> Value:
-    """Return the sum of all lanes, halves added to halves."""
     while value.type.count > 1:
         value = b.fadd(*_halves(b, value))
     return b.extract_element(value, I32(0))

@@ -51,7 +51,6 @@ class Bath:
 
     @cached_property
     def plan(self) -> Plan:
-        """The sweeps of a turn; draws come half-way and at the end."""
         draw_at = np.full(self.sweeps, -1)
         draw_at[[self.sweeps - 1 - self.sweeps // 2, self.sweeps - 1]] = 0, 1
         target = self.problems[0].target
@@ -104,7 +103,6 @@ class GpuBath(Bath):
         return gpu_flips(*sizes) if self.bits is None else GpuIntegerFlips(*sizes, bits=self.bits)
 
     def draw(self, samples: SampleColumns, lanes: Array, turn: int) -> Draw:
-        """Return a draw for each of the samples `lanes` in its field."""
         from solspace.samplers.kernels.cuda import kernel
 
         device, n, k = cupy(), self.problems[0].n, len(self.problems) * self.each

@@ -112,7 +112,6 @@ class LocalizeConfig(Config):
 
     @property
     def times(self) -> Array | None:
-        """The grid of times if `step` is one."""
         return None if self.step is None or np.ndim(self.step) == 0 else np.asarray(self.step)
 
 

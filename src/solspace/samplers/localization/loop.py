@@ -63,13 +63,11 @@ class Pace:
     critical: bool = False
 
     def tolerance_factor(self, instability: Array) -> Array:
-        """Return the factor (k,) on the tolerance."""
         if not self.critical:
             return np.ones(len(instability))
         return np.clip(4 * (1 - np.sqrt(np.minimum(_finite(instability), 1))) ** 2, 0.1, 1)
 
     def step_factor(self, instability: Array) -> Array:
-        """Return the factor (k,) on the step."""
         return np.clip(1 - _finite(instability), BRAKE, 1) if self.critical else np.ones(len(instability))
 
 
@@ -130,7 +128,6 @@ class MessagePassing(Denoiser):
         return effort.of(source)
 
     def relax(self, time: Array, lanes: Array) -> Effort:
-        """Iterate to convergence."""
         self.messages.time[...] = time
         tolerance = self.tolerance * self.pace.tolerance_factor(self.instability)
         return self.relaxation.run(tolerance, self.limit, lanes)
@@ -141,7 +138,6 @@ class MessagePassing(Denoiser):
         self.damping[lanes] = np.maximum(self.damping[lanes], pace.damping)
 
     def state(self) -> dict[str, Array]:
-        """Return fields, messages and their damping."""
         own = {"damping": self.damping, "patience": self.patience, "tolerance": self.tolerance, "limit": self.limit}
         return {**super().state(), **own}
 
@@ -165,14 +161,12 @@ class SitePropagation(Denoiser):
         return effort.of(np.zeros(self.samples.k, int))
 
     def relax(self, time: Array, lanes: Array) -> Effort:
-        """Iterate to convergence."""
         self.propagation.field[lanes] = self.samples.field[:, lanes].T
         effort = self.propagation.run(self.tolerance, self.limit, lanes)
         self.samples.mean[:, lanes] = self.propagation.mean[lanes].T
         return effort
 
     def state(self) -> dict[str, Array]:
-        """Return fields, means and sites."""
         own = self.propagation
         sites = {f"sites_{i}": part for i, part in enumerate(own.sites)}
         return {**super().state(), **sites, "marginals": own.mean, "share": own.step, "missed": own.missed}
@@ -299,7 +293,6 @@ class Record:
         self.means = means
 
     def add(self, **values: Array) -> None:
-        """Append a row."""
         for name, dtype in self.TYPES.items():
             self.rows[name].append(np.array(values[name], dtype))
 
@@ -312,7 +305,6 @@ class Record:
         raise AttributeError(name)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the record as arrays (steps, k) by name."""
         return {name: np.array(rows) for name, rows in self.rows.items()}
 
 

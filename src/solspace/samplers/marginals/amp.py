@@ -220,7 +220,6 @@ def _times(time: ArrayLike, k: int) -> Array:
 
 
 def statuses(effort: Effort) -> list[Status]:
-    """Return how each column's iteration ended."""
     return [
         Status.CONVERGED if converged else Status.DIVERGED if diverged else Status.SLOW
         for converged, diverged in zip(effort.converged, effort.diverged)

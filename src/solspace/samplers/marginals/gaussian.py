@@ -38,11 +38,9 @@ class Sites(NamedTuple):
     constraint_linear: Array
 
     def of(self, lanes: Array) -> Sites:
-        """Return the sites of the samples `lanes`, a copy."""
         return Sites(*(part[lanes] for part in self))
 
     def moved(self, other: Sites, share: Array) -> Sites:
-        """Return the sites a `share` (k,) of the way towards others."""
         return Sites(*(own + share[:, None] * (new - own) for own, new in zip(self, other)))
 
 
@@ -58,14 +56,12 @@ class Moments(NamedTuple):
 
     @classmethod
     def none(cls, sites: Sites) -> Moments:
-        """Return improper moments for `sites` (k, n) and (k, m)."""
         (k, n), m = sites.weight_precision.shape, sites.constraint_precision.shape[1]
         weights, constraints = (np.zeros((k, n)), np.ones((k, n))), (np.zeros((k, m)), np.ones((k, m)))
         return cls(*weights, *constraints, np.zeros(k), np.zeros(k, bool))
 
 
 def put(own: Sequence[Array], lanes: Array, new: Sequence[Array]) -> None:
-    """Write the sites or moments of the samples `lanes`."""
     for part, source in zip(own, new):
         part[lanes] = source
 
@@ -218,7 +214,6 @@ class GpuGaussian:
         self.matrix = sent(Gaussian(problem).matrix)
 
     def moments(self, sites: Sites) -> Moments:
-        """Return the moments for sites (k, n) and (k, m)."""
         found, sites = Moments.none(sites), away_from_zero(sites)
         finite = np.logical_and.reduce([np.isfinite(part).all(axis=1) for part in sites])
         positive = (sites.weight_precision > 0).all(axis=1) & (sites.constraint_precision > 0).all(axis=1)

@@ -29,7 +29,6 @@ from solspace.samplers.marginals.messages import (
     SampleColumns,
 )
 
-Patterns = GpuPatterns | GpuSigns
 _WIDE, _ROWS, _LINES = 32, 64, 8  # columns and rows of a block of many columns, and rows that it takes at a time
 _FEW = 8  # columns to a problem up to which a block takes those of one problem
 _OUTCOMES = (("MOVING", MOVING), ("CONVERGED", CONVERGED), ("SLOW", SLOW), ("BLOWN", DIVERGED))
@@ -41,7 +40,7 @@ _LEAST = 8  # columns to a problem in the smallest iteration
 class GpuColumns:
     """`k` columns to each problem on their way to a fixed point: those of `whole` themselves, or some of them."""
 
-    def __init__(self, whole: GpuMessages, patterns: Patterns, k: int) -> None:
+    def __init__(self, whole: GpuMessages, patterns: GpuPatterns, k: int) -> None:
         self.patterns, self.k, self.each = patterns, k, whole.each  # no reference to `whole`, which holds this one
         self.all = k == whole.each and patterns is whole.patterns
         device, n, m, parts = whole.cupy, whole.n, whole.m, patterns.parts
@@ -215,7 +214,7 @@ class GpuMessages(SampleColumns):
         super().__init__(field, mean, len(problems) * each)
         self.cupy, self.each = cupy(), each
         few = each <= FEW and all(problem.has_binary_patterns for problem in problems)
-        self.patterns: Patterns = GpuSigns(problems) if few else GpuPatterns(problems)
+        self.patterns: GpuPatterns = GpuSigns(problems) if few else GpuPatterns(problems)
         self.table = sent(response_table(self.target))
         moments = np.repeat(self.patterns.moments, each).astype(np.float32)
         self.moment, self.variance = sent(moments), sent(moments)
@@ -224,7 +223,6 @@ class GpuMessages(SampleColumns):
         self._columns: dict[tuple[int, int], GpuColumns] = {}
 
     def messages(self) -> list[DeviceArray]:
-        """Return the arrays that the next iteration depends on, columns last."""
         return [self.mean, self.g, self.variance, self.instability, self.spread]
 
     def columns(self, lanes: Array, columns: Array) -> GpuColumns:
@@ -273,7 +271,6 @@ class GpuMessages(SampleColumns):
         return self._columns[number, k]
 
     def restore(self, lanes: Array) -> None:
-        """Put the columns `lanes` back to what `keep` saved."""
         self._sized(len(self.patterns), self.each).restore(self._kept, lanes)
 
     def broadcast(self) -> None:
@@ -283,7 +280,6 @@ class GpuMessages(SampleColumns):
             columns[...] = columns[..., :1].copy()
 
     def instabilities(self) -> Array:
-        """Return λ of each column, (k,)."""
         return fetched(self.instability).astype(float)
 
     def widen(self, values: Array) -> DeviceArray:
@@ -297,7 +293,6 @@ class GpuMessages(SampleColumns):
         return self.spread.reshape(-1, 1, self.each)
 
     def overlaps(self) -> Array:
-        """Return |m|²/n of each column, (k,)."""
         return fetched((self.mean * self.mean).sum(axis=1)).astype(float).ravel() / self.n
 
     def rows(self, columns: DeviceArray) -> Array:
@@ -305,12 +300,10 @@ class GpuMessages(SampleColumns):
         return fetched(self.cupy.ascontiguousarray(columns.transpose(0, 2, 1))).reshape(self.k, -1)
 
     def finite(self) -> Array:
-        """Return (k,) True where field and means are finite."""
         off = self.mean - self.mean + (self.field - self.field)
         return fetched((off == 0).all(axis=1)).ravel()
 
     def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
-        """Return the weights (k, n) nearest to the means, or to `random(j)` where the mean of sample j has no direction."""
         if not isinstance(prior, Binary):
             return super().decoded(prior, random)
         signs = (2 * (self.mean >= 0) - 1).astype(np.int8)
@@ -328,5 +321,4 @@ class GpuMessages(SampleColumns):
 
 
 def _power_above(count: int) -> int:
-    """Return the power of two at or above `count`."""
     return 1 << max(0, count - 1).bit_length()

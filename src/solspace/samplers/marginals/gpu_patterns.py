@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ _RUN = {1: 8, 2: 8, 4: 4}  # words that a thread takes at a time, by the columns
 class GpuPatterns:
     """The patterns of problems of one shape on the device, and products with them."""
 
+    ARRAYS: tuple[str, ...] = ("matrix",)  # names of the arrays that hold the patterns, problems first
     slack = 0  # columns in all among which those at rest cost next to nothing
     recordable = False  # whether products are launches of kernels with the same arguments every time
 
@@ -48,7 +49,7 @@ class GpuPatterns:
             self._send(problem, self.matrix[number])
 
     def __len__(self) -> int:
-        return len(self.matrix)
+        return len(self.moments)
 
     def _send(self, problem: Perceptron, to: DeviceArray) -> None:
         if self.parts == 1:
@@ -57,15 +58,19 @@ class GpuPatterns:
         name, entries = _entries(problem)
         kernel("patterns", name)((-(-to.size // 256),), (256,), (entries, np.int64(to.size), to))
 
-    def of(self, numbers: Array) -> GpuPatterns:
-        """Return the patterns of some of the problems, a copy."""
+    def of(self, numbers: Array) -> Self:
         few = copy(self)
+        for name in self.ARRAYS:
+            part = getattr(self, name)
+            setattr(few, name, self.cupy.empty((len(numbers), *part.shape[1:]), part.dtype))
         few.take(self, numbers)
         return few
 
-    def take(self, other: Any, numbers: Array) -> None:
-        """Replace the patterns by those of the problems `numbers` of `other`."""
-        self.matrix, self.moments = other.matrix[sent(numbers)], other.moments[numbers]
+    def take(self, other: Self, numbers: Array) -> None:
+        """Overwrite the patterns by those of as many problems `numbers` of `other`."""
+        chosen, self.moments = sent(numbers), other.moments[numbers]
+        for name in self.ARRAYS:
+            getattr(other, name).take(chosen, axis=0, out=getattr(self, name))
 
     def product(self, operand: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
         """Write X · operand, or Xᵀ · operand, to `out`: float32 operands, or bfloat16 for patterns of ±1.
@@ -98,7 +103,6 @@ class GpuPatterns:
         return ((sums < np.float32(lower * scale)) | (sums > np.float32(upper * scale))).sum(axis=1)
 
     def _sums(self, signs: DeviceArray) -> DeviceArray:
-        """Return Σ x w, (problems, m, k) on the device."""
         out = self.cupy.empty((len(self), self.m, signs.shape[2]), np.float32)
         bfloat = (signs < 0).astype(np.uint16) * np.uint16(0x8000) + np.uint16(0x3F80)
         weight = sent(np.ones(len(self) * signs.shape[2], np.float32))
@@ -125,6 +129,7 @@ def _blas() -> Any:
 class GpuSigns(GpuPatterns):
     """The patterns of problems of one shape as bits, by rows and by columns, and products with them."""
 
+    ARRAYS = ("rows", "columns")
     parts, exact = 1, True
     slack, recordable = 512, True
 
@@ -141,23 +146,6 @@ class GpuSigns(GpuPatterns):
                 words, count = to.shape
                 sizes = map(np.int32, (count, inner, row_step, step, words))
                 pack((-(-count // 128), words), (128,), (entries, *sizes, to))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def of(self, numbers: Array) -> GpuSigns:
-        """Return the patterns of some of the problems, a copy."""
-        few = copy(self)
-        shapes = ((len(numbers), *part.shape[1:]) for part in (self.rows, self.columns))
-        few.rows, few.columns = (self.cupy.empty(shape, np.uint32) for shape in shapes)
-        few.take(self, numbers)
-        return few
-
-    def take(self, other: Any, numbers: Array) -> None:
-        """Overwrite the patterns by those of as many problems `numbers` of `other`."""
-        chosen, self.moments = sent(numbers), other.moments[numbers]
-        for own, source in ((self.rows, other.rows), (self.columns, other.columns)):
-            source.take(chosen, axis=0, out=own)
 
     def product(self, operand: DeviceArray, out: DeviceArray, transposed: bool, weight: DeviceArray = None) -> None:
         """Write X · operand, or Xᵀ · operand, to `out`, for problems with columns whose `weight` (problems k,) is positive."""

@@ -64,7 +64,6 @@ class Effort:
 
     @classmethod
     def none(cls, k: int) -> Effort:
-        """Return the effort of `k` columns that need no iteration."""
         return cls(np.zeros(k, int), np.ones(k, bool), np.zeros(k, bool))
 
     def __add__(self, later: Effort) -> Effort:
@@ -73,7 +72,6 @@ class Effort:
         )
 
     def of(self, lanes: Array) -> Effort:
-        """Return the effort of the columns `lanes`."""
         return Effort(self.iterations[lanes], self.converged[lanes], self.diverged[lanes])
 
 
@@ -194,7 +192,6 @@ class SampleColumns:
         return columns[:, : self.k].T
 
     def means(self) -> Array:
-        """Return the means (k, n) in double precision."""
         return self.rows(self.mean).astype(float)
 
     def finite(self) -> Array:
@@ -312,7 +309,6 @@ class Messages(SampleColumns):
         self.variance[..., moving] += weight[moving] * (new - self.variance)[..., moving]
 
     def messages(self) -> list[Array]:
-        """Return the arrays that the next iteration depends on, columns last."""
         parts = [self.mean, self.g, self.variance, self.instability, self.width]
         return parts if self.spread is None else [*parts, self.spread]
 
@@ -359,7 +355,6 @@ class Messages(SampleColumns):
         return few
 
     def instabilities(self) -> Array:
-        """Return λ of each column, (k,)."""
         return self.instability[: self.k]
 
     def spreads(self) -> Array:
@@ -368,7 +363,6 @@ class Messages(SampleColumns):
 
 
 def second_moment(problem: Perceptron) -> float:
-    """Return the mean of x² over all entries of the patterns."""
     if problem.has_binary_patterns:
         return 1.0
     return sum(float((block * block).sum()) for _, block in problem.blocks()) / (problem.m * problem.n)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HEAT = 1.0  # temperature, in constraints, at which annealing the number of unmet ones begins
 SWEEPS = (100, 1000, 4000)  # sweeps of one attempt after another
+FEWEST_SWEEPS = 1000
 CHAINS = 4  # chains side by side, for each solution that is still to be found
 
 
@@ -49,12 +50,12 @@ def tau(search: Search, sweeps: Sequence[int] = SWEEPS) -> None:
         _anneal(search, "tau", count, number)
 
 
-def fewest(search: Search, sweeps: int = 1000) -> None:
+def fewest(search: Search) -> None:
     """Lower the number of unmet constraints: first by τ-annealing, which leaves fewer except on the smallest problems."""
     if search.lacking and "tau" not in search.tried:
-        tau(search, (sweeps,))
+        tau(search, (FEWEST_SWEEPS,))
     if search.lacking:
-        _anneal(search, "fewest", sweeps, len(SWEEPS))
+        _anneal(search, "fewest", FEWEST_SWEEPS, len(SWEEPS))
 
 
 def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:

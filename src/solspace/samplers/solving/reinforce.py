@@ -91,7 +91,7 @@ def _amp_pass(search: Search, one: Pass, number: int) -> None:
         runs.advance(steps, shares, one.noise * (1 - shares))
         search.advance(BURST, runs.field_size)
         moving = runs.moving()
-        if len(moving) and runs.overlaps()[moving].max() > DECIDED:
+        if len(moving) and runs.overlap[moving].max() > DECIDED:
             unmet = runs.unmet()[moving]
             better = unmet < search.unmet.max()
             if better.any():
@@ -101,15 +101,16 @@ def _amp_pass(search: Search, one: Pass, number: int) -> None:
             return
 
 
-def reinforce_sites(search: Search, runs: int = 1) -> None:
-    """Search by one pass of EP after another, `runs` for each solution that is still to be found."""
+def reinforce_sites(search: Search) -> None:
+    """Search by one pass of EP after another, a run for each solution that is still to be found."""
     for number, rate in enumerate(SITE_RATES):
         if search.lacking:
-            _ep_pass(search, rate, runs * search.lacking, number)
+            _ep_pass(search, rate, number)
 
 
-def _ep_pass(search: Search, rate: float, k: int, number: int) -> None:
+def _ep_pass(search: Search, rate: float, number: int) -> None:
     """Feed the field that each weight feels, cavity and own, back after every sweep of updates."""
+    k = search.lacking
     search.begin("ep", k)
     problem = nonzero(search.problem).with_target(flat(search.problem.target))
     sites = propagation(problem, k, where=search.where)
@@ -167,12 +168,7 @@ class CpuRuns:
         """Return the columns (j,) that have neither been stopped nor diverged."""
         return np.flatnonzero(~self.stopped)
 
-    def overlaps(self) -> Array:
-        """Return |m|²/n of each column."""
-        return self.overlap
-
     def field_size(self) -> float:
-        """Return the mean size of the fields fed back."""
         return float(np.abs(self.messages.field[:, : len(self.lanes)]).mean())
 
     def unmet(self) -> Array:
@@ -203,23 +199,20 @@ class GpuRuns:
         self.columns = self.messages.columns(every, progress(k, -1.0, damping, np.inf, False))
 
     def advance(self, steps: Array, shares: Array, noise: Array) -> None:
-        """Make iterations `steps`, each followed by fields of `shares` of B + h and so much noise."""
         self.columns.share.fill(shares[0])
         for step, size, following in zip(steps, noise, (*shares[1:], shares[-1])):
             self.columns.advance()
             self.noise.stir(self.columns.field, step, size, self.columns.share, following)
 
     def moving(self) -> Array:
-        """Return the columns (j,) that have neither been stopped nor diverged."""
         outcome = fetched(self.columns.whole_numbers)[1]
         return np.flatnonzero((outcome == MOVING) & ~self.stopped)
 
-    def overlaps(self) -> Array:
-        """Return |m|²/n of each column."""
+    @property
+    def overlap(self) -> Array:
         return self.messages.overlaps()
 
     def field_size(self) -> float:
-        """Return the mean size of the fields fed back."""
         return float(fetched(abs(self.columns.field).mean()))
 
     def unmet(self) -> Array:
@@ -229,5 +222,4 @@ class GpuRuns:
         return fetched(self.messages.patterns.outside(signs, lower, upper)).ravel()
 
     def signs(self, lanes: Array) -> Array:
-        """Return the signs (j, n) of the means of the columns `lanes`."""
         return np.where(self.messages.means()[lanes] >= 0, 1, -1).astype(np.int8)

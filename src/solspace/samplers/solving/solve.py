@@ -161,7 +161,6 @@ class Search:
 
     @property
     def lacking(self) -> int:
-        """How many solutions are still to be found."""
         return int((self.unmet > 0).sum())
 
     @property

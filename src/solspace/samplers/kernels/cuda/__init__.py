@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -49,9 +50,9 @@ def module(name: str, sizes: Sizes = ()) -> Any:
     """Return the compiled module `name` with `sizes` as constants, for the current device."""
     from solspace.samplers.device import cupy
 
-    if (name, sizes) in _ahead:
-        _ahead[name, sizes].wait()
-    binary = _binary(name, sizes)
+    binary, compiling = _binary(name, sizes), _ahead.get((name, sizes))
+    while compiling is not None and compiling.is_alive() and not binary.exists():
+        time.sleep(0.01)
     if binary.exists():
         found = cupy().RawModule(path=str(binary))
         with suppress(Exception):  # a file that was damaged: as if it were not there
@@ -102,6 +103,7 @@ sys.path[:] = json.loads(sys.stdin.readline())
 from cupy.cuda import nvrtc
 for line in sys.stdin:
     code, options, path = json.loads(line)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     program = nvrtc.createProgram(code, "kernel.cu", (), ())
     nvrtc.compileProgram(program, tuple(options))
     own = f"{path}.{os.getpid()}"
@@ -111,7 +113,7 @@ for line in sys.stdin:
     nvrtc.destroyProgram(program)
     print(flush=True)
 """  # compiles what it is sent, each into a file that is there as a whole or not at all
-_ahead: dict[tuple[str, Sizes], threading.Event] = {}  # modules that other processes compile, and whether they are done
+_ahead: dict[tuple[str, Sizes], threading.Thread] = {}  # the threads that wait for the processes that compile modules
 
 
 def compile_ahead(modules: Iterable[tuple[str, Sizes]]) -> None:
@@ -125,28 +127,16 @@ def compile_ahead(modules: Iterable[tuple[str, Sizes]]) -> None:
     wanted = [one for one, file in files.items() if not file.exists()]
     if len(wanted) <= _FEW:
         return
-    _ahead.update((one, threading.Event()) for one in wanted)
-    tasks = [(_ahead[one], (source(one[0]), _ahead_options(one[1]), str(files[one]))) for one in wanted]
     count = min(len(wanted), os.cpu_count() or 1)
-    for k in range(count):
-        threading.Thread(target=_compile, args=(tasks[k::count],), daemon=True).start()
+    for own in (wanted[k::count] for k in range(count)):
+        tasks = [(source(name), _ahead_options(sizes), str(files[name, sizes])) for name, sizes in own]
+        lines = "\n".join(map(json.dumps, (sys.path, *tasks)))
+        thread = threading.Thread(target=_compile, args=(lines,), daemon=True)
+        _ahead.update(dict.fromkeys(own, thread))
+        thread.start()
 
 
-def _compile(modules: list[tuple[threading.Event, tuple[object, ...]]]) -> None:
-    """Let one process compile `modules`, (event to set when it is done, source, options and file) each."""
-    try:
-        Path(str(modules[0][1][-1])).parent.mkdir(parents=True, exist_ok=True)
-        with subprocess.Popen(
-            [sys.executable, "-P", "-c", _COMPILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            text=True,
-        ) as process:  # fmt: skip
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("\n".join(map(json.dumps, (sys.path, *(sent for _, sent in modules)))) + "\n")
-            process.stdin.close()
-            for (done, _), _ in zip(modules, process.stdout):
-                done.set()
-    except OSError:
-        pass
-    for done, _ in modules:
-        done.set()
+def _compile(lines: str) -> None:
+    with suppress(OSError):
+        command = [sys.executable, "-P", "-c", _COMPILE]
+        subprocess.run(command, input=lines, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
