@@ -37,7 +37,7 @@ MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench":
 def main() -> None:
     """Run `solspace`."""
     # most objects live to the end of a run: looking for cycles among them takes a third of a short one
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     _prepare_streams()
     make_app()(prog_name="solspace")

@@ -15,7 +15,7 @@ from solspace.cli.options import Rule, option
 from solspace.cli.output import say
 from solspace.data import load
 from solspace.data.catalogue import CATALOGUE
-from solspace.data.instances import PREPROCESSING, SCALES, drawn, off_scale, scale
+from solspace.data.instances import PREPROCESSING, SCALES, drawn, scale
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
@@ -26,6 +26,7 @@ from solspace.system.plain import Values
 from solspace.system.tables import position, read_labelled
 
 RANDOM = "Random instance"
+OFF = 3.0  # factor by which stabilities may differ from order one without a hint
 PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")
 """Names of arrays in a .npz."""
 
@@ -259,8 +260,8 @@ def scale_hint(patterns: Array) -> str:
     >>> scale_hint(np.full((2, 3), 0.01))[:63]
     'stabilities on these patterns come out 100 times too small: mar'
     """
-    factor = off_scale(patterns)
-    if factor == 1.0 or not factor:
+    factor = float(np.sqrt(np.einsum("ij,ij->", patterns, patterns, dtype=np.float64) / patterns.size))
+    if 1 / OFF <= factor <= OFF or not factor:
         return ""
     off = f"{factor:.3g} times too large" if factor > 1 else f"{1 / factor:.3g} times too small"
     return (

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, sampler_option, verb
@@ -224,10 +223,11 @@ def _enumerated(problem: Perceptron, run: Run) -> Outcome:
     drawn = Samples.of(problem, law.sample(run.samples, rng=generator(run.seed, 1)), info)
     overlaps, mass = law.overlap_distribution()
     overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
-    seen = drawn.overlaps()
+    seen, means = drawn.overlaps(), drawn.stabilities.mean(axis=1)
+    error = f" ± {means.std(ddof=1) / np.sqrt(len(means)):.4f}" if len(means) > 1 else ""
     rows = [
         ("solved", f"{int(drawn.solved.sum())}/{len(drawn)}", ""),
-        ("mean stability", with_error(drawn.stabilities.mean(axis=1)), f"{stability:.4f}"),
+        ("mean stability", f"{means.mean():.4f}{error}", f"{stability:.4f}"),
         ("overlap of two samples", f"{seen.mean():.3f}" if len(seen) else "-", f"{overlap:.4f}"),
         ("solutions", "", f"{law.n_solutions} of {1 << problem.n}"),
         ("entropy per weight", "", f"{law.entropy:.4f}"),
@@ -238,7 +238,7 @@ def _enumerated(problem: Perceptron, run: Run) -> Outcome:
         "entropy": law.entropy,
         "n_solutions": law.n_solutions,
         "overlap": {"samples": float(seen.mean()) if len(seen) else None, "exact": overlap},
-        "mean_stability": {"samples": float(drawn.stabilities.mean()), "exact": stability},
+        "mean_stability": {"samples": float(means.mean()), "exact": stability},
     }
 
     def picture(axes: Sequence[Axes]) -> None:
@@ -365,14 +365,6 @@ def as_options(words: str, sampler: Sampler) -> str:
 def _about(problem: Perceptron, run: Run, drawn: Samples) -> Values:
     about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
     return {"sampler": run.sampler.name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
-
-
-def with_error(values: ArrayLike) -> str:
-    """Return mean ± standard error of `values`."""
-    values = np.asarray(values, dtype=float)
-    if len(values) < 2:
-        return f"{values.mean():.4f}"
-    return f"{values.mean():.4f} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
 
 
 def _resume_hint(checkpoint: Path) -> str:

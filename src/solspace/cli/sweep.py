@@ -145,9 +145,9 @@ def _show_plan(spec: Spec, store: Path, config: RunConfig, as_json: bool) -> Non
         print(f"  timed: {about}: {duration(row['seconds'])}")
 
 
-def _listed(values: tuple[object, ...], most: int = 6) -> str:
+def _listed(values: tuple[object, ...]) -> str:
     shown = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in values]
-    return ", ".join(shown if len(shown) <= most else [*shown[: most - 2], "...", shown[-1]])
+    return ", ".join(shown if len(shown) <= 6 else [*shown[:4], "...", shown[-1]])
 
 
 def _export(results: Results, path: Path, as_json: bool) -> None:

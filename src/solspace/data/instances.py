@@ -21,7 +21,6 @@ from solspace.system.checks import number, one_of, optional, whole
 
 PREPROCESSING = ("centred", "raw", "binarised")
 SCALES = ("none", "centre", "norm")
-OFF = 3.0  # factor by which stabilities may differ from order one without a warning
 MOST_FEATURES = 10**9
 
 
@@ -91,16 +90,6 @@ def scale(rows: Array, how: str) -> Array:
     if how == "centre":
         return numbers - _means(numbers).astype(numbers.dtype)
     return _rescaled(numbers) if how == "norm" else numbers
-
-
-def off_scale(rows: Array) -> float:
-    """Return how many times too large stabilities of random weights on rows (k, n) are; 1 if they are of order one.
-
-    >>> off_scale(np.full((2, 3), 100.0)), off_scale(np.ones((2, 3)))
-    (100.0, 1.0)
-    """
-    size = float(np.sqrt(np.einsum("ij,ij->", rows, rows, dtype=np.float64) / rows.size))
-    return 1.0 if 1 / OFF <= size <= OFF else size
 
 
 def random_features(n: int, d: int, rng: RNG = None) -> Array:

@@ -116,22 +116,10 @@ class Spherical(Prior):
         return field * variance, variance
 
     def norm_multiplier(self, precision: ArrayLike, field: ArrayLike) -> Reals:
-        """Return γ such that mean² + variance averages to 1, one for each column of `field`.
+        """Return γ, () or (k,), such that mean² + variance averages to 1 in the field B (n,) or (n, k).
 
-        With one precision for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²); with one for each weight, the root
+        With one precision A for all weights, Λ = A + γ = (1 + √(1 + 4b))/2, b = mean(B²); with one for each weight, the root
         of mean(B²/Λ² + 1/Λ) = 1 by Newton's method.
-
-        Parameters
-        ----------
-        precision : array_like
-            A, one number, (1, k), or one for each weight.
-        field : array_like
-            B, (n,) or (n, k).
-
-        Returns
-        -------
-        ndarray
-            γ, () or (k,).
         """
         field = _floating(field)
         precision = np.asarray(precision, dtype=field.dtype)
@@ -178,20 +166,8 @@ REGISTRY: dict[str, type[Prior]] = {cls.name: cls for cls in (Binary, Spherical)
 
 
 def as_prior(prior: object) -> Prior:
-    """Return the prior for a name, a class or an object.
+    """Return the prior for a name, a subclass of `Prior` or an instance of one.
 
-    Parameters
-    ----------
-    prior : str, type or Prior
-        "binary", "spherical", a subclass of `Prior` or an instance of one.
-
-    Returns
-    -------
-    Prior
-        The prior.
-
-    Examples
-    --------
     >>> as_prior("binary")
     Binary()
     """
