@@ -23,6 +23,9 @@ from solspace.system.plain import Values
 VISIBLE = 1e-3
 """Fraction of the highest density below which a curve cannot be distinguished from the axis."""
 ASL = r"theory: $\alpha_\mathrm{ASL}$ ="
+MIXED = ("self_overlap", "self_overlap_error", "cross_overlap", "cross_overlap_error", "memory", "memory_error", "lag",
+         "missed", "rhat", "solved_fraction", "fair", "within", "rungs", "round_trips", "verdict")  # fmt: skip
+"""What the table of `mixing` has of each result."""
 WILSON = "bars: one-sigma Wilson intervals"
 
 
@@ -35,28 +38,32 @@ def marked(results: Results, name: str = "asl") -> list[float]:
     return [row.values[name] for row in results.rows(kind="thresholds") if row.values[name] is not None]
 
 
+def rows_of(results: Results, target: Values, kind: str, arrays: bool = False) -> list[Result]:
+    return [row for row in results.rows(arrays, kind=kind) if row.task["target"] == target]
+
+
+def selected(points: Iterable[Values], common: Values) -> list[Values]:
+    return [point for point in points if common.items() <= point.items()]
+
+
 # --- theory -------------------------------------------------------------------------------------------------------
 
 
 def free_entropy(results: Results, title: str, **view: Any) -> Picture:
     drawing, ax = style.panels(1)
-    row = _entropy_curves(results, ax)
-    ax.set_title(f"{title}; r = {row.values['overlap']:.4f}")
-    ax.set(**view)
-    return Picture(drawing, _curve_table(row))
+    row, table = _entropy_curves(results, ax)
+    ax.set(title=f"{title}; r = {row.values['overlap']:.4f}", **view)
+    return Picture(drawing, table)
 
 
-def _entropy_curves(results: Results, ax: Axes, base: str = "r") -> Result:
+def _entropy_curves(results: Results, ax: Axes, base: str = "r") -> tuple[Result, list[Values]]:
     (row,) = results.rows(arrays=True, kind="free-entropy")
-    diagrams.entropy_curves(row.arrays["q"], row.arrays["phi"], row.task["times"], row.values, ax, base)
-    return row
-
-
-def _curve_table(row: Result) -> list[Values]:
-    return [
-        {"t": time, "regime": regime, "q": float(q), "phi": float(value)}
-        for time, regime, phi in zip(row.task["times"], row.values["regimes"], row.arrays["phi"])
-        for q, value in zip(row.arrays["q"], phi)
+    q, phi, times = row.arrays["q"], row.arrays["phi"], row.task["times"]
+    diagrams.entropy_curves(q, phi, times, row.values, ax, base)
+    return row, [
+        {"t": time, "regime": regime, "q": float(x), "phi": float(y)}
+        for time, regime, curve in zip(times, row.values["regimes"], phi)
+        for x, y in zip(q, curve)
     ]
 
 
@@ -71,16 +78,14 @@ def t_alpha(results: Results, target: Target, top: float | None, title: str) -> 
 def _t_alpha(
     results: Results, target: Target, ax: Axes, top: float | None, marked: Sequence[str], legend: str = "upper left"
 ) -> list[Values]:
-    rows = [row for row in results.rows(kind="windows") if row.task["target"] == target.to_dict()]
-    rows.sort(key=lambda row: row.task["alpha"])
+    rows = sorted(rows_of(results, target.to_dict(), "windows"), key=lambda row: row.task["alpha"])
     if top is None:
         ends = [window[2] for row in rows for window in row.values["windows"] if window[2] is not None]
         top = 1.25 * max(ends, default=0.0) or 1.0
     diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top, legend)
-    for row in results.rows(kind="thresholds"):
-        if row.task["target"] == target.to_dict():
-            height = 0.47 if legend == "upper left" else 0.1
-            diagrams.mark_loads(ax, {name: row.values[name] for name in marked}, height)
+    for row in rows_of(results, target.to_dict(), "thresholds"):
+        height = 0.47 if legend == "upper left" else 0.1
+        diagrams.mark_loads(ax, {name: row.values[name] for name in marked}, height)
     table = []
     for row in rows:
         (low, maxwell, high), *_ = row.values["windows"] or [(None, None, None)]
@@ -91,7 +96,7 @@ def _t_alpha(
 
 def binary_uniform(results: Results, target: Target, top: float | None, title: str, inset: bool) -> Picture:
     drawing, (left, right) = style.panels(2)
-    row = _entropy_curves(results, left, base="1")
+    row, curves = _entropy_curves(results, left, base="1")
     left.set_title(f"{title}, α = {row.task['alpha']:g}")
     if inset:
         left.set(ylim=(-0.6, 0.85))
@@ -103,16 +108,16 @@ def binary_uniform(results: Results, target: Target, top: float | None, title: s
         small.tick_params(labelsize=7)
     diagram = _t_alpha(results, target, right, top, marked=("capacity",), legend="upper right")
     right.set_title(title)
-    curves = [{"panel": "free entropy", **line} for line in _curve_table(row)]
-    return Picture(drawing, curves + [{"panel": "t-alpha", **line} for line in diagram])
+    table = [{"panel": "free entropy", **line} for line in curves]
+    return Picture(drawing, table + [{"panel": "t-alpha", **line} for line in diagram])
 
 
 def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Picture:
     """Draw all transition lines against the margin, with an inset of the margins in `zoom`."""
     rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["margin"])
     table = [{"margin": row.task["target"]["margin"]} | {name: row.values.get(name) for name in LINES} for row in rows]
-    margins, *columns = (np.array([row[name] for row in table], dtype=float) for name in ("margin", *LINES))
-    lines = dict(zip(LINES, columns))
+    margins = np.array([row["margin"] for row in table])
+    lines = {name: np.array([row[name] for row in table], dtype=float) for name in LINES}
     drawing, ax = style.panels(1, width=6.0, height=4.4)
     diagrams.alpha_kappa(margins, lines, ax)
     ax.set(xscale="log", xlim=(0.05, None), ylim=(margins[0], margins[-1]), title=title)
@@ -125,23 +130,22 @@ def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Pict
 
 
 def edge(results: Results, targets: Mapping[str, Sequence[Target]], heading: str) -> Picture:
-    rows = list(results.rows(arrays=True, kind="edge"))
     drawing, axes = style.panels(2)
     for ax, (title, own) in zip(axes, targets.items()):
         for colour, target in zip(style.SERIES, own):
-            (row,) = (one for one in rows if one.task["target"] == target.to_dict())
+            (row,) = rows_of(results, target.to_dict(), "edge", arrays=True)
             flat = target.potential.name == "uniform"
             label = "$U = 0$" if flat else rf"$-\log s$, T = {target.temperature:.3g}"
             diagrams.edge(row.arrays["epsilon"], row.arrays["slope"], ax, label, colour, _edge_law(row))
         ax.set_title(title)
         ax.legend()
     axes[0].set_ylim(-8, 40)
-    table: list[Values] = []
-    for row in rows:
-        about = {name: row.flat()[name] for name in ("potential", "temperature")}
-        about |= {name: row.values[name] for name in ("divergence", "constant", "maximum_at_one")}
-        points = zip(row.arrays["epsilon"], row.arrays["slope"])
-        table += [{**about, "epsilon": float(e), "slope": float(s)} for e, s in points]
+    about = ("potential", "temperature", "divergence", "constant", "maximum_at_one")
+    table = [
+        {name: row.flat()[name] for name in about} | {"epsilon": float(e), "slope": float(s)}
+        for row in results.rows(arrays=True, kind="edge")
+        for e, s in zip(row.arrays["epsilon"], row.arrays["slope"])
+    ]
     note = "lines: theory; dotted: its leading terms as ε → 0, with the constant fitted at the smallest ε"
     return Picture(drawing, table, heading, note)
 
@@ -197,10 +201,7 @@ def stabilities(results: Results, heading: str) -> Picture:
 
 def _stabilities(results: Results, theory: Result, ax: Axes) -> list[Values]:
     alpha, target = theory.task["alpha"], theory.task["target"]
-    rows = [
-        row for row in results.rows(arrays=True, kind="sample")
-        if row.task["alpha"] == alpha and row.task["target"] == target
-    ]  # fmt: skip
+    rows = [row for row in rows_of(results, target, "sample", arrays=True) if row.task["alpha"] == alpha]
     s, density = theory.arrays["s"], theory.arrays["density"]
     count = sum(len(row.arrays["stabilities"]) for row in rows)
     values = np.concatenate([row.arrays["stabilities"].ravel() for row in rows]).astype(float)
@@ -218,12 +219,9 @@ def _stabilities(results: Results, theory: Result, ax: Axes) -> list[Values]:
     ax.text(0.97, 0.62, "\n".join(words), transform=ax.transAxes, ha="right", va="top", fontsize=8)
     ax.set_title(f"N = {rows[0].task['n']}, α = {alpha:g}, {len(rows)} instances")
     counts, _ = np.histogram(values, edges)
-    centres = (edges[1:] + edges[:-1]) / 2
-    return [
-        {"alpha": alpha, "s": float(x), "count": int(c), "density": float(c / len(values) / (edges[1] - edges[0])),
-         "theory": float(p)}
-        for x, c, p in zip(centres, counts, np.interp(centres, s, density, right=0.0))
-    ]  # fmt: skip
+    centres, measured = (edges[1:] + edges[:-1]) / 2, counts / len(values) / (edges[1] - edges[0])
+    columns = {"s": centres, "count": counts, "density": measured, "theory": np.interp(centres, s, density, right=0.0)}
+    return [{"alpha": alpha, **dict(zip(columns, line))} for line in zip(*(own.tolist() for own in columns.values()))]
 
 
 def threshold_temperature(results: Results, heading: str) -> Picture:
@@ -251,12 +249,11 @@ def _thresholds(results: Results, ax: Axes) -> list[Values]:
 def _instability(results: Results, ax: Axes) -> list[Values]:
     table = []
     for colour, heat in zip(style.SERIES, TEMPERATURES):
-        predicted = results.rows(arrays=True, kind="instability")
-        (line,) = (row for row in predicted if row.task["target"]["temperature"] == heat)
+        lines = results.rows(arrays=True, kind="instability")
+        (line,) = (row for row in lines if row.task["target"]["temperature"] == heat)
         target, shown = line.task["target"], line.task["alpha"]
         ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
-        rows = results.rows(arrays=True, kind="sample")
-        runs = [r for r in rows if r.task["target"] == target and abs(r.task["alpha"] - shown) < 1e-9]
+        runs = [r for r in rows_of(results, target, "sample", arrays=True) if abs(r.task["alpha"] - shown) < 1e-9]
         paths = [[r.arrays[f"path_{name}"].ravel() for name in ("overlap", "instability", "converged")] for r in runs]
         points = _binned(np.concatenate(paths, axis=1), heat)
         look: Values = {"color": colour, "marker": "o", "ms": 3.5, "ls": "", "capsize": 0}
@@ -322,7 +319,7 @@ def annealing(results: Results, panels: Mapping[str, Values], heading: str) -> P
     table = results.mean("solved_fraction", by=("sampler", "n_sweeps", "n", "alpha"))
     for point in table:
         point["sweeps"] = "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]
-    shown = {title: [p for p in table if common.items() <= p.items()] for title, common in panels.items()}
+    shown = {title: selected(table, common) for title, common in panels.items()}
     limits = {title: marked(results) for title, common in panels.items() if common["sampler"] == "tau"}
     columns = len(shown) if len(shown) < 4 else 2  # four in a row are too wide for a page
     note = (
@@ -339,9 +336,7 @@ def images(results: Results, rows: Sequence[Mapping[str, Values]], labels: Mappi
         point["label"] = labels[point["method"]]
     tall = len(rows[0]) > 3  # more than fit into a page side by side
     order = list(zip(*(row.items() for row in rows))) if tall else [tuple(row.items()) for row in rows]
-    panels = {
-        title: [p for p in table if common.items() <= p.items()] for row in order for title, common in row
-    }  # fmt: skip
+    panels = {title: selected(table, common) for row in order for title, common in row}
     drawing = success(panels, len(order[0]), heading, "label", "{}", height=2.8 if tall else 3.4)
     note = (
         f"{instances(table)} instances a point, one chain each, solved: no constraint missed at the end of the schedule; "
@@ -375,7 +370,7 @@ def asl_success(results: Results, heading: str) -> Picture:
 
 def symmetric_success(results: Results, width: float, heading: str) -> Picture:
     points = results.mean("solved_fraction", by=["sampler", "temperature", "n_sweeps", "n", "alpha"])
-    asl, tau = ([p for p in points if p["sampler"] == name] for name in ("asl", "tau"))
+    asl, tau = (selected(points, {"sampler": name}) for name in ("asl", "tau"))
     drawing, (left, right) = style.panels(2, width=4.6, sharey=True)
     sweeps.success(asl, left, series="temperature", label="ASL, T = {}")
     limits = {row.task["target"]["temperature"]: row.values["asl"] for row in results.rows(kind="thresholds")}
@@ -405,7 +400,7 @@ def solvers(results: Results, sizes: Sequence[int], heading: str, note: str) -> 
     for (points, draw), row in zip(kinds, axes):
         titled = [{**point, "sampler": find(point["sampler"]).title} for point in points]
         for ax, n in zip(row, sizes):
-            draw([p for p in titled if p["potential"] == "log" and p["n"] == n], ax, "sampler", label="{}")
+            draw(selected(titled, {"potential": "log", "n": n}), ax, "sampler", label="{}")
             ax.set_title(f"N = {n}")
         draw([p for p in titled if p["potential"] != "log"], row[-1])
         row[-1].set_title("symmetric perceptron, |s| ≤ 1, solve")
@@ -445,7 +440,12 @@ def overlaps(
 
 def mixing(results: Results, panels: Sequence[Any], kinds: Mapping[bool, str], title: str | None, note: str) -> Picture:
     """Draw overlaps of chains with themselves and with each other; kinds are (whether replicas are exchanged: name)."""
-    table = _mixing_table(results)
+    table = [
+        {name: row.task[name] for name in ("data", "features", "alpha", "instance")}
+        | {"exchange": bool(row.task["options"].get("exchange"))}
+        | {name: row.values.get(name) for name in MIXED}
+        for row in results.rows(kind="mixing")
+    ]
     drawing, axes = style.panels(len(panels), width=3.5, height=3.5)
     legend: Values = {}
     for ax, panel in zip(axes, panels):
@@ -459,14 +459,3 @@ def mixing(results: Results, panels: Sequence[Any], kinds: Mapping[bool, str], t
     names = sorted(legend, key=lambda label: ("exchange" in label, "self" not in label))
     drawing.legend([legend[name] for name in names], names, loc="outside upper center", ncols=4, title=title)
     return Picture(drawing, table, note=note)
-
-
-def _mixing_table(results: Results) -> list[Values]:
-    names = ("self_overlap", "self_overlap_error", "cross_overlap", "cross_overlap_error", "memory", "memory_error",
-             "lag", "missed", "rhat", "solved_fraction", "fair", "within", "rungs", "round_trips", "verdict")  # fmt: skip
-    table = []
-    for row in results.rows(kind="mixing"):
-        about = {name: row.task[name] for name in ("data", "features", "alpha", "instance")}
-        exchange = bool(row.task["options"].get("exchange"))
-        table.append({**about, "exchange": exchange, **{name: row.values.get(name) for name in names}})
-    return table
