@@ -47,10 +47,7 @@ with LocalCluster(
     sys.stdin.read()
 """
 _AGAIN = "Results so far are in the store: run the same command again to go on"
-_SCHEDULER_LOST = (
-    "the connection to the Dask scheduler is lost. Results so far are in the store: start the cluster and run the "
-    "same command again to go on."
-)
+_SCHEDULER_LOST = f"the connection to the Dask scheduler is lost. {_AGAIN}, once the cluster runs."
 
 
 def dask(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
@@ -98,22 +95,20 @@ def visible_card(cards: tuple[str, ...], dask_worker: Any) -> str | None:
     return None if missing() else os.environ.get("CUDA_VISIBLE_DEVICES", "")
 
 
-def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
-    begun = time.perf_counter()
+def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> list[Result]:
     use_one_thread()
-    return [run(task) for task in tasks], time.perf_counter() - begun
+    return [run(task) for task in tasks]
 
 
-def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
-    """Return the results of tasks that share the card of a worker, and the seconds."""
+def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> list[Result]:
+    """Return the results of tasks that share the card of a worker."""
     from distributed import get_worker
 
     if visible_card(cards, get_worker()) is None:
         raise RuntimeError("the worker has no GPU any more")
     with _card_turn:
-        begun = time.perf_counter()
         found = {result.key: result for result in itertools.chain.from_iterable(on_device(tasks))}
-    return [found[task.key] for task in tasks], time.perf_counter() - begun
+    return [found[task.key] for task in tasks]
 
 
 _card_turn = threading.Lock()
@@ -124,7 +119,7 @@ _card_turn = threading.Lock()
 class Kind:
     """How tasks are sent: in batches that take about `seconds`, at first of `size` tasks and of `largest` at most."""
 
-    run: Callable[[list[Task], tuple[str, ...]], tuple[list[Result], float]]
+    run: Callable[[list[Task], tuple[str, ...]], list[Result]]
     seconds: float
     size: int
     largest: int
@@ -181,8 +176,8 @@ class _Dask:
             return found
         batch, kind, *_ = self.sent.pop(future.key)
         if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed again
-            results, seconds = self._fetch(future)
-            fitting = int(kind.seconds * len(batch) / (seconds + 1e-9))
+            results = self._fetch(future)
+            fitting = int(kind.seconds * len(batch) / (sum(result.seconds for result in results) + 1e-9))
             self.size[kind] = max(1, min(kind.largest, 2 * self.size[kind], fitting))
             return [of_the_same_code(task, result) for task, result in zip(batch, results)]
         if future.status != "error":
@@ -214,7 +209,7 @@ class _Dask:
                 self._check()
         return None
 
-    def _fetch(self, future: Any) -> tuple[list[Result], float]:
+    def _fetch(self, future: Any) -> list[Result]:
         """Return the results of a finished batch, which may have been lost with their worker and be computed again."""
         timeout = 2.0
         while True:
@@ -243,18 +238,13 @@ class _Dask:
         if workers:
             self._resend(stranded, waited)
         elif self.local and waited > _GIVE_UP_AFTER:
-            raise ConnectionError(
-                f"all workers of the local Dask cluster ended and did not come back. {_AGAIN}, with fewer workers if "
-                "memory was short."
-            )
+            words = "all workers of the local Dask cluster ended and did not come back"
+            raise ConnectionError(f"{words}. {_AGAIN}, with fewer workers if memory was short.")
         elif waited > _WARN_AFTER:
-            address = self.client.scheduler.address
+            address, waiting = self.client.scheduler.address, sum(len(one.batch) for one in self.sent.values())
             cure = "waiting for them to come back" if self.local else f"start some with: dask worker {address}"
-            warnings.warn(
-                f"no Dask worker is connected to {address}, and {sum(len(one.batch) for one in self.sent.values()):,} tasks "
-                f"wait: {cure}. Ctrl-C ends; what is done is in the store.",
-                stacklevel=2,
-            )
+            words = f"no Dask worker is connected to {address}, and {waiting:,} tasks wait: {cure}"
+            warnings.warn(f"{words}. Ctrl-C ends; what is done is in the store.", stacklevel=2)
 
     def _resend(self, stranded: list[str], waited: float) -> None:
         """Send what waits for workers with a card that are gone to those that are there."""

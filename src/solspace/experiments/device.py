@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,6 @@ _AHEAD = 3
 """Batches whose problems are drawn before their turn."""
 _FEW, _SMALL = 3, 4e6
 """Threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other."""
-_Waiting = tuple[tuple[str, float, str, str], Task]
-"""`_order` of a task, and the task."""
 
 
 def packs(task: Task) -> bool:
@@ -86,17 +85,22 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[
     tasks, room = iter(tasks), _room()
     with Drawing(n_workers or cpu_count(), 3 * room) as drawing, one_thread():
         while window := list(itertools.islice(tasks, _WINDOW)):
-            yield from (_one_by_one([task]) for task in window if not _shares(task))
+            points: dict[tuple[str, float, str, str], list[Task]] = {}
+            for task in window:
+                if _shares(task):
+                    points.setdefault(_order(task), []).append(task)
+                else:
+                    yield _one_by_one([task])
             # those of the same patterns come together, whatever their sampler: they are drawn and sent once
-            waiting = sorted(((_order(task), task) for task in window if _shares(task)), key=lambda one: one[0])
-            for _, own in itertools.groupby(waiting, key=lambda one: one[0][0]):
-                yield from _of_one_method(list(own), drawing, room)
+            for _, orders in itertools.groupby(sorted(points), key=itemgetter(0)):
+                yield from _of_one_method([points[order] for order in orders], drawing, room)
 
 
-def _of_one_method(waiting: Sequence[_Waiting], drawing: Drawing, room: float) -> Iterator[list[Result]]:
-    method = _method(waiting[0][1])
-    total = sum(task.values["n_samples"] for _, task in waiting)
-    batches = [_batch(tasks) for tasks in _groups(waiting, method, room)]
+def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) -> Iterator[list[Result]]:
+    """Yield the results of lists of tasks that differ in instance and seed alone."""
+    method = _method(points[0][0])
+    total = sum(tasks[0].values["n_samples"] * len(tasks) for tasks in points)
+    batches = [_batch(part) for tasks in points for part in _parts(tasks, method, room)]
     if method.mixed:
         batches = _mixed(batches)
     with device_errors():
@@ -125,13 +129,9 @@ def _one_by_one(tasks: Sequence[Task], error: Exception | None = None) -> list[R
 def _batch(tasks: list[Task]) -> Batch:
     values, seeds = tasks[0].values, [task.seed for task in tasks]
     m, target = constraints(values["alpha"], values["n"]), Target.from_dict(values["target"])
-    shape, config = (
-        Shape(values["n"], m, _of_signs(tasks[0]), target),
-        find(values["sampler"]).config(**values["options"]),
-    )
-    return Batch(
-        values["sampler"], shape, values["n_samples"], config, seeds, finish=partial(_results, tasks), tag=tasks
-    )
+    shape = Shape(values["n"], m, _of_signs(tasks[0]), target)
+    config, finish = find(values["sampler"]).config(**values["options"]), partial(_results, tasks)
+    return Batch(values["sampler"], shape, values["n_samples"], config, seeds, finish=finish, tag=tasks)
 
 
 def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
@@ -146,12 +146,10 @@ def _of_signs(task: Task) -> bool:
     return task.values.get("patterns") == "binary"
 
 
-def _groups(waiting: Iterable[_Waiting], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
-    """Yield lists of tasks that differ in instance and seed alone, and fit into the device's memory."""
-    for _, group in itertools.groupby(waiting, key=lambda one: one[0]):
-        tasks = [task for _, task in group]
-        size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
-        yield from (tasks[first : first + size] for first in range(0, len(tasks), size))
+def _parts(tasks: list[Task], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
+    """Yield parts that fit into the device's memory."""
+    size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
+    yield from (tasks[first : first + size] for first in range(0, len(tasks), size))
 
 
 def _mixed(batches: list[Batch]) -> list[Batch]:

@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,15 +81,13 @@ class Results:
         dict
             Numbers of tasks by "done", "failed" and "to do", and by "damaged" if there are any.
         """
-        counts = {"done": 0, "failed": 0, "to do": 0}
+        counts = Counter({"done": 0, "failed": 0, "to do": 0})
         keys = (task.key for task in self._tasks())
         with Store(self.path) as store:
             while chunk := list(itertools.islice(keys, 500)):
                 statuses = store.statuses(chunk)
-                for key in chunk:
-                    status = statuses.get(key, "to do")
-                    counts[status] = counts.get(status, 0) + 1
-        return counts
+                counts.update(statuses.get(key, "to do") for key in chunk)
+        return dict(counts)
 
     @property
     def failed(self) -> list[Result]:
@@ -153,10 +152,9 @@ class Results:
         row = next(iter(self), None)
         if row is None:
             raise ValueError("there is nothing to draw: no task of the sweep is done.")
-        known = row.flat()
         numbers = [name for name, one in row.values.items() if isinstance(one, (int, float))]
-        for name, word, allowed in (("value", value, numbers), ("x", x, [*known])):
-            if word not in known:
+        for name, word, allowed in (("value", value, numbers), ("x", x, row.flat())):
+            if word not in row.flat():
                 raise unknown(name, word, allowed)
         return sweep_curves(self.mean(value, [x, *series]), ax, value, x, series, **style)
 

@@ -162,26 +162,16 @@ class Spec:
         ------
         ValueError
             If the file does not exist or is not TOML, or an entry is unknown, missing or out of range.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.toml"
-        >>> _ = path.write_text('n = [9, 11]\\nalpha = 0.3\\nsampler = "exact"')
-        >>> Spec.from_toml(path).name
-        'small'
         """
         path = Path(path)
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            return cls.from_dict({"name": path.stem, **tomllib.loads(path.read_text(encoding="utf-8-sig"))})
         except FileNotFoundError:
             raise ValueError(f"there is no spec at {path}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not TOML: {error}.") from None
         except RecursionError:
             raise ValueError(f"{path} is no spec: its lists or tables are nested too deeply.") from None
-        try:
-            return cls.from_dict({"name": path.stem, **values})
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 

@@ -69,10 +69,6 @@ class Figure:
         return self.make(size, **self.changed)
 
     @property
-    def title(self) -> str:
-        return self.at(SIZES[0]).title
-
-    @property
     def parameters(self) -> dict[str, float]:
         """The parameters that can be changed, with the paper's values."""
         _, *parameters = inspect.signature(self.make).parameters.values()
