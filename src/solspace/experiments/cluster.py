@@ -101,7 +101,6 @@ def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> list[Result]:
 
 
 def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> list[Result]:
-    """Return the results of tasks that share the card of a worker."""
     from distributed import get_worker
 
     if visible_card(cards, get_worker()) is None:

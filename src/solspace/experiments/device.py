@@ -79,7 +79,6 @@ def _supported(config: str) -> bool:
 
 
 def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[list[Result], None, None]:
-    """Yield the results of tasks for the device, a batch at a time."""
     if not (tasks := unless_empty(tasks)):
         return
     tasks, room = iter(tasks), _room()
@@ -147,7 +146,6 @@ def _of_signs(task: Task) -> bool:
 
 
 def _parts(tasks: list[Task], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
-    """Yield parts that fit into the device's memory."""
     size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
     yield from (tasks[first : first + size] for first in range(0, len(tasks), size))
 

@@ -69,7 +69,6 @@ def free_entropy(task: Task) -> Found:
 
 
 def stabilities(task: Task) -> Found:
-    """Return s and P(s) from `low` to `high`."""
     p, about = _prediction(task)
     s = np.linspace(task.values["low"], task.values["high"], 801)
     return {**about, "mean_stability": p.mean_stability}, {"s": s, "density": p.stability_density(s)}

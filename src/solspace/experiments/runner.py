@@ -125,7 +125,6 @@ Tasks = Callable[[], Iterable[Task]]
 def run_tasks(
     tasks: Tasks, store: str | os.PathLike[str], config: RunConfig, total: int = 0, label: str = ""
 ) -> Outcome:
-    """Run those of `tasks()` that the store lacks."""
     return deque(running(tasks, store, config, total, label), maxlen=1).pop()
 
 

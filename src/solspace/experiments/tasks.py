@@ -124,7 +124,6 @@ def _sampler(values: Mapping[str, Any]) -> Sampler:
 
 @cache
 def function(kind: str) -> Any:
-    """Return the function of a kind of tasks: task -> (numbers, arrays)."""
     module, name = KINDS[kind][0].split(":")
     return getattr(import_module(f"solspace.experiments.{module}"), name)
 
@@ -166,7 +165,6 @@ def run(task: Task) -> Result:
 
 
 def finished(task: Task, values: Values, arrays: Values, error: str = "", seconds: float = 0.0) -> Result:
-    """Return a result with its provenance."""
     return Result(
         key=task.key, task=dict(task.values), status="failed" if error else "done", values={} if error else values,
         arrays={} if error else arrays, error=error, version=__version__, seed=str(task.seed),

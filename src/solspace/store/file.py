@@ -102,7 +102,6 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, bool]:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Return a connection that cannot change the file, also in a read-only folder."""
     real = _real(path)
     if not real.is_file():
         raise UnusableStore(f"there is no store at {path}.")
@@ -180,7 +179,6 @@ def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]])
 
 
 def remove(db: sqlite3.Connection, column: str, values: Iterable[object]) -> None:
-    """Remove the rows with these values of `column`, and arrays without a row."""
     with transaction(db):
         for table in ("results", "arrays", "digests"):  # files of 0.2 have triggers against removal
             db.execute(f"DROP TRIGGER IF EXISTS {table}_no_DELETE")

@@ -70,7 +70,6 @@ class Figure:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The parameters that can be changed, with the paper's values."""
         _, *parameters = inspect.signature(self.make).parameters.values()
         return {parameter.name: parameter.default for parameter in parameters}
 
@@ -114,7 +113,6 @@ class Figure:
         return [spec if device is None else spec.with_options(device=device) for spec in specs]
 
     def tasks(self, size: str, device: str | None = None) -> Iterator[Task]:
-        """Yield all tasks, theory first."""
         yield from self.theory(size)
         for spec in self.specs(size, device):
             yield from spec.tasks()

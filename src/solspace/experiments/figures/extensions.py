@@ -83,7 +83,6 @@ def square(width: float) -> str:
 
 @register("symmetric-t-alpha", "ours")
 def symmetric_t_alpha(size: str, temperature: float = 0.7, width: float = 1.0) -> Content:
-    """The symmetric perceptron with logarithmic walls; sampling works up to α = 1.139089."""
     cusp, count = 1.139089, {"quick": 16, "paper": 80}[size]
     return t_alpha(
         f"symmetric perceptron, walls at ±{width:g}, T = {temperature:g}",
@@ -95,7 +94,6 @@ def symmetric_t_alpha(size: str, temperature: float = 0.7, width: float = 1.0) -
 
 @register("symmetric-threshold", "ours")
 def symmetric_threshold(size: str) -> Content:
-    """The load that ASL reaches in the symmetric perceptron, against the temperature of its walls, for four widths."""
     widths = (0.5, 0.8, 1.0, 1.5)
     heats = np.round(np.linspace(0.3, 0.95, {"quick": 6, "paper": 40}[size]), 6).tolist()
     targets = [Target("binary", f"log_band({width})", heat) for width in widths for heat in heats]

@@ -111,7 +111,6 @@ def spec(panel: Panel, kind: str, options: Values, temperature: float, margin: f
 
 @register("fair-on-images", "beyond the paper")
 def fair_on_images(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Overlaps of pairs of samples by mixed chains, and by localization with AMP and with EP."""
     chains, samples, sweeps = {"quick": (64, 32, 400), "paper": (1056, 128, 2000)}[size]
     by_chains: Values = {"n_sweeps": (sweeps,), "methods": ("tau",), "n_samples": chains}
     localized: Values = {"n_sweeps": (None,), "methods": ("asl",), "n_samples": samples}
@@ -150,7 +149,6 @@ MIXING_SWEEPS = {"quick": (200, 400), "paper": (1000, 2000)}
 
 @register("mixing", "beyond the paper")
 def mixing(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Where sampling real data stays fair: overlaps of chains with themselves and with each other, against the load."""
     (chains, instances), (n_sweeps, n_extra) = {"quick": (8, 1), "paper": (16, 3)}[size], MIXING_SWEEPS[size]
     common: Values = {"n_sweeps": (n_sweeps,), "methods": ("tau",), "instances": instances, "n_samples": chains}
     plain: Values = {"n_extra": n_extra, "thin": n_extra // 40}

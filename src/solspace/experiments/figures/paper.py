@@ -54,7 +54,6 @@ def t_alpha(
 
 @register("spherical-t-alpha", "Fig. 1 centre")
 def spherical_t_alpha(size: str, margin: float = -2.5) -> Content:
-    """Sampling works up to α = 269.736, below the dynamical transition."""
     cusp, count = 269.735956, {"quick": 24, "paper": 120}[size]
     target, paper = (Target("spherical", "uniform", margin=one) for one in (margin, -2.5))
     return t_alpha(
@@ -78,7 +77,6 @@ def spherical_alpha_kappa(size: str) -> Content:
 
 @register("binary-t-alpha", "Fig. 2 left")
 def binary_t_alpha(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Sampling works up to α = 0.651417."""
     alphas = loads.denser(0.6, LOG_STOPS + 1e-6, 0.72 - LOG_STOPS, {"quick": 20, "paper": 100}[size])
     return t_alpha(
         f"binary perceptron, log potential, T = {temperature:g}{and_margin(margin)}",
@@ -92,7 +90,6 @@ Sizes = Mapping[float, tuple[int, int, int]]
 
 
 def stabilities(title: str, target: Target, sizes: Sizes, interval: tuple[float, float], heading: str) -> Content:
-    """Return a figure of the stabilities of ASL samples against P(s) over an interval."""
     low, high = interval
     specs = [
         Spec(name="stabilities", n=n, alpha=alpha, target=target, sampler=LOCALIZE, n_samples=samples,
@@ -105,7 +102,6 @@ def stabilities(title: str, target: Target, sizes: Sizes, interval: tuple[float,
 
 @register("binary-stabilities", "Fig. 2 right")
 def binary_stabilities(size: str, temperature: float = 0.5, margin: float = 0.0, alpha: float = 0.3) -> Content:
-    """Stabilities of binary weights, and the overlap beside r."""
     sizes = {alpha: {"quick": (5000, 4, 4), "paper": (5000, 16, 16)}[size]}
     heading = rf"binary, $U = -\log s$, {at_temperature(temperature, margin)}"
     target = Target("binary", "log", temperature, margin)
@@ -126,7 +122,6 @@ def annealed(
 
 @register("mcmc-comparison", "Fig. 3")
 def mcmc_comparison(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """Both schedules on the same instances."""
     heat, tau = (Target("binary", "log", one, margin) for one in (0.5, temperature))
     panels: dict[str, Values] = {
         r"annealing $T$: 1 → 0 on $-s\,\Theta(-s)$": {"sampler": "temperature"},
@@ -172,7 +167,6 @@ def binary_uniform(size: str, margin: float = 0.0, alpha: float = 0.5) -> Conten
 
 @register("asl-success", "appendix")
 def asl_success(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """The fraction of ASL samples that solve their instance, and of runs in which every call of AMP converges."""
     target = Target("binary", "log", temperature, margin)
     # the paper has 250 simulations a point, each on its own instance
     alphas, n, instances = {
@@ -206,7 +200,6 @@ def by_sweeps(size: str, title: str, heading: str, schedule: str, target: Target
 
 @register("tau-annealing", "appendix")
 def tau_annealing(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    """τ-annealing after several numbers of sweeps."""
     heading = f"τ-annealing of the binary perceptron, log potential at {at_temperature(temperature, margin)}"
     target = Target("binary", "log", temperature, margin)
     return by_sweeps(size, "τ-annealing", heading, "tau", target, 0.1, 0.7)
@@ -214,7 +207,6 @@ def tau_annealing(size: str, temperature: float = 0.5, margin: float = 0.0) -> C
 
 @register("temperature-annealing", "appendix")
 def temperature_annealing(size: str, margin: float = 0.0) -> Content:
-    """Annealing of the temperature after several numbers of sweeps."""
     heading = rf"annealing $T$ from 1 to 0 on $U = -s\,\Theta(-s)$, binary perceptron, κ = {signed(margin)}"
     target = LOG.replace(margin=margin)
     return by_sweeps(size, "temperature annealing", heading, "temperature", target, 0.05, 0.5)

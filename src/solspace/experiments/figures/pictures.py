@@ -113,7 +113,6 @@ def binary_uniform(results: Results, target: Target, top: float | None, title: s
 
 
 def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Picture:
-    """Draw all transition lines against the margin, with an inset of the margins in `zoom`."""
     rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["margin"])
     table = [{"margin": row.task["target"]["margin"]} | {name: row.values.get(name) for name in LINES} for row in rows]
     margins = np.array([row["margin"] for row in table])
@@ -346,7 +345,6 @@ def images(results: Results, rows: Sequence[Mapping[str, Values]], labels: Mappi
 
 
 def converged_fraction(row: Values) -> float | None:
-    """Return 1 if every call of AMP in a run converged, else 0."""
     missed = row.get("unconverged")
     return None if missed is None else float(missed == 0)
 
