@@ -230,16 +230,16 @@ def test_large_problems_take_the_places_of_two(emulated):  # noqa: F811
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_sweep_that_is_stopped_stops_what_a_device_solves(emulated, tmp_path, monkeypatch):  # noqa: F811
-    def add_all(store, results, usual=Store.add_all):
-        usual(store, results)
+    def add(store, *results, usual=Store.add):
+        usual(store, *results)
         if store.count()["done"] == 2:
             raise KeyboardInterrupt
 
     # twice the load of any solution: without a word these would go on for an hour
     options = {"name": "solve", "device": "gpu", "method": "reinforce", "time_limit": 3600.0}
     spec = ss.Spec(n=41, alpha=[0.3, 1.6], instances=2, sampler=options)
-    monkeypatch.setattr(Store, "add_all", add_all)
-    monkeypatch.setattr(experiments_device, "_work", lambda task: -task.values["alpha"])
+    monkeypatch.setattr(Store, "add", add)
+    monkeypatch.setattr(experiments_device, "work_of", lambda values: -values["alpha"])
     with pytest.raises(KeyboardInterrupt):
         ss.sweep(spec, tmp_path / "runs.db", "serial")
     with Store(tmp_path / "runs.db") as results:

@@ -144,10 +144,12 @@ def test_unknown_names() -> None:
 def _fill(path: Path, names: list[str], kinds: tuple[str, ...]) -> None:
     with Store(path, write=True) as store:
         for name in names:
-            store.add_all(
-                finished(task, *plausible(task))
-                for task in figures.find(name).tasks("quick")
-                if task.values["kind"] in kinds
+            store.add(
+                *(
+                    finished(task, *plausible(task))
+                    for task in figures.find(name).tasks("quick")
+                    if task.values["kind"] in kinds
+                )
             )
 
 

@@ -144,7 +144,7 @@ def running(
         together = any(map(for_device, itertools.islice(tasks(), _SEARCHED)))
         with closing(_results(others, packed, config, together)) as stream:  # which ends the workers
             for found in filter(None, stream):
-                results.add_all(found)
+                results.add(*found)
                 outcome.computed += len(found)
                 outcome.failed += sum(result.status == "failed" for result in found)
                 bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")

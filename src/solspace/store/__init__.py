@@ -153,8 +153,8 @@ class Store:
     >>> path = Path(tempfile.mkdtemp()) / "runs.db"
     >>> with Store(path, write=True) as store:
     ...     store.add(Result("a", {"n": 9}, values={"solved": 3}, arrays={"s": np.arange(3)}))
-    ...     [row.values for row in store.rows(n=9)], store.arrays("a")["s"], store.count()
-    ([{'solved': 3}], array([0, 1, 2]), {'done': 1, 'failed': 0})
+    ...     [(row.values, row.arrays["s"]) for row in store.rows(arrays=True, n=9)], store.count()
+    ([({'solved': 3}, array([0, 1, 2]))], {'done': 1, 'failed': 0})
     """
 
     def __init__(self, path: str | os.PathLike[str], write: bool = False) -> None:
@@ -170,23 +170,13 @@ class Store:
                 file.remove(self._db, "id", [damage.number for damage in self.mended])
             self._opened = opened.pop_all()
 
-    def add(self, result: Result) -> None:
-        """Append one result, whole or not at all.
-
-        Parameters
-        ----------
-        result : Result
-            The result; of two that are "done" for one key the first stands.
-        """
-        self.add_all([result])
-
-    def add_all(self, results: Iterable[Result]) -> None:
+    def add(self, *results: Result) -> None:
         """Append results in their order, all or none, with one flush to the disk.
 
         Parameters
         ----------
-        results : iterable of Result
-            The results.
+        *results : Result
+            The results; of two that are "done" for one key the first stands.
         """
         rows = [_packed(result) for result in results]
         with explaining(self.path), file.transaction(self._db):
@@ -265,21 +255,6 @@ class Store:
             result = self._result(row)
             if status in (None, result.status) and all(_matches(result, *item) for item in where.items()):
                 yield self._result(row, arrays) if arrays else result
-
-    def arrays(self, key: str) -> dict[str, Array]:
-        """Return the arrays of one result.
-
-        Parameters
-        ----------
-        key : str
-            Key of the task.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays by name.
-        """
-        return next((result.arrays for result in self.get([key], arrays=True)), {})
 
     def count(self) -> dict[str, int]:
         """Count the tasks.
