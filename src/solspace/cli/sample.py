@@ -187,7 +187,11 @@ def sample(
         if outcome.verdict:
             print(outcome.verdict)
         say(f"wrote samples.npz, report.json and samples.png to {out}")
-    if _no_solution_found(outcome.samples):
+    samples = outcome.samples
+    sought = samples.target.potential.hard or isinstance(
+        samples.info, AnnealingInfo
+    )  # soft potentials seek no solution
+    if sought and not samples.solved.any():
         fail(_shortfall(outcome, out), code=1)
 
 
@@ -373,12 +377,6 @@ def _resume_hint(checkpoint: Path) -> str:
         return "nothing was kept: a run keeps its state from its first five seconds on."
     again = [word for word in sys.argv[1:] if word != "--resume"]
     return f"the state of the run is kept. To go on: {shlex.join(['solspace', *again, '--resume'])}"
-
-
-def _no_solution_found(samples: Samples) -> bool:
-    """Return whether solutions were sought, which a soft potential does not, and no sample is one."""
-    seeks = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
-    return seeks and not samples.solved.any()
 
 
 def _shortfall(outcome: Outcome, out: Path) -> str:

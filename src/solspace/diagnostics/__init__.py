@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from solspace.diagnostics import chains, comparison
 from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report, Verdict
 from solspace.info import AnnealingInfo, LocalizationInfo
-from solspace.measure import Target
 from solspace.samples import Samples
 from solspace.system.checks import instance
 
@@ -104,8 +103,10 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
     if prediction is None:
         return
-    if prediction.target != samples.target and not _same_measure(prediction.target, samples.target):
-        why = f"it is of {prediction.target}, and the samples are of {samples.target}"
+    own, other = samples.target, prediction.target
+    # a temperature that changes nothing is not in the name
+    if own != other and (other.replace(temperature=own.temperature) != own or str(own) != str(other)):
+        why = f"it is of {other}, and the samples are of {own}"
         raise ValueError(
             f"prediction must be of the samples' target, but {why}: take ss.predict(samples.target, alpha)."
         )
@@ -113,11 +114,6 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
     if abs(prediction.alpha * samples.n - samples.m) > 1 + 1e-9:
         why = f"it is at alpha = {prediction.alpha:g}, and the samples are at m/n = {samples.m}/{samples.n}"
         raise ValueError(f"prediction must be at the samples' load, but {why} = {samples.m / samples.n:.4g}.")
-
-
-def _same_measure(one: Target, other: Target) -> bool:
-    # a temperature that changes nothing is not in the name
-    return one.replace(temperature=other.temperature) == other and str(one) == str(other)
 
 
 def _verdict(samples: Samples, found: Report, prediction: Prediction | None, reference: Samples | None) -> Verdict:

@@ -44,7 +44,7 @@ def measure(samples: Samples, prediction: Prediction | None, reference: Samples 
     """Return the fields of a `Report` on stabilities, overlaps and the path of samples."""
     judged, found = _judged(samples), {}
     if judged.any():
-        weights, chain = samples.weights[judged], _chains(samples)[judged]
+        weights, chain = samples.weights[judged], chains_of(samples)[judged]
         _, one_each = np.unique(chain, return_index=True)
         found = _stabilities(samples.stabilities[judged], samples.n, prediction)
         found["overlap"] = _overlap(weights, chain, prediction)
@@ -60,7 +60,8 @@ def _judged(samples: Samples) -> Array:
     return samples.solved | (not samples.target.potential.hard)
 
 
-def _chains(samples: Samples) -> Array:
+def chains_of(samples: Samples) -> Array:
+    """Return the chain of each sample, (k,)."""
     chains = samples.info.chains
     return np.arange(len(samples)) if chains is None else np.asarray(chains)
 
@@ -200,19 +201,20 @@ def overlap_square(means: Array, prediction: Prediction | None) -> Estimate | No
 
 def _copies(samples: Samples, judged: Array, prediction: Prediction | None, reference: Samples | None) -> int:
     """Return how many chains ended nearer to another one than independent samples come."""
-    rows = _ends(samples.weights[judged], _chains(samples)[judged])
+    rows = last_draws(samples.weights[judged], chains_of(samples)[judged])
     discrete = bool((rows == np.rint(rows)).all())
     pairs, doubles = np.log(max(len(rows) * (len(rows) - 1) / 2, 1)), _doubles(rows)
     if discrete and prediction is not None and samples.n * prediction.entropy < MANY + pairs:
         return 0
-    if discrete and reference is not None and _doubles(_ends(reference.weights, _chains(reference))):
+    if discrete and reference is not None and _doubles(last_draws(reference.weights, chains_of(reference))):
         return 0  # with few solutions independent samples can be equal
     judge = prediction is not None or reference is not None
     sure = not discrete or (judge and samples.n >= NEVER_TWICE)
     return max(doubles if sure else 0, _near(rows[:MOST].astype(float), discrete, prediction))
 
 
-def _ends(weights: Array, chain: Array) -> Array:
+def last_draws(weights: Array, chain: Array) -> Array:
+    """Return the last draw of each chain, (chains, n)."""
     _, last = np.unique(chain[::-1], return_index=True)
     return weights[::-1][last]
 
@@ -332,7 +334,7 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
 def _summary(samples: Samples) -> tuple[Array, Array]:
     """Return the mean of each chain's weights (chains, n), and of its energy per constraint (chains,), over solutions."""
     judged = _judged(samples)
-    chain = _chains(samples)[judged]
+    chain = chains_of(samples)[judged]
     return _chain_means(samples.weights[judged], chain), _chain_means(samples.energies()[judged] / samples.m, chain)
 
 

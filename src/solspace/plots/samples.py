@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 
+from solspace.diagnostics.comparison import chains_of, last_draws
 from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
@@ -62,9 +63,7 @@ def overlap_histogram(
 
 def _pairs(samples: Samples) -> Reals:
     """Return the overlaps of all pairs of samples, of chains at their last draws."""
-    chains = np.arange(len(samples)) if samples.info.chains is None else np.asarray(samples.info.chains)
-    last = len(chains) - 1 - np.unique(chains[::-1], return_index=True)[1]
-    return pair_products(samples.weights[last]) / samples.n
+    return pair_products(last_draws(samples.weights, chains_of(samples))) / samples.n
 
 
 def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
