@@ -67,6 +67,10 @@ def maximum(left: Any, right: Any) -> ndarray:
     return _own(np.maximum(left, right))
 
 
+def where(condition: Any, left: Any, right: Any) -> ndarray:
+    return _own(np.where(condition, left, right))
+
+
 def ascontiguousarray(array: Any) -> ndarray:
     return _own(np.ascontiguousarray(array))
 

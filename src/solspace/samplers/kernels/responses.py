@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -43,14 +42,21 @@ class ResponseTable:
 
     def __init__(self, potential: Potential, beta: float) -> None:
         self.potential, self.beta = potential, beta
-        self.band = Fold.of(potential)
+        # a band is folded: its fields are counted from the nearer wall, `half` its half width
+        band = potential.centre is not None
+        self.centre = potential.centre or 0.0
+        self.half = max(potential.breakpoints) - self.centre if band else np.inf
+        self.breakpoints = (0.0,) if band else tuple(potential.breakpoints)
         self.grid = np.sinh(START + FIELD_STEP * np.arange(round((np.arcsinh(LAST) - START) / FIELD_STEP) + 1))
         self.rows: dict[int, Array] = {}
         self.sound: dict[int, bool] = {}
 
     def respond_into(self, omega: Array, variance: Array, out: tuple[Array, Array]) -> None:
         """Write (g, dg) at `omega` (m, k), measured from the margin, and `variance` (k,) or (m, k) into `out`."""
-        sign, omega = self.band.fold(omega)
+        sign = None
+        if np.isfinite(self.half):
+            offset = omega - omega.dtype.type(self.centre)
+            sign, omega = np.where(offset > 0, offset.dtype.type(-1), offset.dtype.type(1)), self.half - np.abs(offset)
         depth = np.log(variance.astype(np.float64)) / VARIANCE_STEP
         cells = np.floor(depth).astype(int)
         sound = self._prepare(np.unique(cells))
@@ -82,7 +88,7 @@ class ResponseTable:
         return {int(cell): self.sound[cell] for cell in cells}
 
     def _exact(self, x: Array, variance: float) -> tuple[Array, Array]:
-        omega = self.band.unfold(x * np.sqrt(variance))
+        omega = self._unfolded(x * np.sqrt(variance))
         g, dg = self.potential.derivatives(omega, np.full(len(x), variance), self.beta)
         return np.sqrt(variance) * g, variance * dg
 
@@ -92,13 +98,17 @@ class ResponseTable:
         share = random.uniform(0.3, 0.7)
         width = np.exp(VARIANCE_STEP * (cell + share) / 2)
         ends = np.arcsinh(np.clip([-REACH / width, REACH / width], FIRST, LAST))
-        near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.band.breakpoints]
+        near = [point / width + random.uniform(-4, 4, TRIALS) for point in self.breakpoints]
         x = np.concatenate([np.sinh(random.uniform(ends[0], ends[1], TRIALS)), *near])
-        x = x[(x > self.grid[3]) & (x < self.grid[-4]) & (np.abs(x) * width < REACH) & (x * width <= self.band.half)]
+        x = x[(x > self.grid[3]) & (x < self.grid[-4]) & (np.abs(x) * width < REACH) & (x * width <= self.half)]
         own = (_lagrange(np.array([share]))[0] @ self._six(cell)).reshape(1, 2, -1)
         exact, found = np.array(self._exact(x, width**2)), np.empty((2, len(x), 1))
         _table_by_column(x[:, None], np.ones(1), own, found[0], found[1])
         return bool((np.abs(found[..., 0] - exact) <= ACCURACY * (1 + np.abs(exact))).all())
+
+    def _unfolded(self, omega: Array) -> Array:
+        """Return the field below the centre that is counted as `omega`."""
+        return omega if np.isinf(self.half) else omega + (self.centre - self.half)
 
     def _six(self, cell: int) -> Array:
         return np.array([self.rows[i] for i in range(cell - 2, cell + 4)])
@@ -110,35 +120,9 @@ class ResponseTable:
         outside = (x <= self.grid[3]) | (x >= self.grid[-4]) | (np.abs(omega) > REACH)
         poor = (~np.broadcast_to(sound, omega.shape) | outside) & np.isfinite(x)
         if poor.any():
-            fields = self.band.unfold(omega[poor].astype(float))
+            fields = self._unfolded(omega[poor].astype(float))
             exact = self.potential.derivatives(fields, wide[poor].astype(float), self.beta)
             out[0][poor], out[1][poor] = exact
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Where fields are counted from: zero, or for a band of half width `half` about `centre` the nearer of its walls."""
-
-    breakpoints: tuple[float, ...]
-    centre: float = 0.0
-    half: float = np.inf
-
-    @classmethod
-    def of(cls, potential: Potential) -> Fold:
-        if potential.centre is None:
-            return cls(tuple(potential.breakpoints))
-        return cls((0.0,), potential.centre, max(potential.breakpoints) - potential.centre)
-
-    def fold(self, omega: Array) -> tuple[Array | None, Array]:
-        """Return the sign of the response, None where it is always +1, and the fields as counted here."""
-        if np.isinf(self.half):
-            return None, omega
-        offset = omega - omega.dtype.type(self.centre)
-        return np.where(offset > 0, omega.dtype.type(-1), omega.dtype.type(1)), self.half - np.abs(offset)
-
-    def unfold(self, omega: Array) -> Array:
-        """Return the field below the centre that is counted as `omega`."""
-        return omega if np.isinf(self.half) else omega + (self.centre - self.half)
 
 
 def _look_up(

@@ -226,7 +226,11 @@ class Propagation:
             count[here] += 1
             nearest_at[here] = np.where(now < nearest[here], count[here], nearest_at[here])
             nearest[here] = np.minimum(now, nearest[here])
-            self._keep(lanes[here], new, found, now)
+            best = now < np.minimum(self.residual[lanes[here]], LOST)
+            own = lanes[here[best]]
+            put(self.sites, own, new.of(best))
+            self.mean[own], self.spread[own] = found.mean[best], found.spread[best]
+            self.log_partition[own], self.residual[own] = found.log_partition[best], now[best]
             done = now < tolerance[lanes[here]]
             effort.converged[lanes[here[done]]] = True
             most = limit[lanes[here]]
@@ -277,11 +281,3 @@ class Propagation:
         unseen = np.where(proper, omega + width * g - z, 0.0)
         residual = (((mean - mu) ** 2).mean(axis=1) + (unseen**2).mean(axis=1)) / spread.mean(axis=1)
         return Update(fresh, mean, spread, total + weights.sum(axis=1) + constraints.sum(axis=1), residual)
-
-    def _keep(self, lanes: Array, sites: Sites, update: Update, residual: Array) -> None:
-        """Keep sites and marginals of those samples `lanes` whose `residual` is their smallest so far."""
-        best = residual < np.minimum(self.residual[lanes], LOST)
-        own = lanes[best]
-        put(self.sites, own, sites.of(best))
-        self.mean[own], self.spread[own] = update.mean[best], update.spread[best]
-        self.log_partition[own], self.residual[own] = update.log_partition[best], residual[best]

@@ -145,13 +145,6 @@ class GpuColumns:
             self._move(self.moves, back=False)
         self.split()
 
-    def restore(self, kept: list[DeviceArray], lanes: Array) -> None:
-        """Put the columns `lanes` of the whole, which this holds, back to those `kept`."""
-        chosen = np.full(self.width, -1, np.int32)
-        chosen[lanes] = lanes
-        self.chosen.set(chosen)
-        self._move([(*move[:3], part, *move[4:]) for move, part in zip(self.moves[2:], kept)], back=True)
-
     def _move(self, moves: list[Any], back: bool) -> None:
         for found, (grid, block), whole, part, rows, fill in moves:
             sizes = (np.int32(self.width), self.chosen, np.int32(rows), np.float32(fill), np.int32(back))
@@ -271,7 +264,11 @@ class GpuMessages(SampleColumns):
         return self._columns[number, k]
 
     def restore(self, lanes: Array) -> None:
-        self._sized(len(self.patterns), self.each).restore(self._kept, lanes)
+        back = np.zeros(self.k, bool)
+        back[lanes] = True
+        for kept, current in zip(self._kept, self.messages()):
+            chosen = sent(back if current.ndim == 1 else back.reshape(-1, 1, self.each))
+            current[...] = self.cupy.where(chosen, kept, current)
 
     def broadcast(self) -> None:
         """Copy the messages of each problem's first column to its others."""
