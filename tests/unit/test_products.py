@@ -30,13 +30,13 @@ def test_products_of_every_type_and_width(kind, dtype, rng):
         means, responses = columns(n, k, dtype), columns(m, k, dtype)
         means[:, :k], responses[:, :k] = rng.standard_normal((n, k)), rng.standard_normal((m, k))
         close = {"rtol": 0, "atol": 3e-6 if dtype == "float32" else 1e-13}
-        for name, given, matrix, out in [
-            ("forward", means, x / np.sqrt(n), columns(m, k, dtype)),
-            ("backward", responses, x.T / np.sqrt(n), columns(n, k, dtype)),
-            ("forward_squares", means, x**2 / n, columns(m, k, dtype)),
-            ("backward_squares", responses, x.T**2 / n, columns(n, k, dtype)),
+        for product, squares, given, matrix, out in [
+            (products.forward, False, means, x / np.sqrt(n), columns(m, k, dtype)),
+            (products.backward, False, responses, x.T / np.sqrt(n), columns(n, k, dtype)),
+            (products.forward, True, means, x**2 / n, columns(m, k, dtype)),
+            (products.backward, True, responses, x.T**2 / n, columns(n, k, dtype)),
         ]:
-            result = getattr(products, name)(given, out=out)
+            result = product(given, out, squares)
             expected = matrix @ given.astype(float)
             scale = np.abs(matrix) @ np.abs(given.astype(float)) + 1
             np.testing.assert_allclose((result / scale)[:, :k], (expected / scale)[:, :k], **close)

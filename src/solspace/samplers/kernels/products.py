@@ -8,7 +8,7 @@ fixed order: a column's result does not depend on the columns beside it or on th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from llvmlite import ir
@@ -47,32 +47,23 @@ class Products:
         self.scale = np.dtype(dtype).type(1 / np.sqrt(problem.n))
         self.binary = problem.has_binary_patterns
 
-    def forward(self, given: Array, out: Array) -> Array:
-        """Return X given/√n, (m, k), in `out`."""
-        if self._by_blas(given):
-            return np.multiply(np.matmul(self.patterns, given, out=out), self.scale, out=out)
-        return _forward(self.patterns, given, out, self.scale, None)
+    def forward(self, given: Array, out: Array, squares: bool = False) -> Array:
+        """Return X given/√n, or Σ_i x_μi² given_i/n of `squares`, (m, k), in `out`."""
+        return self._product(_forward, self.patterns, given, out, squares)
 
-    def backward(self, given: Array, out: Array) -> Array:
-        """Return Xᵀ given/√n, (n, k), in `out`."""
-        if self._by_blas(given):
-            return np.multiply(np.matmul(self.patterns.T, given, out=out), self.scale, out=out)
-        return _backward(self.patterns, given, out, self.scale, None)
+    def backward(self, given: Array, out: Array, squares: bool = False) -> Array:
+        """Return Xᵀ given/√n, or Σ_μ x_μi² given_μ/n of `squares`, (n, k), in `out`."""
+        return self._product(_backward, self.patterns.T, given, out, squares)
 
-    def forward_squares(self, given: Array, out: Array) -> Array:
-        """Return Σ_i x_μi² given_i/n, (m, k), in `out`."""
-        return self._sums(given, out) if self.binary else _forward(self.patterns, given, out, self.scale**2, True)
-
-    def backward_squares(self, given: Array, out: Array) -> Array:
-        """Return Σ_μ x_μi² given_μ/n, (n, k), in `out`."""
-        return self._sums(given, out) if self.binary else _backward(self.patterns, given, out, self.scale**2, True)
-
-    def _by_blas(self, given: Array) -> bool:
-        return self.patterns.dtype == given.dtype and given.shape[1] != 4
-
-    def _sums(self, given: Array, out: Array) -> Array:
-        out[...] = given.sum(axis=0, dtype=np.float64) / self.patterns.shape[1]
-        return out
+    def _product(self, loops: Callable[..., Array], left: Array, given: Array, out: Array, squares: bool) -> Array:
+        if squares and self.binary:
+            out[...] = given.sum(axis=0, dtype=np.float64) / self.patterns.shape[1]
+            return out
+        if squares:
+            return loops(self.patterns, given, out, self.scale**2, True)
+        if self.patterns.dtype == given.dtype and given.shape[1] != 4:
+            return np.multiply(np.matmul(left, given, out=out), self.scale, out=out)
+        return loops(self.patterns, given, out, self.scale, None)
 
 
 def _forward(patterns: Array, given: Array, out: Array, scale: np.floating, square: bool | None) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields, replace
-from enum import Enum
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,15 +21,12 @@ from solspace.system.checks import Config, choice, count, damping_option, instan
 from solspace.system.plain import html_table
 
 
-class Status(Enum):
+class Status(StrEnum):
     """How message passing ended, in words."""
 
     CONVERGED = "converged"
     SLOW = "not converged: stopped at the iteration limit while still changing a little; the marginals are approximate"
     DIVERGED = "diverged: message passing blew up at every damping; the marginals are those before it did"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)

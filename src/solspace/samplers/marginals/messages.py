@@ -273,7 +273,7 @@ class Messages(SampleColumns):
         slope, roughness = amp.respond(product, self.g, self.variance, weight, target, work["new"], work["curvature"])
         back = self.products.backward(work["new"], out=work["backward"])
         if self.full:
-            precision = self.products.backward_squares(work["curvature"], out=work["precision"])
+            precision = self.products.backward(work["curvature"], work["precision"], squares=True)
             np.negative(precision, out=precision)
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
@@ -294,14 +294,14 @@ class Messages(SampleColumns):
         start *= self.spread
         size = np.einsum("ij,ij->j", start, start, dtype=np.float64)
         start *= self.spread
-        self.products.forward_squares(start, out=image)
+        self.products.forward(start, image, squares=True)
         image *= self.scratch["curvature"]
         power = np.einsum("ij,ij->j", image, image, dtype=np.float64)
         self.instability[...] = np.divide(power, size, out=np.zeros_like(size), where=size > 0)
 
     def _set_variance(self, size: Array, weight: Array) -> None:
         if self.full and self.spread is not None:
-            new = self.products.forward_squares(self.spread, out=self.scratch["forward"])
+            new = self.products.forward(self.spread, self.scratch["forward"], squares=True)
         else:
             new = (self.moment * size).astype(self.dtype)
         new = np.maximum(new, np.asarray(self.floor, self.dtype))
