@@ -95,7 +95,7 @@ def _list(as_json: bool) -> None:
 
     found = [figures.find(name) for name in figures.FIGURES]
     rows: list[Values] = [
-        {"id": one.name, "place": one.place, "shows": one.at("quick").title, "parameters": one.parameters}
+        {"id": one.name, "place": one.place, "shows": one.title, "parameters": one.parameters}
         | {size: one.count(size) for size in figures.SIZES}
         for one in found
     ]

@@ -95,19 +95,22 @@ def visible_card(cards: tuple[str, ...], dask_worker: Any) -> str | None:
     return None if missing() else os.environ.get("CUDA_VISIBLE_DEVICES", "")
 
 
-def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> list[Result]:
+def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
+    begun = time.perf_counter()
     use_one_thread()
-    return [run(task) for task in tasks]
+    return [run(task) for task in tasks], time.perf_counter() - begun
 
 
-def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> list[Result]:
+def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
+    """Return the results of tasks that share the card of a worker, and the seconds, which overlap for single tasks."""
     from distributed import get_worker
 
     if visible_card(cards, get_worker()) is None:
         raise RuntimeError("the worker has no GPU any more")
     with _card_turn:
+        begun = time.perf_counter()
         found = {result.key: result for result in itertools.chain.from_iterable(on_device(tasks))}
-    return [found[task.key] for task in tasks]
+    return [found[task.key] for task in tasks], time.perf_counter() - begun
 
 
 _card_turn = threading.Lock()
@@ -118,7 +121,7 @@ _card_turn = threading.Lock()
 class Kind:
     """How tasks are sent: in batches that take about `seconds`, at first of `size` tasks and of `largest` at most."""
 
-    run: Callable[[list[Task], tuple[str, ...]], list[Result]]
+    run: Callable[[list[Task], tuple[str, ...]], tuple[list[Result], float]]
     seconds: float
     size: int
     largest: int
@@ -175,8 +178,8 @@ class _Dask:
             return found
         batch, kind, *_ = self.sent.pop(future.key)
         if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed again
-            results = self._fetch(future)
-            fitting = int(kind.seconds * len(batch) / (sum(result.seconds for result in results) + 1e-9))
+            results, seconds = self._fetch(future)
+            fitting = int(kind.seconds * len(batch) / (seconds + 1e-9))
             self.size[kind] = max(1, min(kind.largest, 2 * self.size[kind], fitting))
             return [of_the_same_code(task, result) for task, result in zip(batch, results)]
         if future.status != "error":
@@ -208,7 +211,7 @@ class _Dask:
                 self._check()
         return None
 
-    def _fetch(self, future: Any) -> list[Result]:
+    def _fetch(self, future: Any) -> tuple[list[Result], float]:
         """Return the results of a finished batch, which may have been lost with their worker and be computed again."""
         timeout = 2.0
         while True:

@@ -69,6 +69,10 @@ class Figure:
         return self.make(size, **self.changed)
 
     @property
+    def title(self) -> str:
+        return self.at(SIZES[0]).title
+
+    @property
     def parameters(self) -> dict[str, float]:
         _, *parameters = inspect.signature(self.make).parameters.values()
         return {parameter.name: parameter.default for parameter in parameters}
