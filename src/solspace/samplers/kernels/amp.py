@@ -208,9 +208,9 @@ def estimate(
     uniform = precision.ndim == 1
     if isinstance(target.prior, priors.Binary):
         kept = np.empty((0, 0), mean.dtype) if spread is None else spread
-        fed = np.empty(0, mean.dtype) if share is None else share
+        shares = np.empty(0, mean.dtype) if share is None else share
         wide = np.atleast_2d(precision)
-        return _means(3, _binary_marginals, product, field, mean, kept, wide, weight, fed)
+        return _means(3, _binary_marginals, product, field, mean, kept, wide, weight, shares)
     if isinstance(target.prior, priors.Spherical) and uniform:
         return _spherical(product, field, mean, spread, np.atleast_2d(precision), weight)
     return in_arrays(product, field, mean, spread, precision, time, weight, target, share)

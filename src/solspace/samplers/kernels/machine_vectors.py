@@ -77,7 +77,7 @@ def operation(result: Type, *arguments: Type) -> Callable[[Callable[..., Value]]
     def decorate(emit: Callable[..., Value]) -> Any:
         @intrinsic
         @wraps(emit)
-        def define(typing: BaseContext, *given: Type) -> Emitter:
+        def define(typing: BaseContext, *_: Type) -> Emitter:
             return _function(result, arguments, emit)
 
         return define
@@ -296,15 +296,19 @@ def look_up(
     """
     count, right_side = pages.literal_value, side.literal_value
 
-    def from_words(b: IRBuilder, data: Value, _: Value, first: Value, *given: Value) -> Value:
-        place = b.sub(given[1 + right_side], _splat(b, first, WORDS))
+    def from_words(
+        b: IRBuilder, data: Value, _: Value, first: Value, _pages: Value, left: Value, right: Value, _side: Value
+    ) -> Value:
+        place = b.sub(right if right_side else left, _splat(b, first, WORDS))
         pairs = [
             [_at(b, data, b.add(first, I64(64 * page + half)), WORDS) for half in (0, 32)] for page in range(2 * count)
         ]
         return _permuted(b, "llvm.x86.avx512.vpermi2var.hi.512", pairs, place, b.lshr(place, _same(WORDS, 6)))
 
-    def from_bytes(b: IRBuilder, _: Value, data: Value, first: Value, *given: Value) -> Value:
-        places = [b.sub(vector, _splat(b, first, WORDS)) for vector in given[1:3]]
+    def from_bytes(
+        b: IRBuilder, _: Value, data: Value, first: Value, _pages: Value, left: Value, right: Value, _side: Value
+    ) -> Value:
+        places = [b.sub(vector, _splat(b, first, WORDS)) for vector in (left, right)]
         pack = "llvm.x86.avx512.packuswb.512"
         index = _call(b, pack, OCTETS, *(b.and_(place, _same(WORDS, 0xFF)) for place in places))
         page = _call(b, pack, OCTETS, *(b.lshr(place, _same(WORDS, 7)) for place in places))

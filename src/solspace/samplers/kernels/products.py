@@ -1,6 +1,6 @@
 """Products with the patterns: X m/√n and Xᵀ g/√n for many columns at once, and the same with squared entries.
 
-No second copy of the patterns is made. Where their type is the working one, BLAS does the work; where it is not (±1 patterns are
+Patterns are not copied. Where their type is the working one, BLAS does the work; where it is not (±1 patterns are
 int8), and for squares, compiled loops convert entries in registers: vectors run along the patterns, and four columns share each
 converted entry. The loops are emitted as vectors, since Numba's vectoriser takes seconds for the same code. Every sum runs in one
 fixed order: a column's result does not depend on the columns beside it or on the number of threads.
@@ -47,44 +47,44 @@ class Products:
         self.scale = np.dtype(dtype).type(1 / np.sqrt(problem.n))
         self.binary = problem.has_binary_patterns
 
-    def forward(self, given: Array, out: Array, squares: bool = False) -> Array:
-        """Return X given/√n, or Σ_i x_μi² given_i/n of `squares`, (m, k), in `out`."""
-        return self._product(_forward, self.patterns, given, out, squares)
+    def forward(self, operand: Array, out: Array, squares: bool = False) -> Array:
+        """Return X operand/√n, or Σ_i x_μi² operand_i/n of `squares`, (m, k), in `out`."""
+        return self._product(_forward, self.patterns, operand, out, squares)
 
-    def backward(self, given: Array, out: Array, squares: bool = False) -> Array:
-        """Return Xᵀ given/√n, or Σ_μ x_μi² given_μ/n of `squares`, (n, k), in `out`."""
-        return self._product(_backward, self.patterns.T, given, out, squares)
+    def backward(self, operand: Array, out: Array, squares: bool = False) -> Array:
+        """Return Xᵀ operand/√n, or Σ_μ x_μi² operand_μ/n of `squares`, (n, k), in `out`."""
+        return self._product(_backward, self.patterns.T, operand, out, squares)
 
-    def _product(self, loops: Callable[..., Array], left: Array, given: Array, out: Array, squares: bool) -> Array:
+    def _product(self, loops: Callable[..., Array], left: Array, operand: Array, out: Array, squares: bool) -> Array:
         if squares and self.binary:
-            out[...] = given.sum(axis=0, dtype=np.float64) / self.patterns.shape[1]
+            out[...] = operand.sum(axis=0, dtype=np.float64) / self.patterns.shape[1]
             return out
         if squares:
-            return loops(self.patterns, given, out, self.scale**2, True)
-        if self.patterns.dtype == given.dtype and given.shape[1] != 4:
-            return np.multiply(np.matmul(left, given, out=out), self.scale, out=out)
-        return loops(self.patterns, given, out, self.scale, None)
+            return loops(self.patterns, operand, out, self.scale**2, True)
+        if self.patterns.dtype == operand.dtype and operand.shape[1] != 4:
+            return np.multiply(np.matmul(left, operand, out=out), self.scale, out=out)
+        return loops(self.patterns, operand, out, self.scale, None)
 
 
-def _forward(patterns: Array, given: Array, out: Array, scale: np.floating, square: bool | None) -> Array:
-    lines = given.T
+def _forward(patterns: Array, operand: Array, out: Array, scale: np.floating, square: bool | None) -> Array:
+    lines = operand.T
     if len(lines) > 1:
-        lines = _lines(len(lines), len(given), given.dtype)
-        _transpose(given, lines)
+        lines = _lines(len(lines), len(operand), operand.dtype)
+        _transpose(operand, lines)
     rows = max(4, BLOCK // patterns[0].nbytes // 4 * 4)
     split(lambda first, last: _fill_rows(patterns, lines, out, first, last, rows, scale, square), len(out), 256)
     return out
 
 
-def _backward(patterns: Array, given: Array, out: Array, scale: np.floating, square: bool | None) -> Array:
-    rows, k = BLOCK // (STRIP * patterns.itemsize), given.shape[1]
+def _backward(patterns: Array, operand: Array, out: Array, scale: np.floating, square: bool | None) -> Array:
+    rows, k = BLOCK // (STRIP * patterns.itemsize), operand.shape[1]
 
     def part(first: int, last: int) -> None:
         for start in range(first, last, STRIP):
             strip = out[start : min(start + STRIP, last)]
             strip[...] = 0
-            sums = strip.T if k == 1 else _lines(k, len(strip), given.dtype)
-            _fill_strip(patterns, given, sums, start, strip, rows, scale, square)
+            sums = strip.T if k == 1 else _lines(k, len(strip), operand.dtype)
+            _fill_strip(patterns, operand, sums, start, strip, rows, scale, square)
 
     split(part, len(out), 256)
     return out
@@ -162,10 +162,10 @@ def _dots(
     """Write scale Σ_i x[row + r n + i] lines[line + c step + i] to out[place + r wide + c] for r < rows, c < count."""
     squared, vector = square is not types.none, _vector(lines)
 
-    def emit(b: IRBuilder, x: Value, row: Value, n: Value, given: Value, line: Value, step: Value, target: Value,
+    def emit(b: IRBuilder, x: Value, row: Value, n: Value, data: Value, line: Value, step: Value, target: Value,
              place: Value, wide: Value, scale: Value, *_: Value) -> None:  # fmt: skip
         starts = [_at(b, x, row, b.mul(n, I64(r))) for r in range(rows.literal_value)]
-        heads = [_at(b, given, line, b.mul(step, I64(c))) for c in range(count.literal_value)]
+        heads = [_at(b, data, line, b.mul(step, I64(c))) for c in range(count.literal_value)]
         whole = b.sub(n, b.srem(n, I64(vector.count)))
         sums = [[cgutils.alloca_once_value(b, vector(None)) for _ in heads] for _ in starts]
         with cgutils.for_range_slice(b, I64(0), whole, I64(vector.count)) as (i, _turn):
@@ -198,10 +198,10 @@ def _add_rows(
     """Add scale Σ_r x[row + r n + i] factors[place + r wide + c] to sums[line + c step + i] for i < size, c < count."""
     squared, vector = square is not types.none, _vector(sums)
 
-    def emit(b: IRBuilder, x: Value, row: Value, n: Value, given: Value, place: Value, wide: Value, target: Value,
+    def emit(b: IRBuilder, x: Value, row: Value, n: Value, data: Value, place: Value, wide: Value, target: Value,
              line: Value, step: Value, size: Value, scale: Value, *_: Value) -> None:  # fmt: skip
         starts = [_at(b, x, row, b.mul(n, I64(r))) for r in range(rows.literal_value)]
-        heads = [_at(b, given, place, b.mul(wide, I64(r))) for r in range(rows.literal_value)]
+        heads = [_at(b, data, place, b.mul(wide, I64(r))) for r in range(rows.literal_value)]
         ends = [_at(b, target, line, b.mul(step, I64(c))) for c in range(count.literal_value)]
         own = [[b.fmul(scale, b.load(_at(b, head, I64(c)))) for head in heads] for c in range(len(ends))]
         whole = b.sub(size, b.srem(size, I64(vector.count)))
@@ -240,12 +240,12 @@ def _entries(b: IRBuilder, rows: Sequence[Value], at: Value, kind: ir.Type, squa
     """Return the patterns of `rows` from `at` on, or their squares, in the type `kind` of the columns."""
     found = []
     for row in rows:
-        given, wanted = row.type.pointee, kind.element if isinstance(kind, ir.VectorType) else kind
-        x = _load(b, _at(b, row, at), given if wanted is kind else ir.VectorType(given, kind.count))
-        if isinstance(given, ir.IntType):
+        source, target = row.type.pointee, kind.element if isinstance(kind, ir.VectorType) else kind
+        x = _load(b, _at(b, row, at), source if target is kind else ir.VectorType(source, kind.count))
+        if isinstance(source, ir.IntType):
             x = b.sitofp(x, kind)
-        elif given != wanted:
-            x = b.fptrunc(x, kind) if isinstance(wanted, ir.FloatType) else b.fpext(x, kind)
+        elif source != target:
+            x = b.fptrunc(x, kind) if isinstance(target, ir.FloatType) else b.fpext(x, kind)
         found.append(b.fmul(x, x) if square else x)
     return found
 

@@ -138,7 +138,7 @@ class GpuBath(Bath):
 
 
 def _mixed(own: Array, cross: Array) -> Array:
-    """Return whether chains mix, given the overlaps (k,) of a replica's two draws and of the two replicas."""
+    """Return whether chains mix, from the overlaps (k,) of a replica's two draws and of the two replicas."""
     return np.asarray(own - cross <= MIXED * (1 - cross))
 
 

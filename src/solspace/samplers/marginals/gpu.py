@@ -73,7 +73,7 @@ class GpuColumns:
             for *columns, rows, fill in zip(arrays, own, sizes, fills)
         ]
         self.moving = self.whole_numbers[2, :1]
-        self.made, self.burst = 0, BURST
+        self.iterations, self.burst = 0, BURST
         self.recorded: Recorded | None = None
 
     def _arguments(self, own: GpuMessages) -> Sizes:
@@ -152,8 +152,8 @@ class GpuColumns:
 
     def advance(self) -> None:
         """Launch an iteration of all columns that still move."""
-        self.made += 1
-        if self.made == _PLAIN and self.patterns.recordable:
+        self.iterations += 1
+        if self.iterations == _PLAIN and self.patterns.recordable:
             self.recorded = recorded(self._advance)
         if self.recorded is None:
             self._advance()

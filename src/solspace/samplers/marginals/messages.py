@@ -268,7 +268,7 @@ class Messages(SampleColumns):
         from solspace.samplers.kernels import amp
 
         target, work = self.problem.target, self.scratch
-        weight, time, fed = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
+        weight, time, shares = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
         slope, roughness = amp.respond(product, self.g, self.variance, weight, target, work["new"], work["curvature"])
         back = self.products.backward(work["new"], out=work["backward"])
@@ -278,7 +278,7 @@ class Messages(SampleColumns):
         else:
             precision = (-self.problem.alpha * self.moment * slope).astype(self.dtype)
         change, size, size2 = amp.estimate(
-            back, self.field, self.mean, self.spread, precision, time, weight, target, fed
+            back, self.field, self.mean, self.spread, precision, time, weight, target, shares
         )
         self._set_variance(size, weight)
         if not self.full:

@@ -71,8 +71,8 @@ def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:
 
     def look(chains: Chains) -> None:
         nonlocal best, done
-        best, made, done = chains.weights, chains.sweep - done, chains.sweep
-        search.advance(made)
+        best, steps, done = chains.weights, chains.sweep - done, chains.sweep
+        search.advance(steps)
 
     try:
         best = first_solutions(
