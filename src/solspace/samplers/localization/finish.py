@@ -68,9 +68,7 @@ class Bath:
         number = (2 * lanes[:, None] + np.arange(2)).ravel()
         first = np.empty((len(number), n), np.int8)
         tilted_weights(np.uint64(key), number, np.repeat(samples.means()[lanes], 2, axis=0), first)
-        chains = Chains.start(
-            first, self.plan, np.repeat(samples.rows(samples.field)[lanes].astype(float), 2, axis=0), number
-        )
+        chains = Chains.start(first, self.plan, np.repeat(samples.fields()[lanes], 2, axis=0), number)
         flips = cpu_flips(problem, self.plan, key, len(number))
         run_to_end(Run(flips, chains, self.plan))
         # (samples, replicas, draws, n)

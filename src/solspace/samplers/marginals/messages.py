@@ -191,6 +191,9 @@ class SampleColumns:
         """Return columns (n, width) as rows (k, n) on the host."""
         return columns[:, : self.k].T
 
+    def fields(self) -> Array:
+        return self.rows(self.field).astype(float)
+
     def means(self) -> Array:
         return self.rows(self.mean).astype(float)
 
