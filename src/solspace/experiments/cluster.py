@@ -102,7 +102,7 @@ def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], 
 
 
 def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
-    """Return the results of tasks that share the card of a worker, and the seconds, which overlap for single tasks."""
+    """Return the results of tasks that share the card of a worker, and the seconds: those of single tasks overlap."""
     from distributed import get_worker
 
     if visible_card(cards, get_worker()) is None:

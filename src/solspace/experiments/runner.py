@@ -178,10 +178,10 @@ def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[i
 
 
 def _warn_damaged(path: str | os.PathLike[str], keys: list[str]) -> None:
-    words = (
-        f"{len(keys)} of its results were damaged and were taken out, to be computed anew by the sweep they belong to: "
-        f"{', '.join(keys)}" if keys else "its indexes were damaged and were made anew; no result is lost"
-    )  # fmt: skip
+    words = "its indexes were damaged and were made anew; no result is lost"
+    if keys:
+        words = f"{len(keys)} of its results were damaged and were taken out, to be computed anew by the sweep they belong to"
+        words += f": {', '.join(keys)}"
     warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
 
 
