@@ -49,7 +49,7 @@ def test_a_changed_value_is_noticed_though_the_file_is_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("version", "cure"), [(None, "finish the run"), ("2", "finish the run"), ("99", "newer solspace: upgrade")]
+    ("version", "cure"), [(None, "finish the run"), ("3", "finish the run"), ("99", "newer solspace: upgrade")]
 )
 def test_files_of_other_versions_are_refused_with_a_cure(tmp_path, version, cure):
     path = tmp_path / "run.npz"
