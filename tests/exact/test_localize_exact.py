@@ -94,12 +94,12 @@ def test_a_finish_in_a_wrong_field_fails(wrong, monkeypatch):
     right = finish.Bath.draw
 
     def draw(bath, samples, *rest):
-        fields, means = samples.rows(samples.field), samples.means()
+        fields, means = samples.fields(), samples.means()
         fields = {"no field": 0 * fields, "half the field": fields / 2, "field of another": np.roll(fields, 1, 0)}.get(
             wrong, fields
         )
         means = np.sign(means) if wrong.startswith("few") else means
-        return right(bath, SimpleNamespace(field=fields, rows=lambda columns: columns, means=lambda: means), *rest)
+        return right(bath, SimpleNamespace(fields=lambda: fields, means=lambda: means), *rest)
 
     monkeypatch.setattr(finish.Bath, "draw", draw)
     sweeps = 1 if wrong.startswith("few") else 100

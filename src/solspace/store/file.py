@@ -13,7 +13,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -158,6 +158,14 @@ def _check_format(db: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by {writer} (store format {version}, this one reads {FORMAT}): {advice}. It was left as "
             "it is."
         )
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(_SCHEMA)
+        if wrong := _definitions(fresh) - _definitions(db):
+            raise sqlite3.DatabaseError(f"the definition of {min(wrong)[0]} is damaged")
+
+
+def _definitions(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    return set(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
 
 
 def _damage(db: sqlite3.Connection) -> str:

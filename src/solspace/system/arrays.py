@@ -71,6 +71,10 @@ def read_npz(source: Source, names: Iterable[str] | None = None, limit: int | No
         entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         if not entries:
             raise Damaged(source, "it holds no arrays")
+        stream.seek(max(0, size - 22))
+        end = stream.read()  # of an archive without a comment; Python's zipfile does not compare the number of entries
+        if end.startswith(b"PK\5\6") and int.from_bytes(end[10:12], "little") not in (len(archive.infolist()), 0xFFFF):
+            raise Damaged(source, "its list of arrays is damaged")
         wanted = {name: entries[name] for name in entries if names is None or name in set(names)}
         check_size(source, sum(info.file_size for info in wanted.values()), size, limit)
         arrays = {}
