@@ -210,7 +210,7 @@ def refuse(page, field, text):
     give(page, field, text)
     page.locator(".outdated", has_text=f"The page still shows {before}.").wait_for()
     wait_until(lambda: opacity(page) < 1, f"numbers and charts are not marked though {field} is refused")
-    assert page.locator(".start button").is_disabled()
+    page.locator(".start button:disabled").wait_for()
     give(page, field, before)
     page.locator(".outdated").wait_for(state="detached")
     wait_until(lambda: opacity(page) == 1, "numbers and charts stay marked")
