@@ -288,10 +288,14 @@ class IntegerFlips(CpuFlips[Landscapes]):
         return potentials.energies[stage[:, None], self.levels[:, : self.problem.m]].sum(axis=1, dtype=np.int64)
 
     def walk(self, work: Work[Landscapes], chains: Chains, rows: slice) -> None:
-        from solspace.samplers.kernels.flips_integer import Scratch, run_chains
+        from solspace.samplers.kernels.flips_integer import TILE, Scratch, run_chains
 
         scratch = Scratch(
-            aligned(32 * self.blocks, np.int16), aligned(self.lattice.size + 512, np.int16), aligned(1024, np.uint8)
+            field=aligned(32 * self.blocks, np.int16),
+            table=aligned(self.lattice.size + 512, np.int16),
+            halves=aligned(1024, np.uint8),
+            raw=aligned(TILE, np.uint64),
+            threshold=aligned(TILE, np.int32),
         )
         sweeps, own = self._arguments(work, chains, rows)
         if not run_chains(self.patterns, work.potentials.energies, sweeps, own, self.levels[rows], scratch, self._halt):

@@ -63,6 +63,8 @@ class Scratch(NamedTuple):
     field: Array  # (32 blocks,) int16 C of each constraint
     table: Array  # int16 C of each level, and 512 more
     halves: Array  # (1024,) uint8
+    raw: Array  # (TILE,) uint64 random bits
+    threshold: Array  # (TILE,) int32
 
 
 @njit(nogil=True)
@@ -203,7 +205,7 @@ def run_chains(
     bits, valid, field, table, halves = patterns.bits, patterns.valid, scratch.field, scratch.table, scratch.halves
     pull_of, pulled = rows.field, rows.field.size > 0
     proposals, blocks = sweeps.orders.shape[1], len(valid)
-    raw, threshold = np.empty(TILE, np.uint64), np.empty(TILE, np.int32)
+    raw, threshold = scratch.raw, scratch.threshold
     guarded = energies.shape[1] > (1 << 16) - 2 * EDGE
     first, width = patterns.allowed
     for row in range(len(rows.number)):
