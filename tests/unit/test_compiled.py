@@ -1,5 +1,8 @@
 """Compiled code must run where its cache cannot be kept, and elsewhere be read back."""
 
+import importlib
+import os
+import pkgutil
 import runpy
 import subprocess
 import sys
@@ -8,12 +11,21 @@ import numba
 import numba.core.caching as caching
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 from solspace.measure.channels import power_channel
 from solspace.numerics.power import gaussian_power_derivatives
 from solspace.numerics.power_table import negative_moments, positive_moments
 from solspace.system.compiled import njit
 from solspace.system.threads import PIECE, share
+
+
+def compiling_modules():
+    """Return the modules that compile code."""
+    modules = [importlib.import_module(f"solspace.{name}") for name in ("numerics.kernels", "numerics.power")]
+    kernels = importlib.import_module("solspace.samplers.kernels")
+    names = [info.name for info in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + ".") if not info.ispkg]
+    return modules + [importlib.import_module(name) for name in names]
 
 
 def triple(x):
@@ -142,3 +154,55 @@ def test_code_of_other_arguments_counts_as_none(tmp_path, monkeypatch):
     assert healed(2.5) == 7.5
     assert healed(np.ones(2, np.float32)).sum() == 6
     assert sum(healed.stats.cache_hits.values()) == 2
+
+
+VARIANTS = """
+import itertools, sys
+import numba
+import numpy as np
+from numba.core.bytecode import FunctionIdentity
+from solspace.system.compiled import njit, variant
+
+def times(factor):
+    @numba.njit(inline="never")
+    @variant(factor)
+    def product(x):
+        total = 0
+        for i in range(x):
+            total += (i ^ factor) * factor + int(np.log1p(i)) * (total % 7)
+            for j in range(3):
+                total += (i >> j) * factor - int(np.sqrt(total % 1000)) * (factor % 3)
+        return total  # so long that LLVM does not inline it
+
+    return product
+
+one, million = times(1), times(1000003)
+
+@njit()
+def both(x, y):
+    return one(x), million(x)
+
+FunctionIdentity._unique_ids = itertools.count(int(sys.argv[1]))
+for y in sys.argv[2:]:
+    assert both(5, float(y) if "." in y else int(y)) == (one(5), million(5)), y
+"""
+
+
+def test_variants_of_one_function_are_told_apart_in_code_that_two_processes_cached(tmp_path):
+    script = tmp_path / "variants.py"
+    script.write_text(VARIANTS)
+    # the counter of the second process begins so that its first variant has the number of the first one's second
+    for arguments in (["100", "1"], ["102", "1.0"], ["1", "1", "1.0"]):
+        subprocess.run(
+            [sys.executable, script, *arguments], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        )
+
+
+def test_every_compiled_function_of_the_package_has_a_name_of_its_own():
+    seen = {}
+    for module in compiling_modules():
+        for value in vars(module).values():
+            if isinstance(value, Dispatcher):
+                name = value.py_func.__module__, value.py_func.__qualname__
+                assert seen.setdefault(name, value) is value, name
+    assert len(seen) > 50

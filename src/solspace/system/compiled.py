@@ -107,6 +107,20 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def variant(value: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds `value`, on which a closure depends, to the closure's name.
+
+    Numba names compiled code by a function's name and a counter that starts anew in each process. Where code cached by two
+    processes meets in a third, names may coincide; the linker then takes the code that was loaded first for both.
+    """
+
+    def rename(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__qualname__ += f"_{value}"
+        return function
+
+    return rename
+
+
 def _same_types(load: Callable[..., Any]) -> Callable[..., object]:
     """Return `load` without code for arguments of other types.
 

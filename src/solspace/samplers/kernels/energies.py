@@ -66,6 +66,7 @@ from solspace.samplers.kernels.machine_vectors import (
     operation,
     subtract,
 )
+from solspace.system.compiled import variant
 
 AT_ONE = B + EXPONENT  # where the coefficients of a power form hold its energy at t = 1
 BLOCK = 1024  # constraints whose product float32 holds: 8 times 4 factors to each of twice sixteen lanes
@@ -194,6 +195,7 @@ def _product(sign: int) -> Callable[..., float]:
     """Return the function that multiplies all stabilities less `sign` times a column."""
 
     @numba.njit(inline="always")
+    @variant(sign)
     def four(product, states, at, columns, column, scale):
         s, t, u, v = load(states, at), load(states, at + 16), load(states, at + 32), load(states, at + 48)
         w, x = load(columns, column), load(columns, column + 16)
@@ -203,6 +205,7 @@ def _product(sign: int) -> Callable[..., float]:
         return _times(product, add(s, w), add(t, x), add(u, y), add(v, z), scale)
 
     @numba.njit
+    @variant(sign)
     def product(states, at, size, columns, column, scale):
         found = 1.0
         for first in range(0, size, BLOCK):

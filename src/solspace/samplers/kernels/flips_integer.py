@@ -41,7 +41,7 @@ from solspace.samplers.kernels.machine_vectors import (
     zeros,
 )
 from solspace.samplers.kernels.philox import thresholds
-from solspace.system.compiled import njit
+from solspace.system.compiled import njit, variant
 
 TILE = 256  # proposals whose thresholds are drawn together
 GROUP = 4  # blocks of 32 constraints that are summed side by side; columns are padded to whole groups
@@ -120,6 +120,7 @@ def _mover(pages: int) -> Callable[..., tuple[int, int]]:
     """Return the function that carries out a flip, with a register window of 128 `pages` levels."""
 
     @numba.njit
+    @variant(pages)
     def move(bits, column, valid, weight, level, field, table, halves, low):
         blocks = len(valid)
         plus, everything = zeros(), zeros()

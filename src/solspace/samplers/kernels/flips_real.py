@@ -32,7 +32,7 @@ from solspace.samplers.kernels.machine_vectors import (
     zeros,
 )
 from solspace.samplers.kernels.philox import thresholds
-from solspace.system.compiled import njit
+from solspace.system.compiled import njit, variant
 
 TILE = 64  # proposals whose thresholds are drawn together
 STRIDE = 8  # vectors of energies whose sum must fit 32 bits; columns are padded to whole strides of 128 constraints
@@ -94,6 +94,7 @@ def _energy_after(sign: int) -> Callable[..., int]:
     """Return the function that sums the energies of the `size` stabilities from `at` on, less `sign` times a column."""
 
     @numba.njit
+    @variant(sign)
     def energy_after(states, at, size, columns, column, form, marks):
         sums = no_longs()
         for first in range(0, size, 16 * STRIDE):
