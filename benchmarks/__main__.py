@@ -106,7 +106,8 @@ def main() -> int:
             print(f"\n{tables[-1].markdown()}", flush=True)
     minutes = (time.perf_counter() - begun) / 60
     command = f"python -m benchmarks{' --quick' * given.quick}"
-    heading = f"Machine: {machine()} Measured by `{command}` on {date.today()} in {minutes:.1f} minutes."
+    measured = f"Measured by `{command}` on {date.today()} in {minutes:.1f} minutes"
+    heading = f"{machine()} {measured}: medians, with the shortest and longest time in brackets."
     if given.json:
         print(json.dumps({"machine": machine(), "tables": [dataclasses.asdict(one) for one in tables]}, indent=2))
     else:

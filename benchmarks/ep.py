@@ -56,19 +56,18 @@ def accuracy(quick: bool = False) -> Table:
     instances = 10 if quick else 30
     found = Table(
         "Expectation propagation against enumeration",
-        f"n = {N} (15 for ±1 patterns), {instances} instances with solutions each: median error of log Z (half of them within "
-        "the brackets), median rms error of the marginals, converged.",
-        ("patterns", "measure", "m", "log Z", "marginals", "converged"),
+        f"n = {N} (15 for ±1 patterns), {instances} instances with solutions: medians of the error of log Z (in brackets its "
+        "quartiles) and of the rms error of the marginals; how many converged.",
+        ("patterns", "m", *(f"{what}, {name}" for name in TARGETS for what in ("log Z", "marginals", "converged"))),
     )
     for kind in KINDS:
-        for name, target in TARGETS.items():
-            for m in (4, 8):
+        for m in (4, 8):
+            cells: list[str] = []
+            for target in TARGETS.values():
                 z, rms, good = np.array(list(errors(kind, m, target, instances))).T
                 low, median, high = np.nanpercentile(z, (25, 50, 75))
-                found.add(
-                    kind, name, m, f"{median:+.3f} ({low:+.3f} … {high:+.3f})", f"{np.median(rms):.4f}",
-                    f"{int(good.sum())} of {len(good)}",
-                )  # fmt: skip
+                cells += [f"{median:+.3f} ({low:+.3f}…{high:+.3f})", f"{np.median(rms):.3f}", f"{int(good.sum())}"]
+            found.add(kind, m, *cells)
     return found
 
 
@@ -87,8 +86,8 @@ def speed(quick: bool = False) -> Table:
     )
     found = Table(
         "Expectation propagation, N = 784, M = 235, 16 fields",
-        "One core, double precision; the floor is its calls of dsyrk, dpotrf, dtrsm and dtrtri alone.",
-        ("what", "time an iteration and field", "of the floor's rate"),
+        "Double precision, an iteration and field; the floor is its calls of dsyrk, dpotrf, dtrsm and dtrtri alone.",
+        ("what", "time", "rate/floor"),
     )
     floor = times["floor"].median
     found.add("BLAS-3 and LAPACK alone", times["floor"].per(k), "1")

@@ -30,7 +30,7 @@ def table(quick: bool = False) -> Table:
     flops = 2 * SIZE**3
     found = Table(
         "Floors of this machine",
-        "One core, NumPy's BLAS; medians, with the shortest and longest of the rounds in brackets.",
+        "NumPy's BLAS.",
         ("what", "time", "rate"),
     )
     for name in ("float32", "float64"):

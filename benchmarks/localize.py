@@ -22,9 +22,9 @@ def table(quick: bool = False) -> Table:
     averaged, printed = Scalar(problem.patterns, k), Algorithm1(problem.patterns, k)
     found = Table(
         "Localization beside NumPy",
-        f"±1 weights and patterns, log potential, T = 0.5, N = {n}, α = 0.3, {k} samples at a time, one core; times for one "
-        "sample. NumPy: BLAS products and whole-array formulas; samples by Euler steps of 0.05 to t = 15.",
-        ("what", "program", "time for a sample", "ratio", "iterations", "solved"),
+        f"±1 weights and patterns, N = {n}, α = 0.3, {k} samples at a time; times for one of them. NumPy: BLAS products and "
+        "whole-array formulas; samples by Euler steps of 0.05 to t = 15.",
+        ("program", "time", "ratio", "iterations", "solved"),
     )
     times = Times(
         {
@@ -34,13 +34,9 @@ def table(quick: bool = False) -> Table:
         },
         3 if quick else 7,
     )
-    names = {
-        "own": "solspace",
-        "averaged": "NumPy, averaged variances, float32",
-        "printed": "NumPy, Algorithm 1 as printed",
-    }
-    for name, words in names.items():
-        found.add("an iteration", words, times[name].per(k), f"{times.ratio(name, 'own'):.1f}", "", "")
+    names = {"own": "solspace", "averaged": "NumPy, averaged variances", "printed": "NumPy, Algorithm 1 as printed"}
+    for name, program in names.items():
+        found.add(f"an iteration: {program}", times[name].per(k), f"{times.ratio(name, 'own'):.1f}", "", "")
     ss.localize(problem, 4, rng=0, progress=False)
     runs = [
         timed(lambda seed=seed: ss.localize(problem, k, rng=seed, progress=False)) for seed in range(1 if quick else 3)
@@ -48,7 +44,7 @@ def table(quick: bool = False) -> Table:
     own = Spread.of([spent / k for spent, _ in runs])
     iterations = np.mean([samples.info["iterations"].sum() / k for _, samples in runs])
     solved = sum(int(problem.is_solution(samples.weights).sum()) for _, samples in runs)
-    found.add("a sample", names["own"], own, "1.0", f"{iterations:.0f}", f"{solved}/{k * len(runs)}")
+    found.add("a sample: solspace", own, "1.0", f"{iterations:.0f}", f"{solved}/{k * len(runs)}")
     real = ss.Perceptron.random(n, 0.3, patterns="gaussian", rng=0)
     ss.localize(real, 4, rng=0, progress=False)
     runs = [
@@ -58,13 +54,11 @@ def table(quick: bool = False) -> Table:
     iterations = np.mean([samples.info.iterations.sum() / k for _, samples in runs])
     solved = sum(int(samples.solved.sum()) for _, samples in runs)
     ratio = f"{other.median / own.median:.1f}"
-    found.add(
-        "a sample, Gaussian patterns", names["own"], other, ratio, f"{iterations:.0f}", f"{solved}/{k * len(runs)}"
-    )
+    found.add("a sample, Gaussian patterns: solspace", other, ratio, f"{iterations:.0f}", f"{solved}/{k * len(runs)}")
     spent, (weights, count) = timed(lambda: euler(Scalar(problem.patterns, k)))
     solved = int(problem.is_solution(weights.astype(np.int8)).sum())
     plain = Spread.of([spent / k])
-    found.add("a sample", names["averaged"], plain, f"{plain.median / own.median:.1f}", count, f"{solved}/{k}")
+    found.add("a sample: NumPy, averaged variances", plain, f"{plain.median / own.median:.1f}", count, f"{solved}/{k}")
     return found
 
 
@@ -72,9 +66,9 @@ def scaling(quick: bool = False) -> Table:
     """Return the cost of a sample against N: products of a matrix with vectors, so N·M times a slowly growing count."""
     found = Table(
         "How localization grows with N",
-        "±1 weights and patterns, log potential, T = 0.5, α = 0.3, 16 samples at a time, one core, default settings; times for "
-        "one sample. The cost of an iteration and a constraint's weight should not grow.",
-        ("N", "a sample", "AMP iterations", "ps for an iteration and a pattern's entry", "solved"),
+        "±1 weights and patterns, α = 0.3, 16 samples at a time: one sample, and picoseconds for one iteration and entry of the "
+        "patterns, which should not grow.",
+        ("N", "a sample", "iterations", "ps", "solved"),
     )
     k = 16
     for n in (501, 1001, 2001) if quick else (501, 1001, 2001, 5001, 10001):

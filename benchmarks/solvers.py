@@ -95,9 +95,10 @@ def rounded_regression(problem: ss.Perceptron, seed: int, limit: float) -> Any:
 
 SOLVERS: dict[str, Solver] = {
     "`ss.solve`": lambda p, seed, limit: ss.solve(p, rng=seed, time_limit=limit, progress=False).weights[0],
+    "τ-annealing, 100 sweeps": lambda p, seed, limit: first_solutions(p, 1, 100, rng=seed, n_threads=1).weights[0],
     "τ-annealing, N sweeps": lambda p, seed, limit: first_solutions(p, 1, p.n, rng=seed, n_threads=1).weights[0],
-    "ASL (a fair sample)": lambda p, seed, limit: ss.localize(p, 1, rng=seed, progress=False).weights[0],
-    "NumPy, τ-annealing, 100 sweeps": lambda p, seed, limit: plain_anneal(p, 100, rng=seed),
+    "ASL (fair)": lambda p, seed, limit: ss.localize(p, 1, rng=seed, progress=False).weights[0],
+    "NumPy, 100 sweeps": lambda p, seed, limit: plain_anneal(p, 100, rng=seed),
     "HiGHS": highs,
     "CP-SAT": cp_sat,
     "dwave-samplers": dwave,
@@ -112,9 +113,9 @@ def table(quick: bool = False) -> Table:
     sizes, loads = (101, 1001) if quick else (101, 501, 1001), (0.3, 0.5) if quick else (0.3, 0.5, 0.65, 0.74)
     found = Table(
         "Time to one solution",
-        f"Random ±1 patterns, κ = 0, ±1 weights; {instances} instances a point, the same for all; one core, {limit:.0f} s "
-        "limit where a solver has one; models are built within the time. Instances solved, rechecked from the patterns, and the "
-        "median time of all attempts; –: not tried, since none was solved at a lower load, or not installed.",
+        f"Random ±1 patterns, κ = 0: solved of {instances} instances, and the median time of all attempts, which includes "
+        f"building a model and ends after {limit:.0f} s where a solver has a limit. dwave-samplers: 1000 sweeps of Σ (s − 1)². "
+        "–: not installed, or none was solved at a lower load.",
         ("N", "α", *SOLVERS),
     )
     for n in sizes:
@@ -155,27 +156,23 @@ def proofs(quick: bool = False) -> Table:
     """Return how long it takes to prove that an instance has no solution: what samplers cannot do."""
     count, limit = (2, 10.0) if quick else (5, 20.0)
     found = Table(
-        "Proving that there is no solution",
-        f"Instances past the capacity, for N = 19 such that enumeration knows to be empty; {count} a row, one core, "
-        f"{limit:.0f} s limit. A sampler never proves anything: it only fails to find.",
-        ("N", "α", "solver", "proved", "time"),
+        "Proofs that there is no solution",
+        f"Of {count} instances past the capacity, at N = 19 known to have none by enumeration; {limit:.0f} s limit.",
+        ("N", "α", "solspace, enumeration", *EXACT),
     )
     for n, alpha in ((19, 1.6), (31, 1.6)):
         drawn = (ss.Perceptron.random(n, alpha, rng=i) for i in range(200))
         empty = list(itertools.islice(filter(is_empty, drawn) if n <= 20 else drawn, count))
-        if n <= 20:
-            listed = Spread.of([seconds(lambda p=p: is_empty(p)) for p in empty])
-            found.add(n, alpha, "solspace, enumeration", f"{count}/{count}", listed)
+        listed = Spread.of([seconds(lambda p=p: is_empty(p)) for p in empty]) if n <= 20 else None
+        cells = ["–" if listed is None else f"{count}/{count}, {listed}"]
         for name in EXACT:
-            try:
-                spent = [timed(lambda p=p, name=name: SOLVERS[name](p, 0, limit)) for p in empty]
-            except ImportError as error:
-                found.add(n, alpha, name, "–", f"not installed ({error.name})")
+            if not installed(name):
+                cells.append("–")
                 continue
+            spent = [timed(lambda p=p, name=name: SOLVERS[name](p, 0, limit)) for p in empty]
             proved = sum(value is None and took < 0.9 * limit for took, value in spent)
-            found.add(n, alpha, name, f"{proved}/{count}", Spread.of([took for took, _ in spent]))
-        if n > 20:
-            found.add(n, alpha, "solspace", "cannot", "")
+            cells.append(f"{proved}/{count}, {Spread.of([took for took, _ in spent])}")
+        found.add(n, alpha, *cells)
     return found
 
 
@@ -200,15 +197,15 @@ def fresh(quick: bool = False) -> Table:
     """Return the wall time of a whole process that solves one small instance."""
     found = Table(
         "A fresh process",
-        "Wall time of `python -c ...` that draws an instance (N = 101, α = 0.3), solves it once and ends; compiled code is "
-        "cached from an earlier run, and imports count. The solvers' times beyond importing solspace itself, which makes "
-        "the instance, are in the last column.",
-        ("solver", "whole process", "beyond importing"),
+        "Wall time of a process that imports solspace, draws an instance (N = 101, α = 0.3) and solves it, with a warm cache of "
+        "compiled code; and this time without the import.",
+        ("solver", "process", "without import"),
     )
     start = "import solspace as ss; from benchmarks import solvers; p = ss.Perceptron.random(101, 0.3, rng=0); "
-    commands = {"(importing alone)": start, **{name: start + code for name, code in FRESH.items()}}
+    there = {name: start + code for name, code in FRESH.items() if name not in SOLVERS or installed(name)}
+    commands = {"(import alone)": start, **there}
     walls = {name: [wall_time(code) for _ in range(2 if quick else 5)] for name, code in commands.items()}
-    base = float(np.median(walls["(importing alone)"]))
+    base = float(np.median(walls["(import alone)"]))
     for name, times in walls.items():
         beyond = Spread.of(np.array(times) - base)
         found.add(name, Spread.of(times), "" if name.startswith("(") else f"{max(beyond.median, 0):.2f} s")
