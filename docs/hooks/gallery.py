@@ -21,10 +21,10 @@ FOLDER = Path(__file__).parents[1] / "gallery"
 START = """# Gallery
 
 Every figure of the paper, made by solspace, and some of our own. Each command computes what it needs, keeps the results
-in `figures.db` (stop it at any time: the same command goes on), and writes picture and table into `figures/`.
+in `figures.db` (an interrupted command continues when repeated), and writes picture and table into `figures/`.
 `--size quick` takes minutes on two cores; `--size paper` has the paper's sizes and numbers of instances and is meant for
 a large machine, a GPU (`--device gpu`) or a cluster (`--executor dask`). `solspace reproduce ID --size paper --dry-run`
-says beforehand what it costs. Each picture has the size that its command names.
+estimates the cost. Each picture has the size that its command names.
 
 """
 

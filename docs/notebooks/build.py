@@ -1,8 +1,8 @@
 """Make the notebooks from their sources, outputs included: ``python docs/notebooks/build.py [NAME...]`` (a minute).
 
-`NAME.py` holds the cells in the percent format, which editors open as a notebook and diffs show as text; `NAME.ipynb` is
-made of it. No Jupyter is needed: a cell is executed as Python executes it, what it prints, what its last line is worth
-and the Matplotlib figures that it leaves open are its outputs. The site shows the notebooks as they are stored.
+`NAME.py` holds the cells in the percent format, which editors open as a notebook; `NAME.ipynb` is made from it without
+Jupyter. Outputs of a cell are what it prints, the value of its last line and the Matplotlib figures that it leaves open.
+The site shows the notebooks as they are stored.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parent
 DPI = 130
-"""Dots an inch of the pictures: a notebook of ours stays below a megabyte."""
+"""Dots per inch of the pictures: notebooks stay below a megabyte."""
 MARK = "# %%"
 
 
 class Cell(NamedTuple):
-    """What a cell is (`markdown` or `code`), and its text."""
+    """A cell: its kind (`markdown` or `code`) and its text."""
 
     kind: str
     text: str
@@ -63,7 +63,7 @@ def run(code: str, names: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(code: str, names: dict[str, Any]) -> Any:
-    """Return what the last line of `code` is worth; None where it is no expression."""
+    """Return the value of the last line of `code`; None if it is no expression."""
     tree = ast.parse(code)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "<cell>", "exec"), names)
@@ -101,15 +101,15 @@ def _lines(text: str) -> list[str]:
 def notebook(source: str, name: str) -> dict[str, Any]:
     """Return the notebook of a source, its cells executed one after the other."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    made = []
+    entries = []
     for number, cell in enumerate(cells(source)):
         entry = {"cell_type": cell.kind, "id": f"{name}-{number}", "metadata": {}, "source": _lines(cell.text)}
         if cell.kind == "code":
             entry |= {"execution_count": None, "outputs": run(cell.text, names)}
-        made.append(entry)
+        entries.append(entry)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    about = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return {"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return {"cells": entries, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
 def sources() -> list[Path]:
@@ -118,16 +118,16 @@ def sources() -> list[Path]:
 
 
 def main() -> None:
-    """Make those that are named, or all."""
+    """Make the named notebooks, or all."""
     import matplotlib
     import matplotlib.pyplot as plt
 
     matplotlib.use("agg")
-    plt.show = lambda: None  # a cell's figures are taken when it ends
+    plt.show = lambda: None  # figures are collected at the end of a cell
     for source in sources():
         if len(sys.argv) == 1 or source.stem in sys.argv[1:]:
-            made = notebook(source.read_text(encoding="utf-8"), source.stem)
-            text = json.dumps(made, indent=1, ensure_ascii=False)
+            content = notebook(source.read_text(encoding="utf-8"), source.stem)
+            text = json.dumps(content, indent=1, ensure_ascii=False)
             source.with_suffix(".ipynb").write_text(f"{text}\n", encoding="utf-8")
             print(source.with_suffix(".ipynb").name, flush=True)
 

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Design a potential
 #
-# The uniform law on ±1 solutions cannot be sampled by diffusion, at any load. A potential changes which solutions count,
-# and with it whether sampling works. Here we let theory say why, find the best temperature of the log potential, and write
-# a potential of our own.
+# The uniform law on ±1 solutions cannot be sampled by diffusion, at any load. A potential changes the weights of the
+# solutions, and with them whether sampling works. Theory shows why; then we find the best temperature of the log
+# potential, and write a potential.
 
 # %%
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ import solspace as ss
 # ## 1. Why the uniform law fails
 #
 # The diffusion follows a maximum of the free entropy φ_t(q). Under the uniform law there is another one at q = 1, at all
-# times, and it wins in the end.
+# times, which becomes the highest.
 
 # %%
 uniform = ss.predict(ss.Target("binary", "uniform"), alpha=0.5)
@@ -38,8 +38,8 @@ plt.show()
 # %% [markdown]
 # ## 2. Which temperature reaches furthest?
 #
-# The weight of a constraint is s^(1/T). A small T pushes solutions far off the margin, where there are few; T ≥ 1 brings
-# the maximum at q = 1 back.
+# The weight of a constraint is s^(1/T). At small T solutions are far from the margin, where there are few; at T ≥ 1 there
+# is a maximum at q = 1 again.
 
 # %%
 from solspace.theory.thresholds import asl_threshold  # one of `ss.thresholds`, which computes all of them
@@ -57,10 +57,10 @@ ax.set(xlabel="temperature T", ylabel="load α up to which ASL is fair")
 plt.show()
 
 # %% [markdown]
-# ## 3. One of your own
+# ## 3. Your own potential
 #
 # A class with `log_weight(s)` (−U, with −∞ where a stability is forbidden) and `breakpoints`, where it is not smooth. This
-# one keeps stabilities off the margin as s², but does not care beyond s = 1.
+# one keeps stabilities away from the margin as s², and is constant beyond s = 1.
 
 
 # %%
@@ -80,7 +80,7 @@ print(prediction.edge())
 print("samplable at α = 0.3:", prediction.samplable, " overlap:", round(prediction.overlap, 4))
 
 # %% [markdown]
-# On a small problem everything can be enumerated, the quickest way to find a slip. (Theory is for n → ∞.)
+# Enumeration of a small problem is the quickest way to find an error. (Theory is for n → ∞.)
 
 # %%
 law = ss.Perceptron.random(n=15, alpha=0.3, target=target, rng=0).enumerate()
@@ -90,7 +90,7 @@ print(
 )
 
 # %% [markdown]
-# ## 4. Sample it, and let theory judge
+# ## 4. Sample it, and compare with theory
 
 # %%
 problem = ss.Perceptron.random(n=201, alpha=0.3, target=target, rng=1)
@@ -102,7 +102,7 @@ samples.plot("stabilities", prediction=prediction)
 plt.show()
 
 # %% [markdown]
-# ## Where to go on
+# ## Further reading
 #
 # * [Choose a potential](../howto/choose-potential.md), [write one](../howto/write-potential.md) with a name and a closed form.
 # * [Other constraints](../howto/other-constraints.md): bands and walls.

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # First samples
 #
-# A perceptron with ±1 weights has to answer 150 random questions right, and very many of its 2⁵⁰¹ weights do. Here we
-# draw sixteen of these solutions so that each had its stated chance to come up, and check that this is so: first by
-# theory, then against a solver that is not fair.
+# A perceptron with 501 weights ±1 has to classify 150 random patterns correctly; very many of its 2⁵⁰¹ weights do. We draw
+# sixteen of these solutions fairly, each with its stated probability, check this with theory, and compare with a solver
+# that is not fair.
 
 # %%
 import matplotlib.pyplot as plt
@@ -11,11 +11,10 @@ import matplotlib.pyplot as plt
 import solspace as ss
 
 # %% [markdown]
-# ## 1. Say what you want to sample
+# ## 1. State what to sample
 #
-# A *target* is a law over weights: here ±1 weights, every stability *s* above the margin 0, and weight *s*^(1/T) for each
-# constraint, so that solutions well away from the margin are preferred. The load α is the number of constraints per
-# weight.
+# A *target* is a law over weights: here ±1 weights, all stabilities *s* above the margin 0, and weight *s*^(1/T) for each
+# constraint, which prefers solutions away from the margin. The load α is the number of constraints per weight.
 
 # %%
 target = ss.Target(prior="binary", potential="log", temperature=0.5, margin=0.0)
@@ -23,10 +22,10 @@ problem = ss.Perceptron.random(n=501, alpha=0.3, target=target, rng=0)
 problem
 
 # %% [markdown]
-# ## 2. Ask theory whether that can work
+# ## 2. Predict whether that works
 #
-# Before any run. `samplable` says whether the diffusion can be fair, `overlap` what two independent samples must have in
-# common: there is nothing to fit.
+# `samplable` states whether the diffusion can be fair, `overlap` is that of two independent samples, without fit
+# parameters.
 
 # %%
 prediction = ss.predict(target, alpha=0.3)
@@ -34,7 +33,7 @@ print(prediction.summary())
 prediction
 
 # %% [markdown]
-# How far would it go? ASL, the diffusion, stops being fair at α = 0.651, long before solutions end (capacity).
+# The diffusion, ASL, is fair up to α = 0.651, well below the load at which solutions end (capacity).
 
 # %%
 ss.thresholds(target)
@@ -56,31 +55,31 @@ print(samples.solved.all(), samples.stabilities.min())
 # %% [markdown]
 # ## 4. Are they fair?
 #
-# Two things are looked at: how stabilities are distributed, and how similar two samples are. The first alone is weak.
-# *Fair* never comes without a number: the smallest bias that so few samples would have shown.
+# The report compares the distribution of stabilities, and the overlaps of pairs of samples, the stronger test. *Fair*
+# always has a number: the smallest bias that these samples would have shown.
 
 # %%
 report = ss.diagnose(samples, prediction)
 report
 
 # %% [markdown]
-# In pictures: stabilities, overlaps and the course of the run, each with theory in red.
+# Stabilities, overlaps and the path of the run, each with theory in red:
 
 # %%
 samples.plot("all", prediction=prediction)
 plt.show()
 
 # %% [markdown]
-# And what the verdict is made of, each in the unit of its own chance: beyond 3 it would be called a bias.
+# The deviations behind the verdict; beyond 3 the verdict would be a bias.
 
 # %%
 report.plot()
 plt.show()
 
 # %% [markdown]
-# ## 5. A solver is no sampler
+# ## 5. A solver is not a sampler
 #
-# `ss.solve` finds solutions too, and at far higher loads. But which ones? Ask the same question:
+# `ss.solve` finds solutions too, and at far higher loads. Are they fair?
 
 # %%
 found = ss.solve(problem, n_solutions=8, rng=1)
@@ -91,10 +90,10 @@ found.plot("all", prediction=prediction)
 plt.show()
 
 # %% [markdown]
-# All eight are solutions, and they are nearly the same one: whatever you average over them is a property of the solver.
+# All eight are solutions, but they are nearly equal: averages over them are properties of the solver.
 #
-# ## Where to go on
+# ## Further reading
 #
-# * [Your own data](your-own-data.ipynb), where no theory judges.
-# * [Design a potential](design-a-potential.ipynb): which laws can be sampled at all.
+# * [Your own data](your-own-data.ipynb), without theory.
+# * [Design a potential](design-a-potential.ipynb): which laws can be sampled.
 # * [The idea](../idea.md) explains what the diffusion does.

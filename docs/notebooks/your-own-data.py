@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Your own data: fair or not?
 #
-# On random patterns theory knows what fair samples look like. On yours it does not. Two samplers that work in entirely
-# different ways then judge each other: long Markov chains, which tell by themselves whether they have forgotten where they
-# started, and localization with expectation propagation.
+# On random patterns theory predicts what fair samples look like, on real data it does not. Two different samplers can
+# then be compared: long Markov chains, which show whether they have lost the memory of their start, and localization with
+# expectation propagation.
 #
-# The data: scikit-learn's 8 × 8 pictures of handwritten digits; the question: is it odd?
+# The data are scikit-learn's 8 × 8 pictures of handwritten digits, the classes odd and even.
 
 # %%
 import matplotlib.pyplot as plt
@@ -21,9 +21,9 @@ print(X.shape, X.max(), np.unique(y))
 # %% [markdown]
 # ## 1. From a table to a problem
 #
-# `from_data` draws an instance at a given load from your rows: it centres the pixels, passes them through 201 random
-# features, gives every row the norm √n, and folds the labels in. Without `preprocess` your numbers stay as they are:
-# pixels up to 16 would make stabilities of order 100, and the temperature of the target would mean nothing.
+# `from_data` draws an instance at a given load from your rows: it centres the pixels, computes 201 random features,
+# rescales every row to norm √n, and folds the labels in. Without `preprocess` the numbers are unchanged: pixels up to 16
+# would give stabilities of order 100, and the temperature of the target would have no meaning.
 
 # %%
 problem = ss.Perceptron.from_data(X, y, alpha=0.3, features=201, preprocess="centred", rng=0)
@@ -32,19 +32,19 @@ print("rows of norm √n:", np.allclose((problem.patterns**2).sum(axis=1), probl
 print("could they be random?", problem.looks_random())
 
 # %% [markdown]
-# ## 2. Chains that judge themselves
+# ## 2. Long chains
 #
-# τ-annealing works on anything. After its 200 sweeps, 400 more at the target itself: in these a chain must forget where it
-# was. Its overlap with its earlier self has to come down to the overlap of two chains.
+# τ-annealing works on any patterns. After its 200 sweeps follow 400 at the target, in which the overlap of a chain with
+# its own past has to fall to the overlap of two chains.
 
 # %%
 chains = ss.anneal(problem, n_chains=32, n_sweeps=200, n_extra=400, thin=5, rng=2)
 ss.diagnose(chains)
 
 # %% [markdown]
-# ## 3. Localization, judged by the chains
+# ## 3. Localization, with the chains as reference
 #
-# `localize` notices that the patterns are not random and takes expectation propagation in place of message passing.
+# The patterns do not look random, so `localize` uses expectation propagation instead of message passing.
 
 # %%
 samples = ss.localize(problem, n_samples=16, rng=1)
@@ -59,10 +59,10 @@ samples.plot("overlaps", reference=chains)
 plt.show()
 
 # %% [markdown]
-# ## 4. And when it is not fair
+# ## 4. A case that is not fair
 #
-# Double the load. Most chains still find solutions, and yet they are no samples: each sits in a region of its own, and
-# never leaves it. The verdict says so, and what to try.
+# At twice the load most chains still find solutions, but they are not fair samples: each stays in its own region. The
+# verdict says so, with advice.
 
 # %%
 hard = ss.Perceptron.from_data(X, y, alpha=0.6, features=201, preprocess="centred", rng=0)
@@ -70,7 +70,7 @@ stuck = ss.anneal(hard, n_chains=16, n_sweeps=200, n_extra=400, thin=5, rng=2)
 ss.diagnose(stuck)
 
 # %% [markdown]
-# Their energies, sweep by sweep: after the schedule hardly anything moves.
+# Their energies, sweep by sweep, hardly change after the schedule.
 
 # %%
 stuck.plot("energy")
@@ -79,8 +79,8 @@ plt.show()
 # %% [markdown]
 # ## 5. How many solutions are there?
 #
-# Under the uniform law the partition function counts them, and expectation propagation gives its logarithm for your own
-# patterns, right to about 0.1.
+# Under the uniform law the partition function is the number of solutions; expectation propagation gives its logarithm to
+# about 0.1.
 
 # %%
 uniform = ss.Target(prior="binary", potential="uniform")
@@ -89,7 +89,7 @@ for one in (problem, hard):
     print(f"α = {one.alpha:.2f}: e^{counted.log_partition:.1f} of e^{one.n * np.log(2):.1f} weights")
 
 # %% [markdown]
-# ## Where to go on
+# ## Further reading
 #
-# * [Use your own data](../howto/own-data.md): tables and files, the command line, and what was measured on images.
+# * [Use your own data](../howto/own-data.md): tables and files, the command line, and results on images.
 # * [Read the verdict](../howto/verdict.md), sentence by sentence.
