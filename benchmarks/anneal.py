@@ -77,7 +77,7 @@ def speed(sizes: tuple[tuple[int, int, str], ...] = SIZES, chains: int = 16, rou
         "Annealing beside NumPy",
         "Nanoseconds for one proposal and constraint over a τ-schedule at α = 0.5. NumPy: contiguous columns, one chain; tuned: "
         "with buffers in place; solspace: 16 chains.",
-        ("N", "patterns", "sweeps", "NumPy", "tuned", "solspace", "NumPy/solspace", "tuned/solspace"),
+        ("N", "patterns", "sweeps", "NumPy", "tuned", "solspace", "ratio", "ratio to tuned"),
     )
     for n, sweeps, patterns in sizes:
         problem = ss.Perceptron.random(n, 0.5, patterns=patterns, rng=0)

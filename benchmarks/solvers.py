@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 import solspace as ss
-from benchmarks.anneal import plain_anneal
 from benchmarks.timing import Spread, Table, seconds, timed
 from solspace.samplers.annealing.anneal import first_solutions
 
@@ -98,7 +97,6 @@ SOLVERS: dict[str, Solver] = {
     "τ-annealing, 100 sweeps": lambda p, seed, limit: first_solutions(p, 1, 100, rng=seed, n_threads=1).weights[0],
     "τ-annealing, N sweeps": lambda p, seed, limit: first_solutions(p, 1, p.n, rng=seed, n_threads=1).weights[0],
     "ASL (fair)": lambda p, seed, limit: ss.localize(p, 1, rng=seed, progress=False).weights[0],
-    "NumPy, 100 sweeps": lambda p, seed, limit: plain_anneal(p, 100, rng=seed),
     "HiGHS": highs,
     "CP-SAT": cp_sat,
     "dwave-samplers": dwave,
