@@ -17,7 +17,7 @@ from solspace.measure.channels import power_channel
 from solspace.numerics.power import gaussian_power_derivatives
 from solspace.numerics.power_table import negative_moments, positive_moments
 from solspace.system.compiled import njit
-from solspace.system.threads import PIECE, share
+from solspace.system.threads import PIECE, split
 
 
 def compiling_modules():
@@ -106,7 +106,7 @@ def test_threads_share_everything_once():
         assert start % 100 == 0
         seen[start:stop] += 1
 
-    share(task, seen.size, grain=100)
+    split(task, seen.size, 100, PIECE)
     assert (seen == 1).all()
 
 
@@ -115,7 +115,7 @@ def test_threads_pass_on_errors():
         raise ValueError("in a piece")
 
     with pytest.raises(ValueError, match="in a piece"):
-        share(task, 5 * PIECE)
+        split(task, 5 * PIECE)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

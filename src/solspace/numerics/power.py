@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from solspace.numerics.arrays import Reals
 from solspace.numerics.power_table import DEGREE, SPACING, normal_mean, power_nodes, power_table
 from solspace.system.compiled import FAST, njit
-from solspace.system.threads import share
+from solspace.system.threads import PIECE, split
 
 TILE = 1024
 INLINED = FAST | {"inline": "always"}  # compiled once, with the caller
@@ -123,7 +123,7 @@ def _moments(field: Reals, spread: Reals, beta: float, log_z: Reals, g: Reals, d
         gauss = 0.0 if scaled else 0.5
         _read_table(coefficients, scale, beta, gauss, field[part], inverse, shift, log_z[part], g[part], dg[part])
 
-    share(task, field.size, TILE if full else spread.size)
+    split(task, field.size, TILE if full else spread.size, PIECE)
 
 
 def _single(field: Reals, spread: Reals, beta: float, g: Reals, dg: Reals) -> None:
@@ -145,7 +145,7 @@ def _single(field: Reals, spread: Reals, beta: float, g: Reals, dg: Reals) -> No
             inverse = 1.0 / np.sqrt(spread[part] if full else spread, dtype=np.float32 if beta else np.float64)
         loop(field[part], inverse, block, *settings, g[part], dg[part])
 
-    share(task, field.size, block)
+    split(task, field.size, block, PIECE)
 
 
 # Fields arrive flat in the loops, together with `inverse` = 1 / sqrt(V), as long as the field or a tile that is repeated along

@@ -7,58 +7,40 @@ fork nor allows calls from several threads at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+from typing import Any
 
 PIECE = 1 << 16
+"""Entries of a piece whose temporary arrays fit into a cache."""
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 _pools: dict[tuple[int, str, int], ThreadPoolExecutor] = {}
 
 
-def share(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Call `task(start, stop)` for pieces of range(`size`) that start at multiples of `grain`, on all threads.
+def split(task: Callable[[int, int], None], size: int, grain: int = 1, piece: int = 0) -> None:
+    """Call `task(start, stop)` for parts of range(`size`) that start at multiples of `grain`, on all threads.
+
+    There is a part for each thread, or many of about `piece` entries for tasks that take memory in proportion.
 
     >>> done = []
-    >>> share(lambda start, stop: done.append((start, stop)), 10)
+    >>> split(lambda start, stop: done.append((start, stop)), 10, grain=16)
     >>> done
     [(0, 10)]
     """
-    piece = grain * -(-PIECE // grain)
-    if size <= 2 * piece:
+    if size <= max(grain, 2 * piece):
         task(0, size)
         return
-    starts = range(0, size, piece)
-    workers = min(_allowed(), len(starts))
+    grains, workers = -(-size // grain), _allowed()
+    length = grain * -(-piece // grain if piece else -grains // workers)
+    starts = range(0, size, length)
 
     def run(worker: int) -> None:
         for start in starts[worker::workers]:
-            task(start, min(start + piece, size))
+            task(start, min(start + length, size))
 
-    _run_all(run, workers)
-
-
-def split(task: Callable[[int, int], None], size: int, grain: int = 1) -> None:
-    """Call `task(start, stop)` for equal parts of range(`size`), one to a thread, for tasks with a cost at every call.
-
-    >>> done = []
-    >>> split(lambda start, stop: done.append(stop - start), 10, grain=16)
-    >>> done
-    [10]
-    """
-    pieces = -(-size // grain)
-    workers = min(_allowed(), pieces) if pieces > 1 else 1
-    bounds = [min(size, grain * (pieces * worker // workers)) for worker in range(workers + 1)]
-    _run_all(lambda worker: task(bounds[worker], bounds[worker + 1]), workers)
-
-
-def _run_all(run: Callable[[int], None], workers: int) -> None:
-    others = [pool(workers - 1).submit(run, worker) for worker in range(1, workers)]
+    others = [pool(workers - 1).submit(run, worker) for worker in range(1, min(workers, len(starts)))]
     run(0)
     for other in others:
         other.result()
@@ -70,15 +52,13 @@ def child_environment() -> dict[str, str]:
     return dict.fromkeys(threads, "1") | {"PYTHONSAFEPATH": "1"}
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """Keep BLAS to one thread: its sums do not depend on the number of threads then, and threads of ours can share it."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    return _controller().limit(limits=1, user_api="blas")
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
     import scipy.linalg.blas  # noqa: F401  SciPy has a BLAS of its own, which is found once it is loaded
     from threadpoolctl import ThreadpoolController
 
