@@ -98,10 +98,9 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             dispatcher = compile(cache=True, **options)(function)
         except (RuntimeError, OSError):  # no folder for a cache, which Numba notices when it decorates
             return compile(**options)(function)
-        kept: Any = getattr(dispatcher, "_cache", None)
-        if hasattr(kept, "save_overload") and hasattr(kept, "load_overload"):
-            kept.save_overload = _guarded(kept.save_overload, kept.flush)
-            kept.load_overload = _guarded(_same_types(kept.load_overload), kept.flush)
+        if (kept := getattr(dispatcher, "_cache", None)) is not None:
+            for name in ("save_overload", "load_overload"):
+                setattr(kept, name, _guarded(getattr(kept, name), kept.flush))
         return dispatcher
 
     return decorate
@@ -121,27 +120,19 @@ def variant(value: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return rename
 
 
-def _same_types(load: Callable[..., Any]) -> Callable[..., object]:
-    """Return `load` without code for arguments of other types.
+def _guarded(method: Callable[..., Any], flush: Callable[[], None]) -> Callable[..., Any]:
+    """Return a method of a cache, timed and without errors: its folder may vanish or fill up, its files may be damaged.
 
-    Numba numbers the files of a cache: two processes that save at once take the same number, and one finds the other's code.
+    Numba numbers the files: two processes that save at once take the same number, and one finds the other's code, which counts
+    as none.
     """
 
     def call(signature: Any, *more: object) -> object:
-        found = load(signature, *more)
-        wanted = tuple(getattr(signature, "args", signature))
-        return found if found is None or tuple(found.signature.args) == wanted else None
-
-    return call
-
-
-def _guarded(method: Callable[..., object], flush: Callable[[], None]) -> Callable[..., object]:
-    """Return `method` timed and without errors: the cache folder may vanish or fill up, and its files may be damaged."""
-
-    def call(*arguments: object) -> object:
         _start()
         try:
-            return method(*arguments)
+            found = method(signature, *more)
+            wanted = tuple(getattr(signature, "args", signature))
+            return found if found is None or tuple(found.signature.args) == wanted else None
         except OSError:
             return None
         except Exception:  # the files are pickles: a damaged one can raise anything

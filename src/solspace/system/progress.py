@@ -98,6 +98,5 @@ class progress:
 
 def _kernel() -> Any:
     """Return the shell of the Jupyter kernel that runs this process; None elsewhere, in IPython's terminal too."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return shell if getattr(shell, "kernel", None) is not None else None
