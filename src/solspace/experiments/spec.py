@@ -102,7 +102,7 @@ class Spec:
                 put(name, _axis(name, getattr(self, name), check))
         for name, least in (("n_samples", 1), ("instances", 1), ("seed", 0)):
             put(name, whole(least)(name, getattr(self, name)))
-        put("keep", tuple(one_of(KEEP, "array to keep")("keep", k) for k in _listed(self.keep)))
+        put("keep", tuple(one_of(KEEP)("array to keep", k) for k in _listed(self.keep)))
         put("modules", tuple(map(str, _listed(self.modules))))
         import_modules(self.modules)
         put("target", _unique("target", _targets(self.target)))

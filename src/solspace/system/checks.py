@@ -33,34 +33,34 @@ def unknown(kind: str, name: object, allowed: Iterable[str]) -> ValueError:
 
 
 def install(extra: str) -> str:
-    """Return the command that installs the optional dependencies `extra`, from an index and in a clone.
-
-    >>> install("gpu")
-    "pip install 'solspace[gpu]' (in a clone: pip install -e '.[gpu]')"
-    """
+    """Return the command that installs the optional dependencies `extra`, from an index and in a clone."""
     return f"pip install 'solspace[{extra}]' (in a clone: pip install -e '.[{extra}]')"
 
 
+def shown(value: object) -> str:
+    """Return a value as a message shows it: on one line and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) < 80 else f"{text[:60]}... ({type(value).__name__})"
+
+
+def _require(valid: object, name: str, wanted: str, value: object) -> None:
+    if not valid:
+        raise ValueError(f"{name} must be {wanted}; got {shown(value)}.")
+
+
 def whole(least: int, most: float = math.inf) -> Check:
-    """Return a check for integers from `least` to `most`.
+    wanted = f"an integer of at least {least}" + (f" and at most {most}" if most < math.inf else "")
 
-    >>> whole(1)("n_samples", 16)
-    16
-    """
-
-    def check(name: str, value: object) -> int:
+    def check(name: str, value: Any) -> int:
         value = value.item() if hasattr(value, "item") else value
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= int(value) <= most:
-            upper = f" and at most {most}" if most < math.inf else ""
-            raise ValueError(f"{name} must be an integer of at least {least}{upper}; got {value!r}.")
+        valid = isinstance(value, numbers.Integral) and not isinstance(value, bool) and least <= int(value) <= most
+        _require(valid, name, wanted, value)
         return int(value)
 
     return check
 
 
-def number(
-    positive: bool = False, infinite: bool = False, least: float | None = None, most: float | None = None
-) -> Check:
+def number(positive: bool = False, infinite: bool = False, least: float = -math.inf, most: float = math.inf) -> Check:
     """Return a check for numbers, finite ones unless they may be `infinite`, and from `least` to `most`."""
 
     def check(name: str, value: Any) -> float:
@@ -69,12 +69,10 @@ def number(
             real = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
         except OverflowError:  # an integer too large for a float
             real = math.inf if value > 0 else -math.inf
-        if math.isnan(real) or (positive and real <= 0) or (math.isinf(real) and not infinite):
-            raise ValueError(f"{name} must be a {'positive ' if positive else ''}number; got {value!r}.")
-        if least is not None and real < least:
-            raise ValueError(f"{name} must be at least {least:g}; got {value!r}.")
-        if most is not None and real > most:
-            raise ValueError(f"{name} must be at most {most:g}; got {value!r}.")
+        valid = not math.isnan(real) and (real > 0 or not positive) and (infinite or not math.isinf(real))
+        _require(valid, name, "a positive number" if positive else "a number", value)
+        _require(real >= least, name, f"at least {least:g}", value)
+        _require(real <= most, name, f"at most {most:g}", value)
         return real
 
     return check
@@ -92,36 +90,24 @@ def reals(name: str, value: Any) -> NDArray[np.float64]:
 
 
 def instance(kind: type) -> Check:
-    """Return a check for objects of a class."""
-
     def check(name: str, value: object) -> Any:
-        if not isinstance(value, kind):
-            raise ValueError(f"{name} must be a solspace {kind.__name__}; got {shown(value)}.")
+        _require(isinstance(value, kind), name, f"a solspace {kind.__name__}", value)
         return value
 
     return check
 
 
-def shown(value: object) -> str:
-    """Return a value as a message shows it: on one line and not too long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) < 80 else f"{text[:60]}... ({type(value).__name__})"
-
-
 def flag(name: str, value: object) -> bool:
-    """Return True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False; got {shown(value)}.")
+    _require(isinstance(value, (bool, np.bool_)), name, "True or False", value)
     return bool(value)
 
 
-def one_of(allowed: Iterable[str], kind: str = "") -> Check:
-    """Return a check for one of the `allowed` names."""
+def one_of(allowed: Iterable[str]) -> Check:
     names = tuple(allowed)
 
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in names:
-            raise unknown(kind or name, value, names)
+            raise unknown(name, value, names)
         return value
 
     return check
@@ -135,19 +121,6 @@ def optional(check: Check) -> Check:
 def or_auto(check: Check) -> Check:
     """Return a check that lets "auto" pass."""
     return lambda name, value: value if isinstance(value, str) and value == "auto" else check(name, value)
-
-
-def damping(name: str, value: Any) -> float | str:
-    """Return "auto" or a share of the old state from 0 to below 1.
-
-    >>> damping("damping", "auto"), damping("damping", 0)
-    ('auto', 0.0)
-    """
-    if isinstance(value, str) and value == "auto":
-        return "auto"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:  # type: ignore[operator]
-        raise ValueError(f'{name} must be "auto" or a number from 0 to below 1; got {value!r}.')
-    return float(value)
 
 
 def sized(value: object, n: int) -> Any:
@@ -177,12 +150,10 @@ def option(default: object, check: Check, help: str, choices: tuple[str, ...] = 
 
 
 def choice(default: str, choices: tuple[str, ...], help: str) -> Any:
-    """Return a field that takes one of some names."""
     return option(default, one_of(choices), help, choices)
 
 
-def positive_or_none(help: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a field that takes a positive number within bounds, None by default."""
+def positive_or_none(help: str, least: float = 0.0, most: float = math.inf) -> Any:
     return option(None, optional(number(positive=True, least=least, most=most)), help)
 
 
@@ -192,4 +163,10 @@ def count(default: int | None, help: str, least: int = 1) -> Any:
 
 
 def damping_option() -> Any:
-    return option("auto", damping, "share of the old state kept at every iteration, or auto: more where it is needed")
+    def check(name: str, value: Any) -> float:
+        valid = isinstance(value, numbers.Real) and 0 <= value < 1  # type: ignore[operator]
+        _require(valid, name, '"auto" or a number from 0 to below 1', value)
+        return float(value)
+
+    help = "share of the old state kept at every iteration, or auto: more where it is needed"
+    return option("auto", or_auto(check), help)
