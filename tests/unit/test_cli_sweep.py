@@ -72,7 +72,7 @@ def test_damaged_rows_are_named_and_computed_anew(folder: Path) -> None:
 def test_a_sweep_into_memory_is_refused(folder: Path) -> None:
     done = run("sweep", "small.toml", "--store", ":memory:")
     assert done.exit_code == 2
-    assert "':memory:' is no store" in done.stderr
+    assert ":memory: is not a file" in done.stderr
 
 
 def test_dry_run_counts_estimates_and_writes_nothing(folder: Path) -> None:

@@ -24,16 +24,13 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.store import file
-from solspace.store.file import COLUMNS, LATEST, QUOTED, DamagedResult, StoreError, explaining
+from solspace.store.file import COLUMNS, LATEST, QUOTED, StoreError, UnusableStore, explaining
 from solspace.system.plain import Values
 
-__all__ = ["Damage", "DamagedResult", "Result", "Store", "StoreError"]
+__all__ = ["Damage", "Result", "Store", "StoreError"]
 
 _CHUNK = 500
-_LISTED = "(SELECT value FROM json_each(?))"
 _TARGET = ("prior", "temperature", "margin", "potential")
-_Packed = tuple[tuple[Any, ...], dict[str, bytes]]
-"""A result as the file keeps it: its columns, and its arrays as bytes."""
 
 
 @dataclass
@@ -122,16 +119,6 @@ class Damage:
     reason: str
 
 
-class _Row(NamedTuple):
-    """A row as the file has it: the digests of its arrays are `listed`, and `fault` is what is wrong but for its arrays."""
-
-    number: int
-    key: str
-    columns: tuple[Any, ...]
-    listed: Any
-    fault: str
-
-
 class Store:
     """A file of results.
 
@@ -160,15 +147,14 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], write: bool = False) -> None:
         self.path, self.write = Path(path), write
         self.mended: list[Damage] | None = None
-        with ExitStack() as opened, explaining(self.path):
+        with ExitStack() as stack, explaining(self.path):
             if write:
-                opened.callback(file.lock(self.path).release)
-            self._db, damaged = file.open_writer(self.path) if write else (file.open_reader(self.path), False)
-            opened.callback(self._db.close)
-            if damaged:  # damaged keys too: no task would ever ask for those rows
+                stack.enter_context(file.locked(self.path))
+            self._db, rebuilt = stack.enter_context(file.opened(self.path, write))
+            if rebuilt:  # damaged keys too: no task would ever look for those rows
                 self.mended = list(self.damaged(arrays=False))
                 file.remove(self._db, "id", [damage.number for damage in self.mended])
-            self._opened = opened.pop_all()
+            self._open = stack.pop_all()
 
     def add(self, *results: Result) -> None:
         """Append results in their order, all or none, with one flush to the disk.
@@ -178,27 +164,25 @@ class Store:
         *results : Result
             The results; of two that are "done" for one key the first stands.
         """
-        rows = [_packed(result) for result in results]
-        with explaining(self.path), file.transaction(self._db):
-            last = int(self._db.execute("SELECT IFNULL(MAX(id), 0) FROM results").fetchone()[0])
-            new = list(enumerate(self._new(rows), 1 + last))
-            arrays = [(None, columns[0], *item) for _, (columns, packed) in new for item in packed.items()]
-            file.insert(self._db, "results", [(number, *columns) for number, (columns, _) in new])
-            file.insert(self._db, "arrays", arrays)
-            file.insert(self._db, "digests", [file.digest_row(number, *row) for number, row in new])
-
-    def _new(self, rows: Sequence[_Packed]) -> Iterator[_Packed]:
-        """Yield all rows but 'done' ones of keys that are done already, in the file or by a row before them."""
-        finished = [columns[0] for columns, _ in rows if columns[1] == "done"]
-        found = self._db.execute(
-            f"SELECT key FROM results WHERE status = 'done' AND key IN {_LISTED}", [json.dumps(finished)]
-        )
-        done = {key for (key,) in found}
-        for columns, packed in rows:
-            if columns[1] != "done" or columns[0] not in done:
-                yield columns, packed
-            if columns[1] == "done":
-                done.add(columns[0])
+        packed = [_packed(result) for result in results]
+        finished = json.dumps([result.key for result in results if result.status == "done"])
+        query = "SELECT key FROM results WHERE status = 'done' AND key IN (SELECT value FROM json_each(?))"
+        with explaining(self.path), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            done = {key for (key,) in self._db.execute(query, [finished])}
+            number = self._db.execute("SELECT IFNULL(MAX(id), 0) FROM results").fetchone()[0]
+            tables: dict[str, list[tuple[Any, ...]]] = {"results": [], "arrays": [], "digests": []}
+            for result, (columns, arrays) in zip(results, packed):
+                if result.status == "done" and result.key in done:
+                    continue
+                done |= {result.key} if result.status == "done" else set()
+                number += 1
+                digests = json.dumps(file.digests(arrays), separators=(",", ":"))
+                tables["results"].append((number, *columns))
+                tables["arrays"] += [(None, result.key, *item) for item in arrays.items()]
+                tables["digests"].append((number, digests, file.digest_of_row(columns, digests)))
+            for name, rows in tables.items():
+                file.insert(self._db, name, rows)
 
     def statuses(self, keys: Iterable[str], arrays: bool = False) -> dict[str, str]:
         """Return the statuses of tasks.
@@ -215,10 +199,7 @@ class Store:
         dict of str to str
             "done", "failed" or "damaged" for those that have a row.
         """
-        return {
-            row.key: "damaged" if _fault(row, self._packed(row, arrays)) else row.columns[1]
-            for row in self._by_keys(keys)
-        }
+        return {row.key: "damaged" if row.fault else row.status for row in self._rows(LATEST, list(keys), arrays)}
 
     def get(self, keys: Iterable[str], arrays: bool = False) -> Iterator[Result]:
         """Iterate over the results of some tasks in the order of `keys`; those without a row are left out.
@@ -232,8 +213,7 @@ class Store:
         """
         keys = iter(keys)
         while chunk := list(itertools.islice(keys, _CHUNK)):
-            found = {row.key: row for row in self._by_keys(chunk)}
-            yield from (self._result(found[key], arrays) for key in chunk if key in found)
+            yield from map(self._result, self._rows(LATEST, chunk, arrays))
 
     def rows(self, arrays: bool = False, status: str | None = None, **where: object) -> Iterator[Result]:
         """Iterate over results in the order in which they were added.
@@ -248,13 +228,9 @@ class Store:
             Filters by parts of the task or numbers: `n=1001`, a list for any of several values, a pair `(low, high)` for a
             closed interval.
         """
-        if strange := [name for name in where if not name.isidentifier()]:
-            raise ValueError(f"a filter must be a plain name; got {strange[0]!r}.")
-        for row in self._rows(LATEST):
-            # Verified before it is filtered: a damaged number must not decide whether its row matches.
-            result = self._result(row)
+        for result in map(self._result, self._rows(LATEST)):  # verified before a damaged number can decide
             if status in (None, result.status) and all(_matches(result, *item) for item in where.items()):
-                yield self._result(row, arrays) if arrays else result
+                yield next(self.get([result.key], arrays=True)) if arrays else result
 
     def count(self) -> dict[str, int]:
         """Count the tasks.
@@ -275,9 +251,9 @@ class Store:
         arrays : bool, default True
             Whether to verify arrays too.
         """
-        for row in self._rows("1"):
-            if reason := _fault(row, self._packed(row, arrays)):
-                yield Damage(row.number, row.key, reason)
+        for row in self._rows("1", arrays=arrays):
+            if row.fault:
+                yield Damage(row.number, row.key, row.fault)
 
     def withdraw(self, keys: Iterable[str]) -> None:
         """Remove damaged results, so that they can be added again.
@@ -292,7 +268,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file; what was added stays, in this one file."""
-        with self._opened, suppress(sqlite3.Error):  # a reader may hold it up: then the log stays beside the file
+        with self._open, suppress(sqlite3.Error):  # a reader may hold it up: then the log stays beside the file
             if self.write:
                 self._db.execute("PRAGMA busy_timeout = 2000")
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -303,43 +279,49 @@ class Store:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _by_keys(self, keys: Iterable[str]) -> Iterator[_Row]:
-        return self._rows(f"({LATEST}) AND r.key IN {_LISTED}", [json.dumps(list(keys))])
+    def _rows(self, where: str, keys: Sequence[str] | None = None, arrays: bool = False) -> Iterator[_Row]:
+        """Yield rows in the order in which they were added, or those of `keys` in their order."""
+        wanted, order = ("", "r.id") if keys is None else ("json_each(?) k JOIN", "k.key")
+        query = f"""SELECT r.id, d.arrays, d.digest, {QUOTED}
+            FROM {wanted} results r {"" if keys is None else "ON r.key = k.value"} LEFT JOIN digests d ON d.id = r.id
+            WHERE {where} ORDER BY {order}"""
+        for number, listed, digest, *columns in self._select(query, *([] if keys is None else [json.dumps(keys)])):
+            key, status, packed = str(columns[0]), columns[1], {}
+            fault = "" if digest == file.digest_of_row(columns, listed) else "it differs from its digest"
+            if arrays and not fault and status == "done":
+                query = "SELECT name, CAST(data AS BLOB) FROM arrays WHERE key = ? ORDER BY id"
+                packed = dict(self._select(query, key))
+                fault = "" if file.digests(packed) == json.loads(listed) else "its arrays differ from their digests"
+            yield _Row(number, key, status, columns, packed, fault)
 
-    def _rows(self, where: str, values: Sequence[object] = ()) -> Iterator[_Row]:
-        query = f"""SELECT r.id, d.arrays, d.digest, {QUOTED} FROM results r LEFT JOIN digests d ON d.id = r.id
-            WHERE {where} ORDER BY r.id"""
-        for number, listed, digest, *columns in self._select(query, values):
-            yield _Row(number, str(columns[0]), tuple(columns), listed, file.fault(columns, listed, digest))
-
-    def _select(self, query: str, values: Iterable[object] = ()) -> Iterator[Any]:
+    def _select(self, query: str, *values: object) -> Iterator[Any]:
         with explaining(self.path):
-            cursor = self._db.execute(query, tuple(values))
+            cursor = self._db.execute(query, values)
             while rows := cursor.fetchmany(_CHUNK):
                 yield from rows
 
-    def _packed(self, row: _Row, arrays: bool) -> dict[str, bytes] | None:
-        query = "SELECT name, data FROM arrays WHERE key = ? ORDER BY id"
-        return dict(self._select(query, (row.key,))) if arrays else None
-
-    def _result(self, row: _Row, arrays: bool = False) -> Result:
-        packed = self._packed(row, arrays)
-        if reason := _fault(row, packed):
-            raise DamagedResult(self.path, row.key, reason)
+    def _result(self, row: _Row) -> Result:
+        if row.fault:
+            raise UnusableStore(
+                f"{self.path}: result {row.key} is damaged ({row.fault}). Run the same sweep or figure again: it computes this "
+                "one anew and keeps the others."
+            )
         values = dict(zip(COLUMNS, row.columns))
-        try:
-            values |= {name: json.loads(values[name]) for name in ("task", "values")}
-            return Result(**values, arrays={name: _unpack(data) for name, data in (packed or {}).items()})
-        except (ValueError, TypeError, RecursionError, EOFError, zlib.error) as error:  # made up, with digests that fit
-            raise DamagedResult(self.path, row.key, f"{type(error).__name__}: {error}") from error
+        values |= {name: json.loads(values[name]) for name in ("task", "values")}
+        return Result(**values, arrays={name: _unpack(data) for name, data in row.packed.items()})
 
 
-def _fault(row: _Row, packed: Mapping[str, bytes] | None) -> str:
-    """Return what is wrong with a row, and with its arrays if they were read."""
-    return row.fault or ("" if packed is None else file.fault_of_arrays(packed, row.listed))
+class _Row(NamedTuple):
+    number: int
+    key: str
+    status: str
+    columns: list[Any]
+    packed: dict[str, Any]
+    fault: str
 
 
-def _packed(result: Result) -> _Packed:
+def _packed(result: Result) -> tuple[tuple[Any, ...], dict[str, bytes]]:
+    """Return a result as the file keeps it: its columns, and its arrays as bytes."""
     written: Values = {"task": _json(result.task), "values": _json(result.values), "seconds": float(result.seconds)}
     columns = tuple(written[name] if name in written else str(getattr(result, name)) for name in COLUMNS)
     arrays = result.arrays if result.status == "done" else {}
