@@ -21,7 +21,6 @@ from solspace.system.checks import number, one_of, optional, whole
 
 PREPROCESSING = ("centred", "raw", "binarised")
 SCALES = ("none", "centre", "norm")
-MOST_FEATURES = 10**9
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,12 @@ class Preprocessing:
         if self.name == "binarised":
             signs = np.where(images >= self.mean, np.int8(1), np.int8(-1))
             return signs if features is None else _rescaled(_project(signs.astype(np.float32), features))
-        pixels = _scaled(images)
-        if self.name == "raw":
-            return pixels if features is None else _project(pixels, features)
-        assert self.mean is not None
-        mean = self.mean / 255 if images.dtype == np.uint8 else self.mean
-        pixels = pixels - mean.astype(pixels.dtype)
-        return _rescaled(pixels if features is None else _project(pixels, features))
+        are_bytes = images.dtype == np.uint8
+        pixels = images.astype(np.float32) / np.float32(255) if are_bytes else _floating(images)
+        if self.mean is None:
+            return _project(pixels, features)
+        mean = self.mean / 255 if are_bytes else self.mean
+        return _rescaled(_project(pixels - mean.astype(pixels.dtype), features))
 
 
 def scale(rows: Array, how: str) -> Array:
@@ -86,7 +84,7 @@ def scale(rows: Array, how: str) -> Array:
            [ 1.,  0.]])
     """
     one_of(SCALES)("scale", how)
-    numbers = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    numbers = _floating(rows)
     if how == "centre":
         return numbers - _means(numbers).astype(numbers.dtype)
     return _rescaled(numbers) if how == "norm" else numbers
@@ -123,11 +121,8 @@ def _means(rows: Array) -> Array:
     return np.clip(rows.mean(axis=0, dtype=np.float64), rows.min(axis=0), rows.max(axis=0))
 
 
-def _scaled(images: Array) -> Array:
-    """Return bytes as float32 in [0, 1], and other numbers as floating point, unchanged."""
-    if images.dtype == np.uint8:
-        return images.astype(np.float32) / np.float32(255)
-    return images if images.dtype in (np.float32, np.float64) else images.astype(np.float64)
+def _floating(rows: Array) -> Array:
+    return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
 
 def _rescaled(rows: Array) -> Array:
@@ -139,8 +134,8 @@ def _rescaled(rows: Array) -> Array:
     return rows * factor[:, None].astype(rows.dtype)
 
 
-def _project(rows: Array, features: Array) -> Array:
-    return rows @ features.T.astype(rows.dtype, copy=False)
+def _project(rows: Array, features: Array | None) -> Array:
+    return rows if features is None else rows @ features.T.astype(rows.dtype, copy=False)
 
 
 def drawn(
@@ -154,29 +149,21 @@ def drawn(
     rng: RNG = None,
 ) -> tuple[Array, Array]:
     """Return patterns (m, n) and labels (m,) of a random instance from a pool with `labels` ±1; see `Perceptron.from_data`."""
-    features = optional(whole(1))("features", features)
-    if features is not None and features > MOST_FEATURES:
-        raise ValueError(f"features must be at most {MOST_FEATURES:.0e}.")
+    features = optional(whole(1, 10**9))("features", features)
     n = X.shape[1] if features is None else features
+    m = len(X) if alpha is None else max(1, round(number(positive=True, most=1e200)("alpha", alpha) * n))
+    if m > len(X):
+        raise ValueError(
+            f"alpha = {alpha:g} with n = {n} needs {m:.10g} rows of data, but there are {len(X)}: "
+            f"alpha can be at most {len(X) / n:.4g}."
+        )
     seeds = seed_sequence(rng)
-    chosen = subset(labels, _count(alpha, n, len(X)), balanced=balanced, rng=seeds)
+    chosen = subset(labels, m, balanced=balanced, rng=seeds)
     matrix = None if features is None else random_features(n, X.shape[1], generator(seeds, 1))
     if preprocess is None and X.dtype != np.uint8:
         return _unprepared(X[chosen], matrix), labels[chosen]
     prepare = Preprocessing.learn(preprocess or "centred", X)
     return prepare(X[chosen], matrix), labels[chosen]
-
-
-def _count(alpha: float | None, n: int, available: int) -> int:
-    if alpha is None:
-        return available
-    m = max(1, round(number(positive=True, most=1e200)("alpha", alpha) * n))
-    if m > available:
-        raise ValueError(
-            f"alpha = {alpha:g} with n = {n} needs {m:.10g} rows of data, but there are {available}: "
-            f"alpha can be at most {available / n:.4g}."
-        )
-    return m
 
 
 def _unprepared(rows: Array, features: Array | None) -> Array:
@@ -232,42 +219,24 @@ def subset(y: ArrayLike, m: int, *, balanced: bool = False, rng: RNG = None) -> 
 def signs(y: ArrayLike, m: int) -> Array:
     """Return labels ±1 (m,) of two classes, the smaller one -1.
 
-    >>> signs([3, 8, 3], 3)
-    array([-1,  1, -1], dtype=int8)
-    """
-    found = classes(y, m)
-    labels = np.asarray(y).reshape(m)
-    return labels.astype(np.int8) if found is None else np.where(labels == found[1], np.int8(1), np.int8(-1))
-
-
-def classes(y: ArrayLike, m: int) -> Array | None:
-    """Return the two classes among `m` labels, the smaller one first; None where all are ±1 already.
-
-    >>> classes(["dog", "cat", "dog"], 3)
-    array(['cat', 'dog'], dtype='<U3')
+    >>> signs(["dog", "cat", "dog"], 3)
+    array([ 1, -1,  1], dtype=int8)
     """
     labels = np.asarray(y)
     if labels.shape not in ((m,), (m, 1)):
         raise ValueError(f"y must have shape ({m},), one label for each row of X; got {labels.shape}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y must not contain NaN or inf.")
-    items = y if isinstance(y, (list, tuple)) else labels if labels.dtype == object else ()
-    if np.ma.is_masked(y) or any(_missing(label) for label in items):
+    if np.ma.is_masked(y) or any(map(_is_missing, np.asarray(y, dtype=object).flat)):
         raise ValueError("y must hold a label for each row of X; some are missing (None, NaN or masked).")
     try:
         values = np.unique(labels)
     except TypeError:
-        kinds = sorted({type(label).__name__ for label in labels})
+        kinds = sorted({type(label).__name__ for label in labels.flat})
         raise ValueError(f"y must hold labels of one kind; got {' and '.join(kinds)}.") from None
-    if len(values) == 1:
-        raise ValueError(f"y must hold two classes; got 1: every label is {values[0]}.")
-    if labels.dtype.kind in "if" and np.isin(values, (-1, 1)).all():
-        return None
     if len(values) != 2:
-        raise ValueError(f"y must hold two classes; got {len(values)}. Choose two of them.")
-    return values
+        raise ValueError(f"y must hold two classes; got {len(values)}: {', '.join(map(str, values[:5]))}.")
+    return np.where(labels.reshape(m) == values[1], np.int8(1), np.int8(-1))
 
 
-def _missing(label: object) -> bool:
+def _is_missing(label: object) -> bool:
     missing = label is None or type(label).__name__ in ("NAType", "NaTType")  # pandas.NA is neither true nor false
     return missing or (isinstance(label, float) and label != label)
