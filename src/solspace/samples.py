@@ -17,9 +17,8 @@ from solspace.measure.potentials import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.problem import Perceptron
-from solspace.system.arrays import Damaged, read_npz
 from solspace.system.checks import install, instance, shown
-from solspace.system.files import replacing
+from solspace.system.files import Damaged, read_npz, replacing
 from solspace.system.plain import html_table
 
 if TYPE_CHECKING:

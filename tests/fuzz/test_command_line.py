@@ -122,7 +122,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solspace.experiments.reproduce.run_tasks", left_out)
     monkeypatch.setattr("solspace.cli.reproduce._cost", left_out)
     monkeypatch.setattr("solspace.data.fetch", left_out)
-    monkeypatch.setattr("solspace.data.search._folders", lambda folder: [Path(folder or ".")])
+    monkeypatch.setattr("solspace.data._folders", lambda folder: [Path(folder or ".")])
     monkeypatch.setitem(executors.EXECUTORS, "processes", executors.serial)
     monkeypatch.setitem(executors.EXECUTORS, "dask", executors.serial)
 

@@ -24,15 +24,15 @@ from mutations import bounded, check_sentence, mutated
 from scipy import sparse
 
 import solspace as ss
-from solspace.data.formats import idx_header, read_cifar, read_cifar_archive, read_idx
-from solspace.system.arrays import read_arrays
-from solspace.system.tables import read_labelled
+from solspace.data.formats import idx_header, read_cifar, read_idx
+from solspace.system.files import read_arrays
+from solspace.system.tables import read_table
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(6, 9)), RANDOM.choice([-1, 1], 6)
 PICTURES = RANDOM.integers(0, 256, (4, 28, 28), dtype=np.uint8)
 COLOURS = RANDOM.integers(0, 256, (3, 3072), dtype=np.uint8)
-BATCH = pickle.dumps({b"labels": [3, 8, 3], b"data": COLOURS}, 2)
+BATCH = pickle.dumps({"labels": [3, 8, 3], "data": COLOURS}, 4)
 
 
 def written(write: Callable[[io.BytesIO], Any]) -> bytes:
@@ -70,7 +70,7 @@ def cifar(path: Path) -> dict[str, Any]:
 
 
 def table(path: Path) -> dict[str, Any]:
-    return dict(zip("Xy", read_labelled(path, "animal")))
+    return dict(zip("Xy", read_table(path, "animal")))
 
 
 def frame() -> pandas.DataFrame:
@@ -95,9 +95,9 @@ KINDS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], dict[str, Any]
     "idx": ("f", lambda: idx_header(PICTURES.shape) + PICTURES.tobytes(), lambda p: {"": read_idx(p)}, False),
     "idx packed": ("f", lambda: gzip.compress(idx_header((4, 28, 28)) + PICTURES.tobytes()), lambda p: {"": read_idx(p)}, True),
     "pickle": ("data_batch_1", lambda: BATCH, cifar, False),
-    "pickle 5": ("data_batch_1", lambda: pickle.dumps({"labels": [3, 8, 3], "data": COLOURS}, 5), cifar, False),
+    "pickle 3": ("data_batch_1", lambda: pickle.dumps({"labels": [3, 8, 3], "data": COLOURS}, 3), cifar, False),
     "binary": ("data_batch_1.bin", lambda: np.column_stack([[3, 8, 3], COLOURS]).astype(np.uint8).tobytes(), cifar, False),
-    "archive": ("f.tar.gz", archive, lambda p: dict(zip("Xy", read_cifar_archive(p, "train"))), True),
+    "archive": ("f.tar.gz", archive, lambda p: dict(zip("Xy", read_cifar([p], "train"))), True),
 }  # fmt: skip
 """Name of the file, a good one, how it is read, and whether it carries a checksum."""
 

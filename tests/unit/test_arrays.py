@@ -13,7 +13,7 @@ import pandas
 import pytest
 
 import solspace as ss
-from solspace.system.arrays import FREE, read_arrays, read_npz
+from solspace.system.files import FREE, read_arrays, read_npz
 
 ARRAYS = [
     np.arange(6.0).reshape(2, 3),
@@ -119,6 +119,7 @@ def test_parquet():
         b"PK\x03\x04nothing",
         npz(X=np.ones(100))[:-30],
         b"1,2\n3\n",
+        b"1,2\n3,4,5\n",
         b"1,,2\n3,4,5\n",
         b"1,2x,3\n3,4,5\n",
         b"a,b\n",
@@ -136,13 +137,13 @@ def test_a_file_that_is_not_there_or_not_a_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*none.npy"):
         read_arrays(tmp_path / "none.npy")
     (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(ValueError, match="it is not a file"):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         read_arrays(tmp_path / "folder.npy")
     with pytest.raises(ValueError, match=r"known kinds are \.npy"):
         read_arrays(tmp_path / "X.doc")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.npy")  # nobody writes to it: reading would wait for ever
-        with pytest.raises(ValueError, match="it is not a file"):
+        with pytest.raises(FileNotFoundError, match="there is no file"):
             read_arrays(tmp_path / "pipe.npy")
 
 

@@ -15,8 +15,8 @@ from pyarrow import parquet
 from scipy import sparse
 
 import solspace as ss
-from solspace.system.arrays import FREE, read_arrays
-from solspace.system.tables import read_labelled
+from solspace.system.files import FREE, read_arrays
+from solspace.system.tables import read_table
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 ANIMALS = np.array(["dog", "cat", "cat", "dog"])
@@ -64,7 +64,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("content", "label"), WAYS, ids=itertools.count())
 def test_a_table_is_read_in_every_way_it_is_written(content, label):
-    patterns, labels = read_labelled(content, label)
+    patterns, labels = read_table(content, label)
     np.testing.assert_allclose(patterns, X, rtol=1e-14)
     np.testing.assert_array_equal(labels, ANIMALS)
 
@@ -82,7 +82,7 @@ def test_a_table_is_read_in_every_way_it_is_written(content, label):
 )
 def test_labels_of_any_kind(values, expected):
     for content in (text(FRAME.assign(y=values), index=False), packed(FRAME.assign(y=values))):
-        patterns, labels = read_labelled(content, "y")
+        patterns, labels = read_table(content, "y")
         np.testing.assert_allclose(patterns, X, rtol=1e-14)
         told = labels if labels.dtype.kind != "U" or "True" not in labels else labels == "True"
         np.testing.assert_array_equal(told, expected)
@@ -91,7 +91,7 @@ def test_labels_of_any_kind(values, expected):
 def test_true_and_false_are_features_and_an_index_is_left_out():
     truth = np.array([True, False, False, True])
     for content in (text(FRAME.assign(t=truth, y=ANIMALS)), packed(FRAME.assign(t=truth, y=ANIMALS))):
-        patterns, _ = read_labelled(content, "y", index="b")
+        patterns, _ = read_table(content, "y", index="b")
         np.testing.assert_allclose(patterns, np.column_stack([X[:, [0, 2]], truth]), rtol=1e-14)
     np.testing.assert_allclose(read_arrays(text(FRAME))[""], X, rtol=1e-14)  # pandas' index is no pattern
     np.testing.assert_array_equal(read_arrays(text(pandas.Series(ANIMALS, name="y")))[""], ANIMALS)
@@ -102,7 +102,7 @@ def test_true_and_false_are_features_and_an_index_is_left_out():
 @pytest.mark.parametrize(
     ("content", "label", "words"),
     [
-        (text(FRAME), "d", "no column 'd'; its 4 columns are '', 'a', 'b', 'c'"),
+        (text(FRAME), "d", "no column 'd': it has '', 'a', 'b', 'c'"),
         (b"1,2,3\n4,5,6\n", "y", "columns without names go by number, 0 to 2"),
         (b"1,2,3\n4,5,6\n", "3", "columns without names go by number, 0 to 2"),
         (b"a,a,b\n4,5,6\n", "a", "two of its columns are called 'a'"),
@@ -113,14 +113,13 @@ def test_true_and_false_are_features_and_an_index_is_left_out():
         (packed(FRAME.assign(y=ANIMALS)), "z", "no column 'z'"),
         (packed(FRAME.assign(y=ANIMALS, z=ANIMALS)), "y", "text in column 'z'"),
         (packed(FRAME.assign(y=["a", None, "b", "a"])), "y", "missing values in column 'y'"),
-        (packed(FRAME.assign(y=ANIMALS, t=pandas.to_datetime([0, 1, 2, 3]))), "y", "'t' holds timestamp"),
-        (packed(FRAME.assign(y=[[1], [2], [3], [4]])), "y", "instead of numbers or words"),
+        (packed(FRAME.assign(y=ANIMALS, t=pandas.to_datetime([0, 1, 2, 3]))), "y", "'t' holds datetime64"),
     ],
     ids=itertools.count(),
 )
 def test_a_table_that_cannot_be_meant_is_a_sentence(content, label, words):
     with pytest.raises(ValueError, match=f"^the file cannot be read: .*{words}.*\\.$"):
-        read_labelled(content, label)
+        read_table(content, label)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +130,6 @@ def test_a_table_that_cannot_be_meant_is_a_sentence(content, label, words):
         (["1", "?", "3"], "missing"),
         (["1", "nan", "3"], "missing"),
         (["true", "null", "false"], "missing"),
-        (["", "", ""], "no values"),
-        (["nan", "nan", "nan"], "no values"),
         (["1", "-inf", "3"], "infinite"),
         (["1", "1e999", "3"], "infinite"),
         (["1", "1_000", "3"], "text"),
@@ -141,22 +138,22 @@ def test_a_table_that_cannot_be_meant_is_a_sentence(content, label, words):
 )
 def test_a_cell_that_is_no_finite_number_is_named_by_row_and_column(cells, what):
     rows = ["id,income,city,y", *(f"{k},{cell},{k},{k % 2}" for k, cell in enumerate(cells))]
-    place = "column 'income'" if what == "no values" else "column 'income'.* row 2 "
+    place = "column 'income'.* row 2 "
     with pytest.raises(ValueError, match=rf"{what}.* {place}"):
-        read_labelled("\n".join(rows).encode(), "y")
+        read_table("\n".join(rows).encode(), "y")
     with pytest.raises(ValueError, match=rf"{what}.* {place}"):
         read_arrays("\n".join(rows).encode())
     if what != "text":
         with pytest.raises(ValueError, match="column 1, counted from 0"):
-            read_labelled("\n".join(rows[1:]).encode(), "3")
-    patterns, _ = read_labelled("\n".join(rows).encode(), "y", index="income")
+            read_table("\n".join(rows[1:]).encode(), "3")
+    patterns, _ = read_table("\n".join(rows).encode(), "y", index="income")
     assert patterns.shape == (3, 2)
 
 
 def test_columns_of_text_are_all_named():
     content = b"name,age,town,y\nAnn,30,Rome,0\nBob,,Paris,1\nCy,50,,1\n"
-    with pytest.raises(ValueError, match=r"missing values in columns 'age', 'town'.*text in columns 'name', 'town'"):
-        read_labelled(content, "y")
+    with pytest.raises(ValueError, match=r"text in columns 'name', 'town'"):
+        read_table(content, "y")
 
 
 @pytest.mark.parametrize("missing", ["", "NA", "nan"])
@@ -165,7 +162,7 @@ def test_a_missing_label_is_no_class(missing, classes):
     labels = [*classes, missing, *classes]
     rows = ["a,b,y", *(f"{k},{k},{label}" for k, label in enumerate(labels))]
     with pytest.raises(ValueError, match=rf"missing values in column 'y'.* row {1 + len(classes)} "):
-        read_labelled("\n".join(rows).encode(), "y")
+        read_table("\n".join(rows).encode(), "y")
     if missing == "NA":
         with pytest.raises(ValueError, match="missing values"):
             read_arrays("\n".join(labels).encode())
@@ -175,11 +172,11 @@ def test_a_missing_label_is_no_class(missing, classes):
 def test_parquet_holds_finite_numbers(column):
     content = packed(FRAME.assign(income=column, y=ANIMALS))
     with pytest.raises(ValueError, match=r"values in column 'income'.* row 2 "):
-        read_labelled(content, "y")
-    assert read_labelled(content, "y", index="income")[0].shape == (4, 3)
+        read_table(content, "y")
+    assert read_table(content, "y", index="income")[0].shape == (4, 3)
     if None in column:
         with pytest.raises(ValueError, match=r"missing values in column 'income'.* row 2 "):
-            read_labelled(content, "income", index="y")
+            read_table(content, "income", index="y")
     with pytest.raises(ValueError, match=r"values in column 'income'.* row 2 "):
         read_arrays(packed(FRAME.assign(income=column)))
 
@@ -189,12 +186,12 @@ def test_a_compressed_table_is_the_table(tmp_path):
     FRAME.assign(y=ANIMALS).to_csv(tmp_path / "T.CSV.gz")
     FRAME.assign(y=ANIMALS).to_csv(tmp_path / "t.tsv.gz", sep="\t")
     for source in (gzip.compress(plain), tmp_path / "T.CSV.gz", tmp_path / "t.tsv.gz"):
-        patterns, labels = read_labelled(source, "y")
+        patterns, labels = read_table(source, "y")
         np.testing.assert_allclose(patterns, X, rtol=1e-14)
         np.testing.assert_array_equal(labels, ANIMALS)
     for damaged in (gzip.compress(plain)[:-9], gzip.compress(plain)[:-8] + bytes(8)):
         with pytest.raises(ValueError, match=r"^the file cannot be read: "):
-            read_labelled(damaged, "y")
+            read_table(damaged, "y")
 
 
 def test_a_compressed_table_that_expands_too_far_is_refused_before_memory_is_taken():
@@ -214,7 +211,7 @@ def test_a_table_of_very_many_columns_is_read_in_little_time():
     n = 50_000
     lines = [",".join(f"c{k}" for k in range(n)), ",".join(["1"] * n), ",".join(["true"] * n)]
     for rows in (lines[:2], [lines[0], lines[2]]):  # anything that grew with the square of n would take minutes
-        patterns, labels = read_labelled("\n".join(rows).encode(), "c7")
+        patterns, labels = read_table("\n".join(rows).encode(), "c7")
         assert patterns.shape == (1, n - 1)
         assert (patterns == 1).all()
         assert len(labels) == 1
@@ -272,9 +269,9 @@ def test_words_that_take_too_much_room_are_refused_before_memory_is_taken():
     parquet.write_table(table, file)
     lines = b"\n".join([long.encode(), *[b"b"] * rows])
     for content, label in ((file.getvalue(), "y"), (lines.replace(b"\n", b",1\n") + b",1", "0")):
-        with pytest.raises(ValueError, match="one of its words is very long"):
-            read_labelled(content, label)
-    with pytest.raises(ValueError, match="one of its words is very long"):
+        with pytest.raises(ValueError, match="expand to"):
+            read_table(content, label)
+    with pytest.raises(ValueError, match="expand to"):
         read_arrays(lines)
 
 
@@ -285,7 +282,7 @@ def test_a_limit_holds_for_the_new_kinds():
         read_arrays(saved(wide), 1000)
     for content in (text(pandas.concat([FRAME] * 1000)), packed(pandas.concat([FRAME] * 1000))):
         with pytest.raises(ValueError, match="more than the"):
-            read_labelled(content, "a", limit=50)
+            read_table(content, "a", limit=50)
 
 
 def test_samples_that_look_like_a_sparse_matrix_stay_what_they_are(tmp_path):

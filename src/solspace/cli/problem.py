@@ -20,10 +20,10 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
 from solspace.problem import ENSEMBLES, Perceptron
-from solspace.system.arrays import TABLES, Damaged, read_arrays
 from solspace.system.checks import unknown
+from solspace.system.files import TABLES, Damaged, read_arrays
 from solspace.system.plain import Values
-from solspace.system.tables import position, read_labelled
+from solspace.system.tables import position, read_table
 
 RANDOM = "Random instance"
 OFF = 3.0  # factor by which stabilities may differ from order one without a hint
@@ -153,7 +153,7 @@ def read_data(
     """
     y: Array | None
     if _is_table(path) and (label is not None or index is not None):
-        X, y = read_labelled(path, label, index)
+        X, y = read_table(path, label, index)
     elif index is not None:
         raise ValueError(f"--index names a column of a table; {path} holds arrays.")
     else:

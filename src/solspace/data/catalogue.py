@@ -11,15 +11,6 @@ from solspace.system.checks import unknown
 
 
 @dataclass(frozen=True)
-class Download:
-    """One published file: its name, its checksum, and the addresses to try in turn."""
-
-    file: str
-    checksum: str
-    urls: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class DataSet:
     """A data set with ten classes; `classes` are the two that the paper separates."""
 
@@ -28,23 +19,19 @@ class DataSet:
     classes: tuple[int, int]
     licence: str
     pixels: int = 784
-    count: int = 70_000
+    count: int | None = None  # of its images, where none are downloaded
     folder: str = ""  # where its downloads go inside a data folder
-    downloads: dict[str, tuple[Download, ...]] = field(default_factory=dict)  # by split
+    addresses: tuple[str, ...] = ()  # folders where its files are published, to try in turn
+    downloads: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: checksums by names of files
     layouts: tuple[tuple[str, str], ...] = ()  # format and glob pattern of its files inside a data folder
     sha256: tuple[str, str] | None = None  # of images and labels to train on, as uncompressed idx files
 
-    @property
-    def limit(self) -> int:
-        """Bytes of images above which a file that claims to hold this data set is refused."""
-        return 2 * self.count * self.pixels
 
-
-def _idx(bases: tuple[str, str], *checksums: str) -> dict[str, tuple[Download, ...]]:
-    """Return the idx files at two addresses, from the checksums of images and labels to train and to test on."""
+def _idx(*md5: str) -> dict[str, dict[str, str]]:
+    """Return the idx files to download, from the checksums of images and labels to train and to test on."""
     names = [f"{stem}-{kind}-ubyte.gz" for stem in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-    files = [Download(name, f"md5:{md5}", tuple(base + name for base in bases)) for name, md5 in zip(names, checksums)]
-    return {"train": tuple(files[:2]), "test": tuple(files[2:])}
+    files = [(name, f"md5:{checksum}") for name, checksum in zip(names, md5)]
+    return {"train": dict(files[:2]), "test": dict(files[2:])}
 
 
 MNIST = DataSet(
@@ -53,8 +40,11 @@ MNIST = DataSet(
     classes=(3, 8),
     licence="CC BY-SA 3.0 (LeCun, Cortes)",
     folder="mnist",
+    addresses=(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
     downloads=_idx(
-        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
         "f68b3c2dcbeaaa9fbdd348bbdeb94873",
         "d53e105ee54ea40749a09fcbcd1e9432",
         "9fb629c4189551a2d022fa330f9573f3",
@@ -73,11 +63,11 @@ FASHION = DataSet(
     classes=(5, 7),
     licence="MIT (Zalando SE)",
     folder="fashion-mnist",
+    addresses=(
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    ),
     downloads=_idx(
-        (
-            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        ),
         "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
         "25c81989df183df01b3e8a0aad5dffbe",
         "bef4ecab320f06d8554ea6380940ec79",
@@ -90,25 +80,18 @@ FASHION = DataSet(
     ),
 )
 
-_CIFAR_FILES = (
-    Download(
-        "cifar-10-python.tar.gz",
-        "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-        (
-            "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-            "https://storage.googleapis.com/tensorflow/tf-keras-datasets/cifar-10-python.tar.gz",
-        ),
-    ),
-)
-
+_CIFAR_ARCHIVE = {"cifar-10-python.tar.gz": "sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"}
 CIFAR10 = DataSet(
     name="cifar10",
     title="CIFAR-10, small colour photographs",
     classes=(3, 8),
     pixels=3072,
-    count=60_000,
     licence="none stated; cite Krizhevsky 2009",
-    downloads={"train": _CIFAR_FILES, "test": _CIFAR_FILES},
+    addresses=(
+        "https://www.cs.toronto.edu/~kriz/",
+        "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
+    ),
+    downloads={"train": _CIFAR_ARCHIVE, "test": _CIFAR_ARCHIVE},
     layouts=(
         ("cifar batches", "cifar-10-batches-py"),
         ("cifar batches", "cifar-10-batches-py*/cifar-10-batches-py"),

@@ -27,7 +27,7 @@ from solspace.samplers.annealing.chains import Chains
 from solspace.samplers.localization.loop import Record
 from solspace.samplers.registry import find
 from solspace.samples import Samples
-from solspace.system.arrays import read_arrays
+from solspace.system.files import read_arrays
 from solspace.system.plain import Values, plain
 from solspace.theory.prediction import Prediction
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
-from solspace.system.arrays import Damaged, read_npz
-from solspace.system.files import replacing
+from solspace.system.files import Damaged, read_npz, replacing
 
 FORMAT = 4  # version of the file
 _EVERY = 5.0  # least time in seconds between two writes

@@ -18,73 +18,72 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solspace.system.arrays import Damaged, Source, check_size, contents, explained, kind_of, opened
 from solspace.system.checks import install
+from solspace.system.files import Damaged, Source, check_size, contents, explained, kind_of, opened
 
-_MISSING_WORDS = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"})
+_MISSING = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"})
 """Cells without a value, as pandas and other programs write them."""
 _TRUTHS = {"true": 1.0, "false": 0.0}
-_EMPTY, _MISSING, _INFINITE, _TEXT = "no values", "missing values", "infinite values", "text"
 _CURES = {
-    _EMPTY: "leave it out",
-    _MISSING: "fill them in (scikit-learn's SimpleImputer) or drop these rows (pandas' dropna)",
-    _INFINITE: "replace them or drop these rows",
-    _TEXT: "encode it as numbers (scikit-learn's OneHotEncoder) or leave it out",
+    "missing values": "fill them in (scikit-learn's SimpleImputer), drop these rows (pandas' dropna) or leave it out",
+    "infinite values": "replace them or drop these rows",
+    "text": "encode it as numbers (scikit-learn's OneHotEncoder) or leave it out",
 }
 """What cells that are no finite numbers are, and what to do about them."""
-_LISTED = 4
-"""Names of columns that a message lists, from both ends."""
+_LISTED = 8
+"""Columns that a message lists."""
 
 
 class _Table(NamedTuple):
     size: int
     """Bytes of the file."""
     names: list[str] | None
-    title: list[str]
-    """The line that was taken for names: above a column of words it may be one of them."""
     width: int
     rows: Callable[[], Iterator[Sequence[str]]]
-    parse: Callable[[Sequence[int], Sequence[int]], np.ndarray]
-    """The numbers (rows, k) of some columns, some of which say true and false; ValueError or TypeError if a cell is none."""
-
-    @property
-    def has_index(self) -> bool:
-        """Whether the first column, without a name, may be pandas' index."""
-        return self.width > 1 and self.names is not None and self.names[0] == ""
-
-    def cells(self, columns: Sequence[int]) -> Iterator[Sequence[str]]:
-        """The cells of some columns, row by row."""
-        return ([row[k] for k in columns] for row in self.rows())
+    numbers: Callable[[list[int]], np.ndarray]
+    """Returns the numbers (rows, k) of some columns; ValueError or TypeError if a cell is none."""
 
 
-def read_numbers(source: Source, kind: str, limit: int | None) -> np.ndarray:
-    """Return the numbers of a table, (rows,) where it has one column; the words of a column that holds no numbers."""
-    with explained(source):
-        table = _read(source, kind, limit)
-        words = _words(source, table)
-        if words:
-            return _words_array(source, table, words, limit)
-        patterns, _ = _split(source, table, None, None, limit)
-        return patterns[:, 0] if patterns.shape[1] == 1 else patterns
-
-
-def read_labelled(
+def read_table(
     source: Source, label: str | None = None, index: str | None = None, limit: int | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return patterns (m, n) and labels (m,) of a table: the other columns, and the column `label` where one is named.
 
-    Columns go by name or by number. `index` is left out of the patterns, and so is an index that pandas wrote.
+    Columns go by name or by number. `index` is left out of the patterns, and so is an index that pandas wrote. A table of one
+    column and without a label is returned as (m,), and may hold words.
 
-    >>> read_labelled(b",x,y,animal\\n0,1,2,cat\\n1,3,4,dog\\n", "animal")
+    >>> read_table(b",x,y,animal\\n0,1,2,cat\\n1,3,4,dog\\n", "animal")
     (array([[1., 2.],
            [3., 4.]]), array(['cat', 'dog'], dtype='<U3'))
     """
     with explained(source):
-        return _split(source, _read(source, kind_of(source), limit, label), label, index, limit)
-
-
-def _read(source: Source, kind: str, limit: int | None, label: str | None = None) -> _Table:
-    return _parquet(source, limit) if kind == ".parquet" else _text(source, limit, label)
+        table = _parquet(source, limit) if kind_of(source) == ".parquet" else _text(source, limit, label)
+        if next(table.rows(), None) is None:
+            raise Damaged(source, "it holds no rows")
+        unnamed = table.width > 1 and table.names is not None and table.names[0] == ""
+        if label is None and index is None and table.width == 1 + unnamed:
+            return _labels(source, table, table.width - 1, limit), None
+        at, apart = (
+            None if name is None else position(source, name, table.names, table.width) for name in (label, index)
+        )
+        if at is not None and at == apart:
+            raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
+        labels = None if at is None else _labels(source, table, at, limit)
+        columns = [k for k in range(table.width) if k not in (at, apart)]
+        counts = unnamed and columns[:1] == [0]
+        if len(columns) == counts:
+            raise Damaged(source, "it holds no column of numbers beside its labels")
+        try:
+            patterns = table.numbers(columns)
+            if not np.isfinite(patterns).all():
+                raise ValueError("NaN or inf")
+        except (ValueError, TypeError) as error:
+            hint = "; --index NAME leaves one column out" if label is not None and index is None else ""
+            raise Damaged(source, (_reason(table, columns) or str(error).partition(";")[0]) + hint) from None
+        if counts and not np.array_equal(patterns[:, 0], np.arange(len(patterns))):
+            reason = "its first column has no name and does not count rows: an index is left out by --index 0"
+            raise Damaged(source, reason)
+        return patterns[:, counts:], labels
 
 
 def _text(source: Source, limit: int | None, label: str | None) -> _Table:
@@ -97,29 +96,29 @@ def _text(source: Source, limit: int | None, label: str | None) -> _Table:
     comment = lines[start - 1] if start else ""
     lines = [line for line in lines if not line.startswith("#")]
     first = lines[0] if lines else ""
-    separator = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    separator = max(",;\t", key=first.count)
     row, above = (_cells(line.lstrip("# "), separator) for line in (first, comment))
-    names, title = None, []
-    if len(above) == len(row) > 1:  # as np.savetxt(..., header="a,b") writes them
-        names = above
-    elif _are_names(row, label):
-        names, title, lines = row, row, lines[1:]
-    if title and label is None and lines:
-        row = _cells(lines[0], separator)  # a title above the table names no columns
-        names = names if len(row) == len(title) else None
-    width = len(row)
+    names = above if len(above) == len(row) > 1 else None  # as np.savetxt(..., header="a,b") writes them
+    if names is None and _are_names(row, label):
+        names, lines = row, lines[1:]
+        row = _cells(lines[0], separator) if lines else row
+        names = names if len(names) == len(row) else None  # a title above the table
 
     def rows() -> Iterator[Sequence[str]]:
-        for number, row in enumerate(filter(None, csv.reader(lines, delimiter=separator)), 1):
-            if len(row) != width:
-                raise Damaged(source, f"its row {number} has {len(row)} cells instead of {width}")
-            yield row
+        for number, cells in enumerate(filter(None, csv.reader(lines, delimiter=separator)), 1):
+            if len(cells) != len(row):
+                raise Damaged(source, f"its row {number} has {len(cells)} cells instead of {len(row)}")
+            yield cells
 
-    def parse(columns: Sequence[int], truths: Sequence[int]) -> np.ndarray:
-        how: Any = {"delimiter": separator, "comments": None, "quotechar": '"', "usecols": columns, "ndmin": 2}
-        return np.loadtxt(lines, converters=dict.fromkeys(truths, _truth), **how)
+    def numbers(columns: list[int]) -> np.ndarray:
+        cells = next(rows())
+        truths: Any = {k: _truth for k in columns if cells[k].strip().lower() in _TRUTHS}
+        some = columns if len(columns) < len(row) else None  # without it a row may not be longer than the others
+        return np.loadtxt(
+            lines, delimiter=separator, comments=None, quotechar='"', converters=truths, usecols=some, ndmin=2
+        )
 
-    return _Table(len(content), names, title, width, rows, parse)
+    return _Table(len(content), names, len(row), rows, numbers)
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -138,81 +137,39 @@ def _are_names(cells: list[str], label: str | None) -> bool:
 def _parquet(source: Source, limit: int | None) -> _Table:
     try:
         import pandas
-        from pyarrow import parquet, types
+        from pyarrow import parquet
     except ImportError:
         raise ValueError(f"reading .parquet needs pyarrow: {install('pandas')}.") from None
-    known = (types.is_string, types.is_large_string, types.is_integer, types.is_floating, types.is_boolean)
     with opened(source) as (stream, size):
         about = parquet.read_metadata(stream)
         check_size(source, 8 * about.num_rows * about.num_columns, size, limit)
         stream.seek(0)
-        table = parquet.read_table(stream)
-        for field in table.schema:
-            kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-            if not any(is_kind(kind) for is_kind in known):
-                raise Damaged(source, f"its column {field.name!r} holds {field.type} instead of numbers or words")
-        frame = table.to_pandas()
+        frame = parquet.read_table(stream).to_pandas()
+    for name, kind in frame.dtypes.items():
+        if kind.kind in "mM":
+            raise Damaged(source, f"its column {name!r} holds {kind} instead of numbers or words")
 
     def rows() -> Iterator[Sequence[str]]:
         for row in frame.itertuples(index=False, name=None):
             yield ["" if pandas.isna(cell) else str(cell) for cell in row]
 
-    def parse(columns: Sequence[int], truths: Sequence[int]) -> np.ndarray:
-        return frame.iloc[:, list(columns)].to_numpy(dtype=float)
+    def numbers(columns: list[int]) -> np.ndarray:
+        return frame.iloc[:, columns].to_numpy(dtype=float)
 
-    return _Table(size, [str(name) for name in frame.columns], [], frame.shape[1], rows, parse)
-
-
-def _words(source: Source, table: _Table) -> list[str]:
-    """Return the words of a table of one column, or of one beside pandas' index; [] if it holds numbers."""
-    at = int(table.has_index)
-    if table.width != 1 + at:
-        return []
-    words = [row[0].strip() for row in table.cells([at])]
-    if all(map(_is_number, words)) or not all(map(str.isprintable, words)):
-        return []
-    if any(map(_is_missing, words)):
-        raise Damaged(source, _unusable([[word] for word in words], table.names, [at], words=True))
-    return words if at else table.title + words
+    return _Table(size, [str(name) for name in frame.columns], frame.shape[1], rows, numbers)
 
 
-def _split(
-    source: Source, table: _Table, label: str | None, index: str | None, limit: int | None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the patterns (m, n) of a table, and its labels (m,) if a column is named."""
-    at, apart = (None if name is None else position(source, name, table.names, table.width) for name in (label, index))
-    if at is not None and at == apart:
-        raise Damaged(source, f"its column {label!r} cannot be the label and the index at once")
-    kept = [k for k in range(table.width) if k not in (at, apart)]
-    only_labels = Damaged(source, "it holds no column of numbers beside its labels")
-    if not kept:
-        raise only_labels
-    first = next(table.cells(kept), None)
-    if first is None:
-        raise Damaged(source, "it holds no rows")
-    labels = None if at is None else [row[0].strip() for row in table.cells([at])]
-    if at is not None and any(map(_is_missing, labels or ())):
-        raise Damaged(source, _unusable(table.cells([at]), table.names, [at], words=True))
-    try:
-        patterns = table.parse(kept, [k for k, cell in zip(kept, first) if cell.strip().lower() in _TRUTHS])
-        if not np.isfinite(patterns).all():
-            raise ValueError("NaN or inf")
-    except (ValueError, TypeError) as error:
-        if reason := _unusable(table.cells(kept), table.names, kept):
-            hint = "; --index NAME leaves one column out" if label is not None and index is None else ""
-            raise Damaged(source, reason + hint) from None
-        raise Damaged(source, f"it is not a table of numbers: {str(error).partition(';')[0]}") from None
-    if table.has_index and kept[0] == 0:
-        if not np.array_equal(patterns[:, 0], np.arange(len(patterns))):
-            raise Damaged(
-                source, "its first column has no name and does not count rows: an index is left out by --index 0"
-            )
-        patterns = patterns[:, 1:]
-        if not patterns.size:
-            raise only_labels
-    if labels is not None and all(map(_is_number, labels)):
-        return patterns, np.array([float(word) for word in labels])
-    return patterns, None if labels is None else _words_array(source, table, labels, limit)
+def _labels(source: Source, table: _Table, column: int, limit: int | None) -> np.ndarray:
+    """Return a column as numbers if it holds nothing else, else as words."""
+    words = [row[column].strip() for row in table.rows()]
+    if any(_fault(word) not in ("", "text") for word in words):
+        raise Damaged(source, _reason(table, [column], ("missing values", "infinite values")))
+    if all(map(_is_number, words)):
+        return np.array([float(word) for word in words])
+    if table.width == 1 and kind_of(source) != ".parquet":
+        words = [*(table.names or ()), *words]  # the first word may be no name
+    check_size(source, 4 * len(words) * max(map(len, words)), table.size, limit)  # each takes the room of the longest
+    return np.array(words)
 
 
 def position(source: Source, column: str, names: Sequence[str] | None, width: int) -> int:
@@ -227,15 +184,8 @@ def position(source: Source, column: str, names: Sequence[str] | None, width: in
         return list(names).index(column)
     if re.fullmatch(r"-?[0-9]{1,9}", column) and -width <= int(column) < width:
         return int(column) % width
-    if names is None:
-        raise Damaged(source, f"it has no column {column!r}: columns without names go by number, 0 to {width - 1}")
-    raise Damaged(source, f"it has no column {column!r}; its {width} columns are {_listed(list(map(repr, names)))}")
-
-
-def _words_array(source: Source, table: _Table, words: Sequence[str], limit: int | None) -> np.ndarray:
-    room = 4 * len(words) * max(map(len, words), default=0)  # each takes the room of the longest
-    check_size(source, room, table.size, limit, "one of its words is very long")
-    return np.array(words, dtype=str)
+    known = f"columns without names go by number, 0 to {width - 1}" if names is None else f"it has {_listed(names)}"
+    raise Damaged(source, f"it has no column {column!r}: {known}")
 
 
 def _is_number(word: str) -> bool:
@@ -246,58 +196,33 @@ def _is_number(word: str) -> bool:
     return word.isascii() and "_" not in word  # text for NumPy's parser, and numbers for Python's
 
 
-def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in _MISSING_WORDS
-
-
 def _truth(word: str) -> float:
-    return _TRUTHS[word.strip().lower()] if word.strip().lower() in _TRUTHS else float(word)
+    word = word.strip().lower()
+    return _TRUTHS[word] if word in _TRUTHS else float(word)
 
 
-def _unusable(
-    rows: Iterable[Sequence[str]], names: Sequence[str] | None, columns: Sequence[int], words: bool = False
-) -> str:
-    """Return which cells of `columns` are no finite numbers, and what to do; "" if there are none.
-
-    With `words`, only cells without a value are unusable.
-
-    >>> _unusable([["1"], ["NA"]], ["age", "city"], [0])
-    "it has missing values in column 'age' (first 'NA', in row 2 of the data): fill them in ..."
-    """
-    first: dict[str, dict[int, str]] = {what: {} for what in _CURES}
-    filled: set[int] = set()
-    for number, row in enumerate(rows, 1):
-        for k, cell in zip(columns, row):
-            what = _fault(cell)
-            if what == _MISSING or (what and not words):
-                first[what].setdefault(k, f" (first {cell[:40]!r}, in row {number} of the data)")
-            if what != _MISSING:
-                filled.add(k)
-    first[_EMPTY] = {k: "" for k in first[_MISSING] if k not in filled}
-    first[_MISSING] = {k: where for k, where in first[_MISSING].items() if k in filled}
-    parts = [
-        f"{what} in {_named(sorted(found), names)}{next(iter(found.values()))}: {'drop these rows' if words else _CURES[what]}"
-        for what, found in first.items()
-        if found
-    ]
-    return f"it has {'; '.join(parts)}" if parts else ""
+def _reason(table: _Table, columns: Sequence[int], kinds: Iterable[str] = _CURES) -> str:
+    """Return which cells of the first row with such are no finite numbers, and what to do; "" if there are none."""
+    for number, row in enumerate(table.rows(), 1):
+        faults = {k: _fault(row[k]) for k in columns}
+        for kind in kinds:
+            if found := [k for k in columns if faults[k] == kind]:
+                listed = _listed([k if table.names is None else table.names[k] or k for k in found])
+                counted = ", counted from 0" if table.names is None else ""
+                place = f"column{'s'[: len(found) > 1]} {listed}{counted}, as in row {number} of the data"
+                return f"it has {kind} in {place} ({row[found[0]][:40]!r}): {_CURES[kind]}"
+    return ""
 
 
 def _fault(cell: str) -> str:
-    if _is_missing(cell):
-        return _MISSING
-    if cell.strip().lower() in _TRUTHS:
-        return ""
+    """Return what is wrong with a cell that should be a finite number; "" if nothing is."""
+    cell = cell.strip().lower()
+    if cell in _MISSING:
+        return "missing values"
     if not _is_number(cell):
-        return _TEXT
-    return "" if math.isfinite(float(cell)) else _INFINITE
+        return "" if cell in _TRUTHS else "text"
+    return "" if math.isfinite(float(cell)) else "infinite values"
 
 
-def _named(columns: Sequence[int], names: Sequence[str] | None) -> str:
-    """Return columns by name, or by number where they have no names."""
-    listed = _listed([repr(names[k]) if names is not None and names[k] else str(k) for k in columns])
-    return f"column{'s'[: len(columns) > 1]} {listed}{', counted from 0' if names is None else ''}"
-
-
-def _listed(words: list[str]) -> str:
-    return ", ".join(words if len(words) <= 2 * _LISTED else [*words[:_LISTED], "...", *words[-_LISTED:]])
+def _listed(columns: Sequence[object]) -> str:
+    return ", ".join([*map(repr, columns[:_LISTED]), *["..."][: len(columns) > _LISTED]])
