@@ -206,9 +206,9 @@ class Source:
             images, labels = (arrays[name] for name in sorted(arrays))
         else:
             images, labels = read_cifar(self.files, self.split)
-        if images.dtype != np.uint8 or labels.shape != images.shape[:1]:
+        if images.dtype != np.uint8 or labels.shape != images.shape[:1] or (labels != labels.astype(np.uint8)).any():
             kinds = " and ".join(f"{each.dtype} of shape {each.shape}" for each in (images, labels))
-            raise Damaged(self.files[0], f"its images and labels are {kinds}")
+            raise Damaged(self.files[0], f"its images and labels are {kinds}; both must be bytes")
         return images.reshape(len(images), -1), labels.astype(np.uint8)
 
     def is_original(self, images: Array, labels: Array) -> bool | None:
