@@ -12,8 +12,8 @@ from solspace.measure.channels import (
     log_band_channel,
     log_quadratic_channel,
     power_channel,
-    quadrature_channel,
 )
+from solspace.measure.quadrature import quadrature_channel
 
 # Central differences of order 8: truncation about h^8 times the ninth derivative, rounding eps / h.
 POINTS = np.arange(-4, 5)

@@ -12,8 +12,8 @@ from solspace.measure.channels import (
     hinge_channel,
     log_quadratic_channel,
     power_channel,
-    quadrature_channel,
 )
+from solspace.measure.quadrature import quadrature_channel
 
 X = np.concatenate([-np.logspace(-2, 3, 12), [0.0], np.logspace(-2, np.log10(60), 10)])
 

@@ -9,8 +9,8 @@ from solspace.measure.channels import (
     hinge_channel,
     log_quadratic_channel,
     power_channel,
-    quadrature_channel,
 )
+from solspace.measure.quadrature import quadrature_channel
 from solspace.numerics.power import gaussian_power_derivatives
 
 pytestmark = pytest.mark.slow

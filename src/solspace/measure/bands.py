@@ -25,27 +25,7 @@ from solspace.system.checks import number
 
 
 @dataclass(frozen=True)
-class _Even(Potential):
-    """A band about zero."""
-
-    width: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not (self.width > 0 and np.isfinite(self.width)):
-            raise ValueError(f"width of the band must be positive and finite; got {self.width!r}.")
-
-    centre = 0.0
-
-    @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        return (-self.width, self.width)
-
-    def violated(self, s: ArrayLike) -> Bools:
-        return np.abs(s) > self.width
-
-
-@dataclass(frozen=True)
-class Band(_Even):
+class Band(Potential):
     """U = 0 on abs(s) <= width, infinite outside: the symmetric perceptron.
 
     Parameters
@@ -59,7 +39,19 @@ class Band(_Even):
     array([ True, False])
     """
 
+    width: float = 1.0
     name = "band"
+    centre = 0.0
+
+    def __post_init__(self) -> None:
+        _check_width(self.width)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        return (-self.width, self.width)
+
+    def violated(self, s: ArrayLike) -> Bools:
+        return np.abs(s) > self.width
 
     def log_weight(self, s: ArrayLike) -> Reals:
         return np.where(self.violated(s), -np.inf, 0.0)
@@ -68,8 +60,58 @@ class Band(_Even):
         return channels.band_channel(omega, variance, self.width)
 
 
+class _Walls(Annealable):
+    """The weight of t(s), the distance from the wall at `lower` or `upper` or the product of both; soft for τ > 0."""
+
+    lower: float | None
+    upper: float | None
+    tau: float = 0.0
+    quadratic: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.lower is None and self.upper is None:
+            raise ValueError("a wall needs a lower or an upper end; got neither.")
+        for name, end in (("lower", self.lower), ("upper", self.upper)):
+            if end is not None:
+                number()(name, end)
+        low, high = self._ends
+        if not low < high:
+            raise ValueError(f"the lower wall must lie below the upper one; got lower={low!r}, upper={high!r}.")
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
+        return tuple(end for end in (self.lower, self.upper) if end is not None)
+
+    @property
+    def centre(self) -> float | None:
+        return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return -math.inf if self.lower is None else self.lower, math.inf if self.upper is None else self.upper
+
+    def violated(self, s: ArrayLike) -> Bools:
+        low, high = self._ends
+        return (np.asarray(s) < low) | (np.asarray(s) > high)
+
+    def log_weight(self, s: ArrayLike) -> Reals:
+        s = np.asarray(s)
+        low, high = self._ends
+        level = np.zeros(s.shape) if self.lower is None else positive_log(s - low)
+        level = level if self.upper is None else level + positive_log(high - s)
+        if self.tau > 0:
+            outside = np.maximum(np.maximum(low - s, s - high), 0.0)
+            slope = 1.0 if math.isinf(high - low) else high - low
+            beyond = -(1.0 + slope * outside) / self.tau
+            level = np.where(np.isneginf(level), beyond, np.expm1(self.tau * level) / self.tau)
+        return level - self.quadratic * (s - (self.centre or 0.0)) ** 2 if self.quadratic else level
+
+    def softened(self, tau: float) -> Potential:
+        return TauWall(self.lower, self.upper, tau, self.quadratic)
+
+
 @dataclass(frozen=True)
-class LogBand(_Even, Annealable):
+class LogBand(_Walls):
     """U = -log(width² - s²) + quadratic s² on abs(s) < width: the symmetric perceptron that ASL can sample.
 
     Parameters
@@ -85,72 +127,24 @@ class LogBand(_Even, Annealable):
     array([  0., -inf])
     """
 
+    width: float = 1.0
     quadratic: float = 0.0
     name = "log_band"
-    tau = 0.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        _check_width(self.width)
         number()("quadratic", self.quadratic)
-
-    def log_weight(self, s: ArrayLike) -> Reals:
-        s = np.asarray(s)
-        return positive_log(self.width - s) + positive_log(self.width + s) - self.quadratic * s**2
+        self.__dict__.update(lower=-self.width, upper=self.width)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         return channels.log_band_channel(omega, variance, beta, self.width, self.quadratic)
-
-    def softened(self, tau: float) -> Potential:
-        return TauWall(-self.width, self.width, tau, self.quadratic)
 
     def __str__(self) -> str:
         return f"log_band({self.width:g}{f', {self.quadratic:g}' if self.quadratic else ''})"
 
 
 @dataclass(frozen=True)
-class _Between(Annealable):
-    """Walls on one side or on both."""
-
-    lower: float | None = None
-    upper: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.lower is None and self.upper is None:
-            raise ValueError("a wall needs a lower or an upper end; got neither.")
-        for name, end in (("lower", self.lower), ("upper", self.upper)):
-            if end is not None:
-                number()(name, end)
-        if self.lower is None or self.upper is None:
-            return
-        got = f"got lower={self.lower!r}, upper={self.upper!r}."
-        if not self.lower < self.upper:
-            raise ValueError(f"the lower wall must lie below the upper one; {got}")
-        if not math.isfinite(self.upper - self.lower):
-            raise ValueError(f"the walls are too far apart; {got}")
-
-    @property
-    def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
-        return tuple(end for end in (self.lower, self.upper) if end is not None)
-
-    @property
-    def centre(self) -> float | None:
-        return None if self.lower is None or self.upper is None else (self.lower + self.upper) / 2
-
-    def violated(self, s: ArrayLike) -> Bools:
-        low, high = self._ends
-        return (np.asarray(s) < low) | (np.asarray(s) > high)
-
-    def _log_distances(self, s: Reals) -> Reals:
-        below = np.zeros(s.shape) if self.lower is None else positive_log(s - self.lower)
-        return below if self.upper is None else below + positive_log(self.upper - s)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return -math.inf if self.lower is None else self.lower, math.inf if self.upper is None else self.upper
-
-
-@dataclass(frozen=True)
-class Wall(_Between):
+class Wall(_Walls):
     """U = -log of the distance from a wall, or of the product of the distances from two.
 
     Parameters
@@ -166,11 +160,9 @@ class Wall(_Between):
     wall(lower=0.5) wall(lower=-1, upper=2)
     """
 
+    lower: float | None = None
+    upper: float | None = None
     name = "wall"
-    tau = 0.0
-
-    def log_weight(self, s: ArrayLike) -> Reals:
-        return self._log_distances(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         if self.lower is not None and self.upper is not None:
@@ -189,9 +181,6 @@ class Wall(_Between):
         # the field's distance from the only wall
         return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
 
-    def softened(self, tau: float) -> Potential:
-        return TauWall(self.lower, self.upper, tau)
-
     def __str__(self) -> str:
         return f"wall({_named(lower=self.lower, upper=self.upper)})"
 
@@ -200,7 +189,7 @@ wall = Wall
 
 
 @dataclass(frozen=True)
-class TauWall(_Between):
+class TauWall(_Walls):
     """U = (1 - t^τ)/τ, t(s) the distance from a wall or the product of both: soft for τ > 0, the wall at τ = 0.
 
     Outside, t continues along its tangent and U = (1 - t)/τ. A band may also have a quadratic term about its centre.
@@ -220,6 +209,8 @@ class TauWall(_Between):
     array([ 0., -2., -4.])
     """
 
+    lower: float | None = None
+    upper: float | None = None
     tau: float = 1.0
     quadratic: float = 0.0
     name = "tau_wall"
@@ -228,20 +219,9 @@ class TauWall(_Between):
         super().__post_init__()
         number(least=0, most=1)("tau", self.tau)
         number()("quadratic", self.quadratic)
-        if self.quadratic and (self.lower is None or self.upper is None):
+        if self.quadratic and self.centre is None:
             raise ValueError("quadratic is a term about the middle of a band: it needs a lower and an upper wall.")
         object.__setattr__(self, "hard", self.tau == 0)
-
-    def log_weight(self, s: ArrayLike) -> Reals:
-        s = np.asarray(s)
-        level = self._log_distances(s)
-        if self.tau > 0:
-            low, high = self._ends
-            outside = np.maximum(np.maximum(low - s, s - high), 0.0)
-            slope = 1.0 if math.isinf(high - low) else high - low
-            beyond = -(1.0 + slope * outside) / self.tau
-            level = np.where(np.isneginf(level), beyond, np.expm1(self.tau * level) / self.tau)
-        return level - self.quadratic * (s - self.centre) ** 2 if self.centre is not None else level
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         if self.tau < 1 or self.centre is not None:
@@ -249,12 +229,14 @@ class TauWall(_Between):
         sign, (end,) = 1.0 if self.upper is None else -1.0, self.breakpoints
         return channels.linear_channel(omega, variance, sign * beta, -beta * (1.0 + sign * end))
 
-    def softened(self, tau: float) -> Potential:
-        return TauWall(self.lower, self.upper, tau, self.quadratic)
-
     def __str__(self) -> str:
         quadratic = self.quadratic or None
         return f"tau_wall({_named(lower=self.lower, upper=self.upper, tau=self.tau, quadratic=quadratic)})"
+
+
+def _check_width(width: float) -> None:
+    if not (width > 0 and np.isfinite(width)):
+        raise ValueError(f"width of the band must be positive and finite; got {width!r}.")
 
 
 def _named(**values: float | None) -> str:

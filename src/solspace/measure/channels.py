@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.measure.quadrature import Channel, prepare, quadrature_channel
+from solspace.measure.quadrature import Channel, prepare
 from solspace.numerics import power_table
 from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.band_moments import band_moments, tilted_moments
@@ -21,17 +21,6 @@ from solspace.numerics.rules import legendre
 
 LOG_SQRT_TWO_PI = np.float64(power_table.LOG_SQRT_TWO_PI)  # a double, which promotes single precision to double
 STEEPEST = 60.0  # largest exponent at the walls, beside the middle of the band, that a quadratic term may reach there
-
-__all__ = [
-    "band_channel",
-    "errors_channel",
-    "hinge_channel",
-    "linear_channel",
-    "log_band_channel",
-    "log_quadratic_channel",
-    "power_channel",
-    "quadrature_channel",
-]
 
 
 def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bool = False) -> Channel:

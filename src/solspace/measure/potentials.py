@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.channels import Channel
+from solspace.measure.quadrature import Channel, quadrature_channel
 from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import unknown
 
@@ -117,9 +117,7 @@ class Potential:
         """
         if beta == 0 and not self.hard:
             return channels.linear_channel(omega, variance, 0.0)
-        return channels.quadrature_channel(
-            lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance
-        )
+        return quadrature_channel(lambda s: scaled_log_weight(self, s, beta), tuple(self.breakpoints), omega, variance)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         """Return g and dg of `channel`.
@@ -199,7 +197,7 @@ class Uniform(Potential):
         return np.where(self.violated(s), -np.inf, 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        return Log().channel(omega, variance, 0.0)
+        return channels.power_channel(omega, variance, 0.0)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         return Log().derivatives(omega, variance, 0.0)
@@ -220,12 +218,10 @@ class Log(Annealable):
         return positive_log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        from solspace.numerics.power import gaussian_power  # imports Numba
-
-        return gaussian_power(omega, variance, beta)
+        return channels.power_channel(omega, variance, beta)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
-        from solspace.numerics.power import gaussian_power_derivatives
+        from solspace.numerics.power import gaussian_power_derivatives  # imports Numba
 
         return gaussian_power_derivatives(omega, variance, beta)
 
@@ -248,9 +244,8 @@ class Hinge(Potential):
         return np.minimum(np.asarray(s), 0.0)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        if beta == 0:
-            return channels.linear_channel(omega, variance, 0.0)
-        return channels.hinge_channel(omega, variance, beta)
+        rule = channels.hinge_channel if beta > 0 else super().channel
+        return rule(omega, variance, beta)
 
 
 @dataclass(frozen=True)
@@ -296,10 +291,8 @@ class Tau(Annealable):
 
     def log_weight(self, s: ArrayLike) -> Reals:
         s = np.asarray(s)
-        if self.tau == 0:
-            return positive_log(s)
-        right = np.expm1(self.tau * positive_log(s)) / self.tau
-        return np.where(s > 0, right, (s - 1) / self.tau)
+        level = positive_log(s)
+        return np.where(s > 0, np.expm1(self.tau * level) / self.tau, (s - 1) / self.tau) if self.tau > 0 else level
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
         if self.tau == 0:
@@ -359,32 +352,30 @@ class Own(Potential):
         weight = probed(self, kind)
         if np.isneginf(weight).all():
             raise ValueError(f"the weight of {kind} is nowhere positive.")
-        # far out, a soft weight may overflow to -inf
-        object.__setattr__(self, "hard", bool(np.isneginf(weight[np.abs(_PROBE) < 20]).any()))
-        object.__setattr__(self, "breakpoints", tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)))
-        object.__setattr__(self, "name", getattr(self.model, "name", kind))
-        for optional in ("softened", "tau"):
-            if hasattr(self.model, optional):
-                object.__setattr__(self, optional, getattr(self.model, optional))
+        self.__dict__.update(
+            hard=bool(np.isneginf(weight[np.abs(_PROBE) < 20]).any()),  # far out, a soft weight may overflow to -inf
+            breakpoints=tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)),
+            name=getattr(self.model, "name", kind),
+            **{name: getattr(self.model, name) for name in ("softened", "tau") if hasattr(self.model, name)},
+        )
 
     def log_weight(self, s: ArrayLike) -> Reals:
         s = np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             weight = np.asarray(self.model.log_weight(s), dtype=float)
-        return _checked(type(self.model).__name__, s, weight)
+        return _checked(f"{type(self.model).__name__}.log_weight", s, weight)
 
     def violated(self, s: ArrayLike) -> Bools:
         # the user's method, else where the weight vanishes (hard) or s < 0 (soft)
         if hasattr(self.model, "violated"):
             missed = np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
-            return _of_shape(f"{type(self.model).__name__}.violated", np.shape(s), missed)
+            return _checked(f"{type(self.model).__name__}.violated", np.asarray(s), missed)
         if not self.hard:
             return np.asarray(s) < 0
         return np.isneginf(self.log_weight(s)) & ~np.isin(s, self.breakpoints)
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        own = getattr(self.model, "channel", super().channel)
-        return own(omega, variance, beta)
+        return getattr(self.model, "channel", super().channel)(omega, variance, beta)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -395,25 +386,18 @@ def probed(potential: Potential, name: str) -> Reals:
     """Return the log weights of a user's potential at some stabilities; raise ValueError if they cannot be right."""
     with np.errstate(all="ignore"):
         for s in (_PROBE[:, None], _PROBE):
-            weight = _checked(name, s, np.asarray(potential.log_weight(s), dtype=float))
+            weight = _checked(f"{name}.log_weight", s, np.asarray(potential.log_weight(s), dtype=float))
     if np.isposinf(weight).any():
         raise ValueError(f"{name}.log_weight returned +inf; use -inf where s is forbidden.")
     return weight
 
 
-def _checked(name: str, s: Reals, weight: Reals) -> Reals:
-    _of_shape(f"{name}.log_weight", s.shape, weight)
-    wrong = np.isnan(weight) & ~np.isnan(s)
+def _checked(name: str, s: Reals, found: Any) -> Any:
+    if found.shape != s.shape:
+        raise ValueError(f"{name} must be vectorised: for stabilities of shape {s.shape} it returned {found.shape}.")
+    wrong = np.isnan(found) & ~np.isnan(s)
     if wrong.any():
-        raise ValueError(f"{name}.log_weight returned NaN at s = {s[wrong][0]:.6g}; use -inf where s is forbidden.")
-    return weight
-
-
-def _of_shape(name: str, shape: tuple[int, ...], found: Reals | Bools) -> Any:
-    if found.shape != shape:
-        raise ValueError(
-            f"{name} must be vectorised: for stabilities of shape {shape} it returned shape {found.shape}."
-        )
+        raise ValueError(f"{name} returned NaN at s = {s[wrong][0]:.6g}; use -inf where s is forbidden.")
     return found
 
 

@@ -17,9 +17,23 @@ from solspace.system.checks import unknown
 
 
 class Prior:
-    """Base class of priors."""
+    """Base class of priors.
+
+    Attributes
+    ----------
+    name : str
+        Name under which the prior is registered.
+    conjugate_growth : float
+        Replica theory: q̂ diverges like (1 - q)^-conjugate_growth as q → 1; 0, of discrete weights, is 2 log 1/(1 - q).
+    """
 
     name: ClassVar[str] = ""
+    conjugate_growth: float = 0.0
+
+    @property
+    def discrete(self) -> bool:
+        """Whether weights can be counted: the entropy has a zero, and φ_t a finite value at q = 1."""
+        return self.conjugate_growth == 0
 
     def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
         """Return mean and variance of the weights under P(w) exp(-A w²/2 + B w).
@@ -106,6 +120,7 @@ class Spherical(Prior):
     """
 
     name = "spherical"
+    conjugate_growth = 1.0
 
     def marginals(self, precision: ArrayLike, field: ArrayLike) -> tuple[Reals, Reals]:
         field = _floating(field)

@@ -82,7 +82,7 @@ class Branch:
     @cached_property
     def zero_entropy(self) -> float | None:
         """The load at which the entropy vanishes, the weights being discrete; None where it does not."""
-        if not weights_of(self.target.prior).discrete:
+        if not self.target.prior.discrete:
             return None
         if self.even:  # the entropy is linear in α
             start = float(weights_of(self.target.prior).reference([0.0]).entropy[0])

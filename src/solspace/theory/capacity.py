@@ -82,7 +82,7 @@ def capacity(target: Target) -> float | None:
     runs = _intervals(target)
     if WHOLE in runs:
         return None
-    if weights_of(target.prior).discrete:
+    if target.prior.discrete:
         return _discrete(target.prior, runs)
     return min((load for load in (gardner(target), one_step(target)) if load is not None), default=None)
 

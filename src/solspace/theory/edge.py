@@ -10,7 +10,7 @@ constraints' term depends on how the weight W(s) behaves where constraints are o
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +21,8 @@ from solspace.measure.potentials import scaled_log_weight
 from solspace.numerics.power import log_power_moment
 from solspace.system.plain import Values
 from solspace.theory.cavity import kinks
-from solspace.theory.reference import Equilibrium, StabilityLaw
-from solspace.theory.weights import weights_of
+from solspace.theory.reference import Equilibrium
 
-HARD_JUMP = 0.903197285568626  # J = ∫ φ(x)²/Φ(x) dx
 CLOSE = 1e-6  # distance from a wall below which the log weight's slope is that of the power alone
 NEGLIGIBLE = 50.0  # fall of log W near a wall beyond which the weight counts as zero
 
@@ -38,6 +36,11 @@ class Wall(NamedTuple):
     exponent: float
     contrast: float  # e^-contrast is the ratio of the smaller to the larger weight at a jump; infinite at a wall
 
+    @property
+    def divergence(self) -> float:
+        """γ of what the wall adds to E_q[g²] ~ (1-q)^-γ: 0 stands for a logarithm, less for what is finite."""
+        return {"jump": 0.5, "power": (1 - self.exponent) / 2, "cusp": 0.5 - self.exponent}.get(self.kind, -np.inf)
+
 
 def walls(target: Target) -> list[Wall]:
     """Return what happens at each breakpoint of the target's weight.
@@ -48,26 +51,19 @@ def walls(target: Target) -> list[Wall]:
     found = []
     points = kinks(target)
     for at, (left, right) in zip(points.at, points.forbidden):
-        if left and right:
-            continue
-        if left or right:
+        if not (left or right):
+            found.append(_between_allowed(target, at))
+        elif not (left and right):  # W ~ distance^ν
             side = 1 if left else -1
-            exponent = _exponent(target, at, side)
+            near, far = (_log_weight(target, at, side * h) for h in (1e-9, 1e-8))
+            exponent = np.inf if np.isneginf(near) else round(float((far - near) / np.log(10.0)), 6)
             found.append(Wall(at, side, "jump" if exponent == 0 else "power", exponent, np.inf))
-            continue
-        found.append(_between_allowed(target, at))
     return found
 
 
 def _log_weight(target: Target, at: float, step: float) -> float:
     # at the distance `step` from a breakpoint, counted from the margin, where the potential lives: it loses no digits
     return float(scaled_log_weight(target.potential, at - target.margin + step, target.beta))
-
-
-def _exponent(target: Target, at: float, side: int) -> float:
-    # W ~ distance^ν
-    near, far = (_log_weight(target, at, side * h) for h in (1e-9, 1e-8))
-    return np.inf if np.isneginf(near) else round(float((far - near) / np.log(10.0)), 6)
 
 
 def _between_allowed(target: Target, at: float) -> Wall:
@@ -88,17 +84,9 @@ def _between_allowed(target: Target, at: float) -> Wall:
 
 def divergence(target: Target) -> tuple[float, bool]:
     """Return γ of E_q[g²] ~ (1-q)^-γ, zero where it is finite, and whether it diverges like a logarithm."""
-    gamma, logarithmic = 0.0, False
-    for wall in walls(target):
-        if wall.kind == "jump":
-            gamma = max(gamma, 0.5)
-        elif wall.kind == "power":
-            gamma = max(gamma, (1 - wall.exponent) / 2)
-            logarithmic |= abs(wall.exponent - 1) < 1e-6
-        elif wall.kind == "cusp":
-            gamma = max(gamma, 0.5 - wall.exponent)
-            logarithmic |= wall.exponent == 0.5
-    return float(gamma), bool(logarithmic and gamma == 0)
+    powers = [wall.divergence for wall in walls(target)]
+    gamma = max([0.0, *powers])
+    return gamma, gamma == 0 and 0.0 in powers
 
 
 def smallest_scale(target: Target) -> float:
@@ -181,7 +169,7 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
     limit = instability_at_one(equilibrium)
     if limit is not None:
         return limit > 1
-    return bool(divergence(equilibrium.target)[0] > weights_of(equilibrium.target.prior).conjugate_growth)
+    return bool(divergence(equilibrium.target)[0] > equilibrium.target.prior.conjugate_growth)
 
 
 def instability_at_one(equilibrium: Equilibrium) -> float | None:
@@ -189,9 +177,9 @@ def instability_at_one(equilibrium: Equilibrium) -> float | None:
 
     α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε); λ is the ratio of their slopes, to a relative 1/log(1/ε).
     """
-    if not weights_of(equilibrium.target.prior).discrete or not divergence(equilibrium.target)[1]:
+    if not equilibrium.target.prior.discrete or not divergence(equilibrium.target)[1]:
         return None
-    return float(equilibrium.alpha * _logarithmic_rate(equilibrium) / 4)
+    return equilibrium.alpha * (_constant(equilibrium) or 0.0)
 
 
 def edge(equilibrium: Equilibrium) -> Edge:
@@ -202,77 +190,49 @@ def edge(equilibrium: Equilibrium) -> Edge:
     >>> round(edge(solve(Target("binary", "uniform"), 0.5)).constant, 11)
     0.46585946876
     """
-    target = equilibrium.target
-    gamma, logarithmic = divergence(target)
-    constant, limit = None, None
-    if logarithmic:
-        constant = _logarithmic_rate(equilibrium) / 4
-    elif gamma == 0.5:
-        jumps = [wall for wall in walls(target) if wall.kind == "jump"]
-        heights = [_density_at(equilibrium.law, wall, 1e-12 * (1 + abs(wall.at))) for wall in jumps]
-        constant = sum(0.5 * height * _jump(wall.contrast) for height, wall in zip(heights, jumps))
-    elif gamma > 0:
-        constant = _power_constant(equilibrium, gamma)
-    else:
-        limit = _limit(equilibrium)
-    top = maximum_at_one(equilibrium)
-    words = _words(equilibrium, gamma, logarithmic, constant, limit, top)
-    return Edge(top, gamma, constant, limit, logarithmic, weights_of(target.prior).conjugate_growth, words)
+    gamma, logarithmic = divergence(equilibrium.target)
+    constant = _constant(equilibrium)
+    limit = None if gamma > 0 or logarithmic else _limit(equilibrium)
+    growth = equilibrium.target.prior.conjugate_growth
+    found = Edge(maximum_at_one(equilibrium), gamma, constant, limit, logarithmic, growth, "")
+    return replace(found, words=_words(found, equilibrium.target))
 
 
-def _density_at(law: StabilityLaw, wall: Wall, h: float) -> float:
-    # P at a distance h from the wall, on the side of the larger weight
-    return float(law.density(np.array([wall.at + wall.side * h]))[0])
+def _constant(equilibrium: Equilibrium) -> float | None:
+    # of dG_E/dq = α E_q[g²]/2 where it diverges; None too at cusps steeper than a square root
+    gamma, logarithmic = divergence(equilibrium.target)
+    leading = [wall for wall in walls(equilibrium.target) if wall.divergence == gamma]
+    if not leading or (gamma > 0 and any(wall.kind == "cusp" for wall in leading)):
+        return None
+    return sum(_rate(equilibrium, wall) for wall in leading) / (4 if logarithmic else 2)
 
 
-def _jump(contrast: float) -> float:
+def _rate(equilibrium: Equilibrium, wall: Wall) -> float:
+    # p in E_q[g²] = p ε^-γ, or p log(1/ε)/2 where γ = 0
     from scipy.integrate import quad
 
-    if np.isinf(contrast):
-        return HARD_JUMP
-    ratio = np.exp(-contrast)
+    h = 1e-12 * (1 + abs(wall.at)) if wall.kind == "jump" else 1e-7 if wall.divergence > 0 else 1e-6
+    density = float(equilibrium.law.density(np.array([wall.at + wall.side * h]))[0])
+    if wall.kind == "cusp":  # log W = c + d (s - b)^½: p = P(b) d²/4
+        here, near = (_log_weight(equilibrium.target, wall.at, step) for step in (0.0, wall.side * h))
+        return density * (near - here) ** 2 / h / 4
+    if wall.kind == "power":  # P(s) = p' (s - b)^ν: p = p' ∫ I_ν ρ_ν² dx, or p' where ν = 1
+        nu, far = wall.exponent, 1e3
+        if wall.divergence == 0:
+            return density / h
 
-    def integrand(x: float) -> float:
-        return float(np.exp(-(x**2)) / (2 * np.pi) / (ndtr(x) + ratio * ndtr(-x)))
-
-    return (1 - ratio) ** 2 * quad(integrand, -12, 12, limit=200, epsabs=1e-13, epsrel=1e-12)[0]
-
-
-def _logarithmic_rate(equilibrium: Equilibrium) -> float:
-    # p in E_q[g²] = p log(1/ε)/2: from P(s) = p (s - b) at a wall, or log W = c + d (s - b)^½ at a cusp, p = P(b) d²/4
-    total, h = 0.0, 1e-6
-    for wall in walls(equilibrium.target):
-        density = _density_at(equilibrium.law, wall, h)
-        if wall.kind == "power" and abs(wall.exponent - 1) < 1e-6:
-            total += density / h
-        elif wall.kind == "cusp" and wall.exponent == 0.5:
-            here, near = (_log_weight(equilibrium.target, wall.at, step) for step in (0.0, wall.side * h))
-            total += density * (near - here) ** 2 / h / 4
-    return total
-
-
-def _power_constant(equilibrium: Equilibrium, gamma: float) -> float | None:
-    # P(s) = p (s - b)^ν gives E_q[g²] = p ε^((ν-1)/2) ∫ I_ν ρ_ν² dx
-    from scipy.integrate import quad
-
-    total = 0.0
-    for wall in walls(equilibrium.target):
-        if wall.kind == "cusp" and 0.5 - wall.exponent == gamma:
-            return None
-        if wall.kind != "power" or (1 - wall.exponent) / 2 != gamma:
-            continue
-        h, nu = 1e-7, wall.exponent
-
-        def integrand(x: float, nu: float = nu) -> float:
+        def moment(x: float) -> float:
             log_i, rho, _ = log_power_moment(x, nu)
             return float(np.exp(log_i) * rho**2)
 
-        # the tail beyond X is ν² X^(ν-1)/(1-ν)
-        far = 1e3
-        integral = quad(integrand, -12, 20, limit=200)[0] + quad(integrand, 20, far, limit=200)[0]
-        integral += nu**2 * far ** (nu - 1) / (1 - nu)
-        total += 0.5 * _density_at(equilibrium.law, wall, h) / h**nu * integral
-    return total
+        tail = nu**2 * far ** (nu - 1) / (1 - nu)
+        return density / h**nu * (quad(moment, -12, 20, limit=200)[0] + quad(moment, 20, far, limit=200)[0] + tail)
+    ratio = np.exp(-wall.contrast)
+
+    def jump(x: float) -> float:
+        return float(np.exp(-(x**2)) / (2 * np.pi) / (ndtr(x) + ratio * ndtr(-x)))
+
+    return density * (1 - ratio) ** 2 * quad(jump, -12, 12, limit=200, epsabs=1e-13, epsrel=1e-12)[0]
 
 
 def _limit(equilibrium: Equilibrium) -> float:
@@ -291,21 +251,17 @@ def _limit(equilibrium: Equilibrium) -> float:
     return law.average(np.where(np.isfinite(slope), slope, 0.0) ** 2) / 2
 
 
-def _words(
-    equilibrium: Equilibrium, gamma: float, logarithmic: bool, constant: float | None, limit: float | None, top: bool
-) -> str:
-    growth = weights_of(equilibrium.target.prior).conjugate_growth
-    own = f"(1-q)^-{growth:g}" if growth else "2 log 1/(1-q)"
-    if logarithmic:
-        energy = f"dG_E/dq = {constant:.6g} log 1/(1-q)"
-    elif gamma > 0:
-        energy = f"dG_E/dq = {'C' if constant is None else f'{constant:.6g}'} (1-q)^-{gamma:g}"
+def _words(edge: Edge, target: Target) -> str:
+    own = f"(1-q)^-{edge.conjugate_growth:g}" if edge.conjugate_growth else "2 log 1/(1-q)"
+    if edge.limit is not None:
+        energy = f"dG_E/dq tends to {edge.limit:.6g} and"
     else:
-        energy = f"dG_E/dq tends to {limit:.6g} and"
-    if not top:
+        constant = "C" if edge.constant is None else f"{edge.constant:.6g}"
+        energy = f"dG_E/dq = {constant} {'log 1/(1-q)' if edge.logarithmic else f'(1-q)^-{edge.divergence:g}'}"
+    if not edge.maximum_at_one:
         return f"As q → 1, {energy} stays below the weights' own term {own}: φ_t falls towards q = 1 and has no maximum there."
     place = "the margin (U = -log s at T < 1)"
-    if len([wall for wall in walls(equilibrium.target) if wall.kind in ("jump", "power")]) > 1:
+    if sum(wall.kind in ("jump", "power") for wall in walls(target)) > 1:
         place = "every wall (on a band U = -log(K² - s²) at T < 1, the potential log_band)"
     return (
         f"As q → 1, {energy} grows faster than the weights' own term {own}: φ_t rises towards q = 1 and has a "

@@ -20,7 +20,6 @@ from solspace.theory.capacity import capacity
 from solspace.theory.edge import Edge, edge, maximum_at_one
 from solspace.theory.localization import Landscape, Localization, Points, Window
 from solspace.theory.reference import Equilibrium, solve
-from solspace.theory.weights import weights_of
 
 REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
 PLAIN = (
@@ -97,7 +96,7 @@ class Prediction:
     @property
     def populated(self) -> bool:
         """Whether the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
-        return not weights_of(self.target.prior).discrete or self.entropy >= 0
+        return not self.target.prior.discrete or self.entropy >= 0
 
     @cached_property
     def satisfiable(self) -> bool:
@@ -207,7 +206,7 @@ class Prediction:
             φ_t(q).
         """
         t = _times(t)
-        top = self._landscape.top if weights_of(self.target.prior).discrete else -np.inf
+        top = self._landscape.top if self.target.prior.discrete else -np.inf
         return (self._on_curve(q, "free_entropy", top) + t * np.asarray(q, dtype=float) / 2)[()]
 
     def overlap_at(self, t: ArrayLike, start: str = "low") -> Any:

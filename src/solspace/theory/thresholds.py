@@ -22,7 +22,6 @@ from solspace.theory.capacity import capacity, gardner, one_step
 from solspace.theory.edge import divergence
 from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium
-from solspace.theory.weights import weights_of
 
 
 @dataclass(frozen=True)
@@ -138,9 +137,9 @@ def thresholds(target: Target) -> Thresholds:
     branch = Branch(target)
     dat = _dat(branch)
     ends: dict[str, float | None] = {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
-    if not weights_of(target.prior).discrete:
+    if not target.prior.discrete:
         ends |= {"capacity_rs": gardner(target), "capacity_1rsb": one_step(target)}
-    if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
+    if divergence(target)[0] > target.prior.conjugate_growth:
         dat_load = None if dat is None else branch.load(dat)
         return Thresholds(target, 0.0, "edge", dat_load, 0.0, branch.zero_entropy, **ends)
     cusp = _cusp(branch, branch.end if dat is None else dat)
@@ -180,7 +179,7 @@ def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
 
     Where F rises at every load, the one at the end of the branch is returned.
     """
-    if divergence(target)[0] > weights_of(target.prior).conjugate_growth:
+    if divergence(target)[0] > target.prior.conjugate_growth:
         return None
     branch = Branch(target)
     dat = _dat(branch)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,29 +50,17 @@ class Localized(NamedTuple):
 Locator = Callable[[Reals, Reals], Localized]  # of (q - r, 1 - q): both distances, because each is small somewhere
 
 
-class Weights:
-    """What replica theory needs of the weights.
-
-    q̂ diverges like (1 - q)^-conjugate_growth as q → 1; 0 stands for 2 log 1/(1 - q), the law of discrete weights.
-    """
-
-    conjugate_growth: float = 0.0
-
-    @property
-    def discrete(self) -> bool:
-        """Whether weights can be counted: the entropy has a zero, and φ_t a finite value at q = 1."""
-        return self.conjugate_growth == 0
+class Weights(Protocol):
+    """What replica theory needs of the weights."""
 
     def reference(self, conjugate: ArrayLike) -> Reference:
         """Return the state of the weights at each reference `conjugate` r̂ >= 0."""
-        raise NotImplementedError
 
     def localized(self, conjugate: float) -> Locator:
         """Return the function that gives the weights at overlap q with the planted ones, at reference conjugate r̂."""
-        raise NotImplementedError
 
 
-class BinaryWeights(Weights):
+class BinaryWeights:
     """Weights ±1."""
 
     @vanishing
@@ -85,15 +73,10 @@ class BinaryWeights(Weights):
         conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
         wide = conjugate >= _NARROW
         overlap, variance, susceptibility, log_cosh, slope = result = np.empty((5, len(conjugate)))
-        width = conjugate[wide, None]
-        b = _grid(REACH)
-        density = STEP * np.exp(-(b**2) / (2 * width)) / np.sqrt(2 * np.pi * width)
-        result[:, wide] = _averages(b, density)
+        for rows in (wide, ~wide):
+            result[:, rows] = _averages(*_gaussian(conjugate[rows, None], rows is wide))
         overlap[wide] = 1 - variance[wide]
         slope[wide] /= conjugate[wide]
-        z, weight = gaussian_trapezoid(0.5, 9.0)
-        width = conjugate[~wide, None]
-        result[:, ~wide] = _averages(np.sqrt(width) * z, np.broadcast_to(weight, (len(width), len(z))))
         slope[~wide] = 3 * susceptibility[~wide] - 2 * variance[~wide]
         # b erf(b/√2) has the same growth as log 2cosh b and the average in closed form
         log_cosh += 2 * conjugate / np.sqrt(2 * np.pi * (conjugate + 1))
@@ -111,10 +94,8 @@ class BinaryWeights(Weights):
         return at
 
 
-class SphericalWeights(Weights):
+class SphericalWeights:
     """Weights on the sphere of radius √n."""
-
-    conjugate_growth = 1.0
 
     def reference(self, conjugate: ArrayLike) -> Reference:
         """Return the closed form: r̂ = r/(1-r)², r̂_d = (2r-1)/(1-r)², entropy log(2π(1-r))/2 + 1/(2(1-r)).
@@ -125,14 +106,9 @@ class SphericalWeights(Weights):
         conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
         variance = 2 / (1 + np.sqrt(1 + 4 * conjugate))
         overlap = conjugate * variance**2
-        return Reference(
-            overlap,
-            variance,
-            variance**3 / (1 + overlap),
-            variance**2,
-            np.log(2 * np.pi * variance) / 2 + 1 / (2 * variance),
-            (overlap - variance) / variance**2,
-        )
+        entropy = np.log(2 * np.pi * variance) / 2 + 1 / (2 * variance)
+        norm = (overlap - variance) / variance**2
+        return Reference(overlap, variance, variance**3 / (1 + overlap), variance**2, entropy, norm)
 
     def localized(self, conjugate: float) -> Locator:
         """Return the closed form: q̂ = 1/(1-q) + r̂_d, χ = (1-q)², S = log(2π(1-q))/2 + 1/(2(1-r)) - r̂_d(q-r)/2."""
@@ -147,30 +123,33 @@ class SphericalWeights(Weights):
         return at
 
 
-class OwnWeights(Weights):
-    """A user's prior with `reference`, `localized` and, where its weights are not discrete, `conjugate_growth`."""
-
-    def __init__(self, prior: Any) -> None:
-        self.reference, self.localized = prior.reference, prior.localized  # type: ignore[method-assign]
-        self.conjugate_growth = float(getattr(prior, "conjugate_growth", 0.0))
-
-
 REGISTRY: dict[type[Prior], Weights] = {Binary: BinaryWeights(), Spherical: SphericalWeights()}
 
 
 def weights_of(prior: Prior) -> Weights:
-    """Return what replica theory needs of the weights of `prior`.
-
-    >>> weights_of(Binary()).discrete, weights_of(Spherical()).discrete
-    (True, False)
-    """
+    """Return what replica theory needs of the weights of `prior`, which may be the prior itself."""
     missing = [name for name in ("reference", "localized") if not callable(getattr(prior, name, None))]
     if not missing:
-        return OwnWeights(prior)
+        return prior  # type: ignore[return-value]
     for kind in type(prior).__mro__:
         if kind in REGISTRY:
             return REGISTRY[kind]
     raise NotImplementedError(f"replica theory needs a method {missing[0]}(conjugate) of {type(prior).__name__}.")
+
+
+def _gaussian(variance: Reals | float, wide: bool, reach: float = REACH) -> tuple[Reals, Reals]:
+    # points and weights of a Gaussian: on the grid, or in units of its own width
+    if not wide:
+        z, weight = gaussian_trapezoid(0.5, 9.0)
+        return np.sqrt(variance) * z, weight
+    b = _grid(reach)
+    return b, STEP * np.exp(-(b**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+def _grid(reach: float) -> Reals:
+    # not np.arange(-reach, ...): its rounded increment adds up to 1e-12
+    count = int(np.ceil(reach / STEP - 1e-9))
+    return STEP * np.arange(-count, count + 1)
 
 
 def _averages(b: Reals, density: Reals) -> Reals:
@@ -180,6 +159,14 @@ def _averages(b: Reals, density: Reals) -> Reals:
     growth = np.abs(b) + np.log1p(decay) - b * erf(b / np.sqrt(2))
     columns = (np.tanh(b) ** 2, sech2, sech2**2, growth, b * np.tanh(b) * sech2)
     return np.stack([(density * column).sum(axis=1) for column in columns])
+
+
+def _decaying(field: Reals) -> Reals:
+    # sech B, sech³ B, and cosh B (log 2cosh B - B tanh B): cosh times sech², sech⁴ and the entropy of the weight
+    decay = np.exp(-2 * np.abs(field))
+    sech = 2 * np.exp(-np.abs(field)) / (1 + decay)
+    entropy = np.log1p(decay) + 2 * np.abs(field) * decay / (1 + decay)
+    return np.stack([sech, sech**3, entropy / sech])
 
 
 class Planted(NamedTuple):
@@ -207,12 +194,8 @@ class PlantedIsing:
     @vanishing
     def _source(self) -> tuple[Reals, Reals]:
         # points b and weights N(b; 0, r̂) sech b
-        if self.conjugate < _NARROW:
-            z, weight = gaussian_trapezoid(0.5, 9.0)
-            b = np.sqrt(self.conjugate) * z
-            return b, weight / np.cosh(b)
-        b = _grid(min(9.0 * np.sqrt(self.conjugate), REACH))
-        weight = STEP * np.exp(-(b**2) / (2 * self.conjugate)) / np.sqrt(2 * np.pi * self.conjugate)
+        reach = min(9.0 * np.sqrt(self.conjugate), REACH)
+        b, weight = _gaussian(self.conjugate, self.conjugate >= _NARROW, reach)
         return b, weight / np.cosh(b)
 
     @cached_property
@@ -220,10 +203,8 @@ class PlantedIsing:
     def _correlation(self) -> tuple[Reals, Reals]:
         # C_f(m) = Σ_j f(b_j + m h) N(b_j) sech b_j for the three f, m >= 0; both factors are even
         _, weight = self._source
-        field = _grid(REACH)
-        both = np.stack([np.convolve(column, weight) for column in _decaying(field)], axis=1)
-        half = len(both) // 2
-        both = both[half:] * STEP
+        both = np.stack([np.convolve(column, weight) for column in _decaying(_grid(REACH))], axis=1)
+        both = both[len(both) // 2 :] * STEP
         both[1:] *= 2
         return (STEP * np.arange(len(both))) ** 2, both
 
@@ -237,20 +218,17 @@ class PlantedIsing:
         return Planted(*(result * np.exp(-excess / 2)[:, None]).T)
 
     def _wide(self, excess: Reals) -> Reals:
-        d = excess[:, None]
         if self.conjugate >= _NARROW:
             square, correlation = self._correlation
-            return (np.exp(-square / (2 * d)) / np.sqrt(2 * np.pi * d)) @ correlation
+            return (np.exp(-square / (2 * excess[:, None])) / np.sqrt(2 * np.pi * excess[:, None])) @ correlation
         b, weight = self._source
         field = _grid(REACH)
         field = field[len(field) // 2 :]
         columns = 2 * STEP * _decaying(field).T
         columns[0] /= 2
         square = (field[:, None] - b) ** 2
-        total = np.empty((len(excess), 3))
-        for row, value in enumerate(excess):
-            total[row] = (np.exp(-square / (2 * value)) @ weight / np.sqrt(2 * np.pi * value)) @ columns
-        return total
+        rows = [(np.exp(-square / (2 * d)) @ weight / np.sqrt(2 * np.pi * d)) @ columns for d in excess]
+        return np.reshape(rows, (len(excess), 3))
 
     def _narrow(self, excess: Reals) -> Reals:
         b, weight = self._source
@@ -277,17 +255,3 @@ class PlantedIsing:
                 break
         # the last step is not in `law`; the entropy given the field falls at the rate (1 - q)/2
         return d, law._replace(uncertainty=law.uncertainty - step * law.variance / 2)
-
-
-def _grid(reach: float) -> Reals:
-    # not np.arange(-reach, ...): its rounded increment adds up to 1e-12
-    count = int(np.ceil(reach / STEP - 1e-9))
-    return STEP * np.arange(-count, count + 1)
-
-
-def _decaying(field: Reals) -> Reals:
-    # sech B, sech³ B, and cosh B (log 2cosh B - B tanh B): cosh times sech², sech⁴ and the entropy of the weight
-    decay = np.exp(-2 * np.abs(field))
-    sech = 2 * np.exp(-np.abs(field)) / (1 + decay)
-    entropy = np.log1p(decay) + 2 * np.abs(field) * decay / (1 + decay)
-    return np.stack([sech, sech**3, entropy / sech])
