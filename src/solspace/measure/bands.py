@@ -41,6 +41,7 @@ class Band(Potential):
 
     width: float = 1.0
     name = "band"
+    athermal = True
     centre = 0.0
 
     def __post_init__(self) -> None:

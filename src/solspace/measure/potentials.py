@@ -57,11 +57,14 @@ class Potential:
         Stabilities, measured from the margin, at which the weight is not smooth.
     hard : bool
         Whether the weight vanishes on the wrong side of the margin.
+    athermal : bool
+        Whether the temperature changes nothing, since U is zero or infinite.
     """
 
     name: ClassVar[str] = ""
     breakpoints: tuple[float, ...] = (0.0,)
     hard: bool = True
+    athermal: ClassVar[bool] = False
 
     @property
     def centre(self) -> float | None:
@@ -192,6 +195,7 @@ class Uniform(Potential):
     """
 
     name = "uniform"
+    athermal = True
 
     def log_weight(self, s: ArrayLike) -> Reals:
         return np.where(self.violated(s), -np.inf, 0.0)

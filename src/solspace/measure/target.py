@@ -260,16 +260,12 @@ class Target:
         names = f"prior={str(self.prior)!r}, potential={str(self.potential)!r}"
         return f"Target({names}, temperature={self.temperature:g}, margin={self.margin:g})"
 
-    @property
-    def _flat(self) -> bool:
-        return isinstance(self.potential, (potentials.Uniform, potentials.Band))  # the temperature changes nothing
-
     def __str__(self) -> str:
-        heat = "" if self._flat else f", T = {self.temperature:g}"
+        heat = "" if self.potential.athermal else f", T = {self.temperature:g}"
         return f"{self.prior.name} weights, {self.potential} potential{heat}, margin {self.margin:g}"
 
     def _repr_html_(self) -> str:
-        heat = [] if self._flat else [("temperature T", f"{self.temperature:g}")]
+        heat = [] if self.potential.athermal else [("temperature T", f"{self.temperature:g}")]
         rows = [("weights", str(self.prior)), ("potential U", str(self.potential)), *heat]
         return html_table("Target", [*rows, ("margin κ", f"{self.margin:g}")])
 

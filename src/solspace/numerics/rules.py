@@ -72,11 +72,11 @@ def nodes(edges: Reals) -> tuple[Reals, Reals]:
 class Layout(NamedTuple):
     """Where panels lie: in the windows [low, high] (q,), around `centres`, of width min(max(fine, growth d), cap)."""
 
-    low: Reals
-    high: Reals
+    low: Reals | float
+    high: Reals | float
     centres: tuple[float, ...]
-    fine: Reals
-    cap: Reals
+    fine: Reals | float
+    cap: Reals | float
     growth: float
 
 

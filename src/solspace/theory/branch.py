@@ -12,15 +12,16 @@ from functools import cached_property
 import numpy as np
 
 from solspace.measure import Target
-from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.arrays import Reals
-from solspace.numerics.roots import root_between
+from solspace.numerics.roots import first_root, root_between
 from solspace.theory.cavity import reference_averages
+from solspace.theory.edge import divergence
 from solspace.theory.localization import Landscape, Localization
 from solspace.theory.reference import Equilibrium, averages_at, check, equilibrium, sufficient_level
 from solspace.theory.weights import weights_of
 
 ROUNDING = 1e-11  # share of free entropy and load that the rounding of the terms of an entropy may reach
+SHARES = np.array([0.0, 0.05, 0.12, 0.2, 0.35, 0.5, 0.75, 1.0])  # of an interval: where the maxima of φ_0 are looked at
 
 
 class Branch:
@@ -30,8 +31,8 @@ class Branch:
         check(target)
         self.target = target
         self.even = target.even
-        self._flat = isinstance(target.potential, (Uniform, Band)) or (target.beta == 0 and target.potential.hard)
         self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))
+        self.fails = divergence(target)[0] > target.prior.conjugate_growth  # φ_t has a maximum at q = 1 at every load
         self._seen: dict[float, Landscape] = {}
 
     def equilibrium(self, u: float) -> Equilibrium:
@@ -40,9 +41,9 @@ class Branch:
             return equilibrium(self.target, 0.0, float(np.exp(u)))
         return equilibrium(self.target, float(np.exp(u)), level=self.level)
 
-    def load(self, u: float) -> float:
-        """Return α at coordinate `u`."""
-        return self.equilibrium(u).alpha
+    def load(self, u: float | None) -> float | None:
+        """Return α at coordinate `u`, None at None."""
+        return None if u is None else self.equilibrium(u).alpha
 
     @cached_property
     def grid(self) -> tuple[Reals, Reals, Reals]:
@@ -72,13 +73,6 @@ class Branch:
             self._seen[u] = Landscape(Localization(self.equilibrium(u)))
         return self._seen[u]
 
-    def entropy(self, u: float) -> float:
-        """Return the entropy of the measure at coordinate `u`."""
-        state = self.equilibrium(u)
-        if self._flat:
-            return state.free_entropy
-        return state.free_entropy - state.alpha * state.law.log_weight
-
     @cached_property
     def zero_entropy(self) -> float | None:
         """The load at which the entropy vanishes, the weights being discrete; None where it does not."""
@@ -86,30 +80,76 @@ class Branch:
             return None
         if self.even:  # the entropy is linear in α
             start = float(weights_of(self.target.prior).reference([0.0]).entropy[0])
-            loss = start - self.entropy(0.0)
+            loss = start - self.equilibrium(0.0).entropy
             return start / loss if loss > 0 else None
         u, _, _ = self.grid
         low = float(u[0])
         for x in u[::4].tolist():
-            entropy, state = self.entropy(x), self.equilibrium(x)
-            if entropy < -ROUNDING * (abs(state.free_entropy) + state.alpha):
-                return self.load(root_between(self.entropy, low, x))
-            low = x if entropy >= 0 else low
+            state = self.equilibrium(x)
+            if state.entropy < -ROUNDING * (abs(state.free_entropy) + state.alpha):
+                return self.load(root_between(lambda u: self.equilibrium(u).entropy, low, x))
+            low = x if state.entropy >= 0 else low
         return None
 
-    def peak(self, u: float) -> float:
-        """Return how far the largest instability λ exceeds 1 at coordinate `u`."""
+    @cached_property
+    def dat(self) -> float | None:
+        """The coordinate at which the replicon reaches 1, None where it does not."""
+        u, _, replicon = self.grid
+        above = np.flatnonzero(replicon >= 1)
+        if len(above) == 0 or above[0] == 0:
+            return None
+        return root_between(lambda x: self.equilibrium(x).replicon - 1, u[above[0] - 1], u[above[0]])
+
+    @cached_property
+    def cusp(self) -> float | None:
+        """The first coordinate at which λ exceeds 1 away from q = r; None where it does not before the dAT line."""
+        end = self.end if self.dat is None else self.dat
+        state = self.equilibrium(end)
+        if abs(state.replicon - 1) < 1e-8:
+            if self.initial_slope(end) <= 0 and self._excess(end) < 1e-8:
+                return None
+        elif self._excess(end) <= 0:
+            return None
+        u, loads, _ = self.grid
+
+        def at(share: float) -> float:
+            return float(np.interp(np.log(state.alpha * share), np.log(loads), u))
+
+        share = 0.2
+        while self._excess(at(share)) > 0:
+            share /= 4
+            if share < 1e-12:
+                return at(share)
+        shares = (share, 0.4, 0.6, 0.75, 0.87, 0.95) if share == 0.2 else (share, 4 * share)
+        return first_root(self._excess, [*map(at, shares), end])
+
+    def _excess(self, u: float) -> float:
+        # how far the largest instability exceeds 1
         return min(self.landscape(u).peak[1], 10.0) - 1
 
-    def lowest(self, u: float) -> float:
-        """Return the lowest F beyond its first turning point; 1 where it has none, -1 where F falls at the end."""
-        landscape = self.landscape(u)
-        if landscape.falls:
-            return -1.0
-        return min((rise.low for rise in landscape.rises[1:]), default=1.0)
+    def initial_slope(self, u: float) -> float:
+        """Return dλ/dy at q = r, by a polynomial through exact values."""
+        y = 0.2 * (1 - np.cos(np.pi * (np.arange(10) + 0.5) / 10)) / 2
+        curve = Localization(self.equilibrium(u))
+        return float(np.polynomial.Polynomial.fit(y, curve.at_depth(y).instability, 9).deriv()(0.0))
 
-    def advantage(self, u: float) -> float:
-        """Return by how much the highest other maximum of φ_0 exceeds the one at q = r; -1 where there is none."""
+    @cached_property
+    def static(self) -> tuple[float | None, float | None]:
+        """Coordinates between cusp and dAT line at which, at t = 0, a second maximum appears and becomes the higher one."""
+        if self.cusp is None:
+            return None, None
+        end = self.end if self.dat is None else self.dat - 1e-9
+        dynamical = first_root(self._second, (self.cusp + (end - self.cusp) * SHARES).tolist())
+        if dynamical is None:
+            return None, None
+        return dynamical, first_root(self._advantage, (dynamical + (end - dynamical) * SHARES).tolist())
+
+    def _second(self, u: float) -> float:
+        # how far F falls below 0 beyond its first turning point; -1 where it has none, 1 where F falls at the end
         landscape = self.landscape(u)
-        _, heights = landscape.maxima(0.0)
+        return 1.0 if landscape.falls else max((-rise.low for rise in landscape.rises[1:]), default=-1.0)
+
+    def _advantage(self, u: float) -> float:
+        # by how much the highest other maximum of φ_0 exceeds the one at q = r; -1 where there is none
+        _, heights = self.landscape(u).maxima(0.0)
         return float(heights[1:].max() - heights[0]) if len(heights) > 1 else -1.0

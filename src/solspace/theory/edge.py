@@ -199,7 +199,7 @@ def edge(equilibrium: Equilibrium) -> Edge:
 
 
 def _constant(equilibrium: Equilibrium) -> float | None:
-    # of dG_E/dq = α E_q[g²]/2 where it diverges; None too at cusps steeper than a square root
+    # of dG_E/dq = E_q[g²]/2 where it diverges; None too at cusps steeper than a square root
     gamma, logarithmic = divergence(equilibrium.target)
     leading = [wall for wall in walls(equilibrium.target) if wall.divergence == gamma]
     if not leading or (gamma > 0 and any(wall.kind == "cusp" for wall in leading)):

@@ -88,10 +88,10 @@ class Prediction:
         """Whether the replica-symmetric solution is stable: replicon < 1."""
         return self.replicon < 1
 
-    @cached_property
+    @property
     def entropy(self) -> float:
         """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
-        return self.free_entropy - self.alpha * self._equilibrium.law.log_weight
+        return self._equilibrium.entropy
 
     @property
     def populated(self) -> bool:

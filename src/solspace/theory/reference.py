@@ -10,20 +10,18 @@ thresholds use it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial.legendre import legint, legval, legvander
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potentials import Band, Uniform
 from solspace.numerics.arrays import Index, Reals, vanishing
 from solspace.numerics.roots import Status, bracketed_newton
 from solspace.numerics.rules import ORDER, Layout, around, legendre
-from solspace.theory.cavity import TAIL, Kinks, kinks, reference_averages, reference_nodes
+from solspace.theory.cavity import TAIL, kinks, reference_averages, reference_nodes
 from solspace.theory.weights import Reference, weights_of
 
 LARGEST = 1e17  # conjugate at which the search for a solution ends: 1 - r is about 3e-9 there
@@ -38,7 +36,7 @@ FINEST = 1e-14  # width of the panels at a breakpoint, where P(s) may behave lik
 class Equilibrium:
     """A solution of the reference equation: order parameters and what follows from them at once.
 
-    `accuracy` is the error of the integrals, `status` how the search for the conjugate ended, `level` that of the panels.
+    `accuracy` is the error of the integrals, `status` how the search for the conjugate ended.
     """
 
     target: Target
@@ -49,14 +47,18 @@ class Equilibrium:
     norm_conjugate: float | None
     free_entropy: float
     replicon: float
-    accuracy: float
-    status: Status
-    level: int
+    accuracy: float = 0.0
+    status: Status = Status.CONVERGED
 
     @cached_property
     def law(self) -> StabilityLaw:
         """The law of the stabilities."""
         return StabilityLaw(self.target, self.overlap, self.variance)
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of the measure per weight."""
+        return self.free_entropy - self.alpha * self.law.log_weight
 
 
 def solve(target: Target, alpha: float) -> Equilibrium:
@@ -75,27 +77,20 @@ def solve(target: Target, alpha: float) -> Equilibrium:
             break
         if conjugate > 0 and level + 1 < LEVELS:
             conjugate, root = _conjugate(target, alpha, level + 1)
-    return equilibrium(target, conjugate, alpha, level, error, root)
+    found = equilibrium(target, conjugate, alpha, level)
+    return replace(found, accuracy=error, status=root.then(Status.of_error(error)))
 
 
 def check(target: Target) -> None:
     """Raise ValueError where theory cannot follow: it stops at T = 1e-4, unless the potential does not feel T."""
-    flat = isinstance(target.potential, (Uniform, Band))
-    if target.temperature < COLDEST and not flat:
+    if target.temperature < COLDEST and not target.potential.athermal:
         raise ValueError(
             f"temperature must be at least {COLDEST:g} for replica theory; got {target.temperature:g}. Overlaps have "
             "reached their limit T → 0 there, but for terms of the order of T."
         )
 
 
-def equilibrium(
-    target: Target,
-    conjugate: float,
-    alpha: float | None = None,
-    level: int = 0,
-    accuracy: float = 0.0,
-    root: Status = Status.CONVERGED,
-) -> Equilibrium:
+def equilibrium(target: Target, conjugate: float, alpha: float | None = None, level: int = 0) -> Equilibrium:
     """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
     weights, averages = averages_at(target, [conjugate], level)
     overlap, variance, _, susceptibility, entropy = (float(column[0]) for column in weights[:5])
@@ -110,9 +105,6 @@ def equilibrium(
         norm_conjugate=None if weights.norm_conjugate is None else float(weights.norm_conjugate[0]),
         free_entropy=entropy + load * log_z,
         replicon=load * dg2 * susceptibility,
-        accuracy=accuracy,
-        status=root.then(Status.of_error(accuracy)),
-        level=level,
     )
 
 
@@ -182,17 +174,13 @@ class StabilityLaw:
     variance: float
 
     @cached_property
-    def _kinks(self) -> Kinks:
-        return kinks(self.target)
-
-    @cached_property
     @vanishing
     def _source(self) -> tuple[Reals, Reals]:
         # fields ω₀, and log of Gaussian weight over Z
         if self.overlap < 1e-12:
             omega, weight = np.zeros(1), np.ones(1)
         else:
-            omega, weight = (rows[0] for rows in reference_nodes(self._kinks, self.overlap, self.variance, 1))
+            omega, weight = (rows[0] for rows in reference_nodes(kinks(self.target), self.overlap, self.variance, 1))
         keep = weight > 0
         return omega[keep], np.log(weight[keep]) - self.target.channel(omega[keep], self.variance)[0]
 
@@ -213,21 +201,22 @@ class StabilityLaw:
     @cached_property
     @vanishing
     def _table(self) -> tuple[Reals, Reals, Reals, Reals]:
-        # panels in ascending order: edges (p + 1,), nodes and weights (p, 16), density (p, 16)
-        omega, _ = self._source
-        points = self._kinks
+        # panels in ascending order: edges (p + 1,), nodes (p, 16), density there (p, 16), density times weight (p, 16)
+        omega, points = self._source[0], kinks(self.target)
         _, g, _ = self.target.channel(omega, self.variance)
         mean = omega + self.variance * g
         reach = (TAIL + 1) * np.sqrt(self.variance)
         low, high = min(mean.min() - reach, points.at[0] - 1), max(mean.max() + reach, points.at[-1] + 1)
-        cap = min(2.0 * np.sqrt(self.variance), 1.0)
-        layout = Layout(np.array([low]), np.array([high]), points.at, np.array([FINEST]), np.array([cap]), 0.6)
-        s, w = (rows[0] for rows in around(layout))
+        s, w = (
+            rows[0]
+            for rows in around(Layout(low, high, points.at, FINEST, min(2.0 * np.sqrt(self.variance), 1.0), 0.6))
+        )
         order = np.argsort(s, kind="stable")  # panels do not overlap: their nodes stay together, and so do the panels
         s, w = s[order].reshape(-1, ORDER), w[order].reshape(-1, ORDER)
         width = w.sum(axis=1)
         edges = np.append(s[:, 0] - legendre()[0][0] * width, s[-1, -1] + legendre()[0][0] * width[-1])
-        return edges, s, w, self.density(s)
+        density = self.density(s)
+        return edges, s, density, w * density
 
     @cached_property
     def extent(self) -> tuple[float, float]:
@@ -236,8 +225,8 @@ class StabilityLaw:
         >>> StabilityLaw(Target("binary", "band(1.0)"), 0.0, 1.0).extent
         (-1.0, 1.0)
         """
-        _, s, _, density = self._table
-        points = self._kinks
+        _, s, density, _ = self._table
+        points = kinks(self.target)
         seen = s[density > 1e-3 * density.max()]
         low = points.at[0] if points.forbidden[0][0] else float(seen.min())
         return low, points.at[-1] if points.forbidden[-1][1] else float(seen.max())
@@ -246,14 +235,12 @@ class StabilityLaw:
     @vanishing
     def norm(self) -> float:
         """∫ P(s) ds: one, up to the error of the quadrature."""
-        _, _, w, density = self._table
-        return float((w * density).sum())
+        return float(self._table[3].sum())
 
     @vanishing
     def average(self, function: Reals) -> float:
         """Return the average of a function given at `self.nodes`; what is infinite where P = 0 counts nothing."""
-        _, _, w, density = self._table
-        weight = w * density
+        weight = self._table[3]
         return float(np.sum(weight * np.where(weight > 0, function, 0.0)))
 
     @property
@@ -269,6 +256,8 @@ class StabilityLaw:
     @cached_property
     def log_weight(self) -> float:
         """The mean of log W(s) = -U(s - κ)/T."""
+        if self.target.potential.athermal or self.target.beta == 0:
+            return 0.0
         return self.average(self.target.log_weight(self.nodes))
 
     @vanishing
@@ -281,25 +270,18 @@ class StabilityLaw:
         """
         s = np.asarray(s, dtype=float)
         edges, start, inside = self._integrals
-        flat = np.clip(s.ravel(), edges[0], edges[-1])
-        order = np.argsort(flat)
-        flat = flat[order]
-        bounds = np.searchsorted(flat, edges[1:-1])
-        result = np.empty(len(flat))
-        for k, (first, last) in enumerate(pairwise([0, *bounds.tolist(), len(flat)])):
-            if last > first:
-                width = edges[k + 1] - edges[k]
-                position = 2 * (flat[first:last] - edges[k]) / width - 1 if width > 0 else np.zeros(last - first)
-                result[order[first:last]] = start[k] + legval(position, inside[:, k])
-        return np.clip(result / self.norm, 0.0, 1.0).reshape(s.shape)
+        flat = np.clip(s, edges[0], edges[-1])
+        panel = np.clip(np.searchsorted(edges, flat, side="right") - 1, 0, len(start) - 1)
+        position = 2 * (flat - edges[panel]) / np.maximum(np.diff(edges), 1e-300)[panel] - 1
+        return np.clip((start[panel] + legval(position, inside[:, panel], tensor=False)) / self.norm, 0.0, 1.0)
 
     @cached_property
     @vanishing
     def _integrals(self) -> tuple[Reals, Reals, Reals]:
         # edges, the integral up to each panel, and the integral inside as Legendre coefficients (17, p)
-        edges, _, w, density = self._table
+        edges, _, density, mass = self._table
         x = 2 * legendre()[0] - 1
         degree = np.arange(ORDER)
         projection = (2 * degree[:, None] + 1) * legvander(x, ORDER - 1).T * legendre()[1]
         inside = legint(projection @ density.T, lbnd=-1) * np.diff(edges) / 2
-        return edges, np.append(0.0, np.cumsum((w * density).sum(axis=1))[:-1]), inside
+        return edges, np.append(0.0, np.cumsum(mass.sum(axis=1))[:-1]), inside

@@ -15,12 +15,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from solspace.measure import Target
-from solspace.numerics.roots import first_root, root_between
+from solspace.numerics.roots import root_between
 from solspace.system.plain import Values, html_table
 from solspace.theory.branch import Branch
 from solspace.theory.capacity import capacity, gardner, one_step
-from solspace.theory.edge import divergence
-from solspace.theory.localization import Localization
 from solspace.theory.reference import Equilibrium
 
 
@@ -135,27 +133,20 @@ def thresholds(target: Target) -> Thresholds:
     if not isinstance(target, Target):
         raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     branch = Branch(target)
-    dat = _dat(branch)
-    ends: dict[str, float | None] = {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
+    dat, ends = branch.load(branch.dat), {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
     if not target.prior.discrete:
         ends |= {"capacity_rs": gardner(target), "capacity_1rsb": one_step(target)}
-    if divergence(target)[0] > target.prior.conjugate_growth:
-        dat_load = None if dat is None else branch.load(dat)
-        return Thresholds(target, 0.0, "edge", dat_load, 0.0, branch.zero_entropy, **ends)
-    cusp = _cusp(branch, branch.end if dat is None else dat)
-    first = cusp if cusp is not None else dat
-    asl_by, asl = _end_of_sampling(target, ends)
-    if first is not None:
-        asl_by, asl = "cusp" if cusp is not None else "dAT", branch.load(first)
-    dynamical = condensation = None
-    if cusp is not None:
-        ends |= dict(zip(("cusp_overlap", "cusp_time"), _birth(branch, cusp)))
-        end = branch.end if dat is None else dat - 1e-9
-        dynamical = first_root(lambda x: -branch.lowest(x), _scan(cusp, end))
-        if dynamical is not None:
-            condensation = first_root(branch.advantage, _scan(dynamical, end))
-    at = [None if x is None else branch.load(x) for x in (dat, dynamical, condensation)]
-    return Thresholds(target, asl, asl_by, at[0], at[1], at[2], **ends)
+    if branch.fails:
+        return Thresholds(target, 0.0, "edge", dat, 0.0, branch.zero_entropy, **ends)
+    asl_by, asl = _end_of_sampling(target, ends) if dat is None else ("dAT", dat)
+    if branch.cusp is not None:
+        asl_by, asl = "cusp", branch.load(branch.cusp)
+        landscape = branch.landscape(branch.cusp)  # at its peak λ touches 1
+        _, variance = landscape.curve.distances(landscape.peak[0])
+        time = float(landscape.curve.at_depth([landscape.peak[0]]).time[0])
+        ends |= {"cusp_overlap": 1 - float(variance[0]), "cusp_time": time}
+    dynamical, condensation = map(branch.load, branch.static)
+    return Thresholds(target, asl, asl_by, dat, dynamical, condensation, **ends)
 
 
 def _end_of_sampling(target: Target, ends: dict[str, float | None]) -> tuple[str | None, float | None]:
@@ -167,25 +158,15 @@ def _end_of_sampling(target: Target, ends: dict[str, float | None]) -> tuple[str
     return None, None
 
 
-def _birth(branch: Branch, cusp: float) -> tuple[float, float]:
-    # overlap and time at which λ touches 1
-    landscape = branch.landscape(cusp)
-    _, variance = landscape.curve.distances(landscape.peak[0])
-    return 1 - float(variance[0]), float(landscape.curve.at_depth([landscape.peak[0]]).time[0])
-
-
 def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
     """Return the load at which localization stops, and the equilibrium there; None where it fails at every load.
 
     Where F rises at every load, the one at the end of the branch is returned.
     """
-    if divergence(target)[0] > target.prior.conjugate_growth:
-        return None
     branch = Branch(target)
-    dat = _dat(branch)
-    cusp = _cusp(branch, branch.end if dat is None else dat)
-    first = cusp if cusp is not None else dat if dat is not None else branch.end
-    state = branch.equilibrium(first)
+    if branch.fails:
+        return None
+    state = branch.equilibrium(next(u for u in (branch.cusp, branch.dat, branch.end) if u is not None))
     return state.alpha, state
 
 
@@ -202,53 +183,9 @@ def tricritical_margin(target: Target | None = None, low: float = -4.0, high: fl
 
     def rise(margin: float) -> float:
         branch = Branch(target.replace(margin=margin))
-        dat = _dat(branch)
-        if dat is None:
-            return -1.0
-        return _initial_slope(Localization(branch.equilibrium(dat)))
+        return -1.0 if branch.dat is None else branch.initial_slope(branch.dat)
 
     margins = np.linspace(low, high, 15)
     rises = np.array([rise(float(margin)) > 0 for margin in margins])
     last = np.flatnonzero(rises[:-1] & ~rises[1:])
     return root_between(rise, margins[last[0]], margins[last[0] + 1]) if len(last) else None
-
-
-def _initial_slope(curve: Localization) -> float:
-    # dλ/dy at q = r, by a polynomial through exact values
-    y = 0.2 * (1 - np.cos(np.pi * (np.arange(10) + 0.5) / 10)) / 2
-    fit = np.polynomial.Polynomial.fit(y, curve.at_depth(y).instability, 9)
-    return float(fit.deriv()(0.0))
-
-
-def _dat(branch: Branch) -> float | None:
-    u, _, replicon = branch.grid
-    above = np.flatnonzero(replicon >= 1)
-    if len(above) == 0 or above[0] == 0:
-        return None
-    return root_between(lambda x: branch.equilibrium(x).replicon - 1, u[above[0] - 1], u[above[0]])
-
-
-def _cusp(branch: Branch, end: float) -> float | None:
-    # the first coordinate at which λ exceeds 1 away from q = r; None where it does not before `end`
-    state = branch.equilibrium(end)
-    if abs(state.replicon - 1) < 1e-8:
-        if _initial_slope(Localization(state)) <= 0 and branch.peak(end) < 1e-8:
-            return None
-    elif branch.peak(end) <= 0:
-        return None
-    u, loads, _ = branch.grid
-
-    def at(share: float) -> float:
-        return float(np.interp(np.log(state.alpha * share), np.log(loads), u))
-
-    share = 0.2
-    while branch.peak(at(share)) > 0:
-        share /= 4
-        if share < 1e-12:
-            return at(share)
-    shares = (share, 0.4, 0.6, 0.75, 0.87, 0.95) if share == 0.2 else (share, 4 * share)
-    return first_root(branch.peak, [*map(at, shares), end])
-
-
-def _scan(low: float, high: float) -> list[float]:
-    return (low + (high - low) * np.array([0.0, 0.05, 0.12, 0.2, 0.35, 0.5, 0.75, 1.0])).tolist()
