@@ -8,9 +8,7 @@ import numpy as np
 
 from solspace.system.compiled import njit
 
-HALF = (
-    16  # centres on either side of the middle of a block: rounding grows with the square of their number, 3e-14 at 16
-)
+HALF = 16  # centres on either side of the middle of a block: rounding grows with the square of their number, to 3e-14
 LANES = 64  # points worked on together
 DEEP = -45.0  # exponent, counted from the peak, below which nodes are left out
 DEAD = -36.0  # exponent below which the outermost node of a side must have fallen
@@ -20,21 +18,22 @@ ANY_ORDER = PLAIN | {"fastmath": {"contract", "nsz", "reassoc", "nnan"}}  # sums
 
 
 @njit(**PLAIN)
-def mixture_rows(x, factor, centres, bias, variance):
-    """Return the densities (q, n) of `theory.cavity.mixtures`, where centres are closer than the Gaussians are wide.
+def mixtures(x, factor, centres, bias, variance):
+    """Return Σ_j exp(b_j) N(x; c_j, τ) exp(factor) at points `x` (q, n), rows of variance τ (q,), centres equidistant (k,).
 
-    Gaussians of neighbouring centres differ by a ratio that itself shrinks by a constant factor: a block of them needs two
-    exponentials at its middle, and multiplications outwards.
+    Biases and factors can be ±hundreds while the sum is of order one: they meet in the exponent. Gaussians of neighbouring
+    centres differ by a ratio that itself shrinks by a constant factor: a block of them needs two exponentials at its middle,
+    and multiplications outwards. Where centres are further apart than the Gaussians are wide, a block is one centre.
     """
     density = np.empty(x.shape)
-    count, step = len(centres), centres[1] - centres[0]
+    count, step = len(centres), centres[min(1, len(centres) - 1)] - centres[0]
     value, ratio = np.empty(LANES), np.empty(LANES)
     middle_value, middle_ratio, total = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     weight = np.empty(2 * HALF + 1)
     steepest = 1e-300
     for j in range(count - 1):
         steepest = max(steepest, abs(bias[j + 1] - bias[j]))
-    half = max(1, min(HALF, int(300.0 / steepest)))  # e^±300 inside a block is safe
+    half = max(1, min(HALF, int(300.0 / steepest))) if step * step <= 2 * variance.min() else 0  # e^±300 is safe
     for row in range(x.shape[0]):
         tau = variance[row]
         norm, shrink = 1 / math.sqrt(2 * math.pi * tau), math.exp(-step * step / tau)
@@ -50,7 +49,7 @@ def mixture_rows(x, factor, centres, bias, variance):
                     distance = x[row, first + i] - centres[middle]
                     middle_value[i] = math.exp(bias[middle] + factor[row, first + i] - distance * distance / (2 * tau))
                     # where nothing is left there is nothing to carry on, and the ratio may overflow
-                    alive = middle_value[i] > 0.0
+                    alive = half > 0 and middle_value[i] > 0.0
                     middle_ratio[i] = math.exp(step * (distance - step / 2) / tau) if alive else 1.0
                     value[i], ratio[i] = middle_value[i], middle_ratio[i]
                     total[i] += middle_value[i]

@@ -195,7 +195,7 @@ class CavityField:
             log_zq, gq, dgq = self._channel(omega[:, None] + np.sqrt(tau)[..., None] * z, v)
             exponent = log_zq - (log_z - log_weight)[:, None] + (u**2 - z**2) / 2
             weight = np.exp(exponent) * (width * share)
-            result[:, few] = _sums(*(a.reshape(len(few), -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))
+            result[:, few] = _sums(weight, log_zq, gq, dgq, gq - g[:, None])
         return result
 
     def _own(self, gap: Reals, variance: Reals) -> Reals:
@@ -211,17 +211,17 @@ class CavityField:
             mean = omega + tau * g
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
             close = [(limit if void[0] else None, limit if void[1] else None) for void in points.forbidden]
-            fine = np.full(len(omega), 2 * width * np.sqrt(v))
-            cap = np.full(len(omega), width * min(3.5 * np.sqrt(tau), 1.5))
-            layout = Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width)
-            field, step = around(layout, close)
+            fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), 1.5)
+            field, step = around(Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width), close)
             log_zq, gq, dgq = self._channel(field, v)
             exponent = log_zq - log_z[:, None] - (field - omega[:, None]) ** 2 / (2 * tau) + log_weight[:, None]
             weight = np.exp(exponent) * step / np.sqrt(2 * np.pi * tau)
-            result[:, k] = _sums(*(a.reshape(1, -1) for a in (weight, log_zq, gq, dgq, gq - g[:, None])))[:, 0]
+            result[:, k] = _sums(*(part[None] for part in (weight, log_zq, gq, dgq, gq - g[:, None])))[:, 0]
         return result
 
     def _bulk(self, gap: Reals, variance: Reals) -> Reals:
+        from solspace.numerics.kernels import mixtures
+
         start, log_weight, log_z, g, _ = self._start
         result = np.empty((5, len(gap)))
         order = np.argsort(variance)
@@ -229,7 +229,7 @@ class CavityField:
             omega, step = self._grid(gap[few], variance[few], start, g)
             log_zq, gq, dgq = self._channel(omega, variance[few, None])
             density = mixtures(omega, log_zq, start, log_weight - log_z, gap[few])
-            result[:, few] = _sums(density * step, log_zq, gq, dgq, None)
+            result[np.ix_([0, 1, 2, 4], few)] = _sums(density * step, log_zq, gq, dgq)
         with np.errstate(over="ignore"):
             result[3] = result[1] - float(np.exp(log_weight) @ g**2) * result[4]
         return result
@@ -272,41 +272,11 @@ def _groups(labels: Index, size: int) -> Iterator[Index]:
         yield from np.array_split(where, -(-len(where) // max(1, size)))
 
 
-def _sums(weight: Reals, log_z: Reals, g: Reals, dg: Reals, moved: Reals | None) -> Reals:
+def _sums(weight: Reals, log_z: Reals, *squared: Reals) -> Reals:
+    # of the weight times log Z, and times the squares of g, g' and g - g₀, over all but the first axis; then of the weight.
     # g is a martingale in q: E_q[g²] - E_r[g²] = E_q[(g - g₀)²], which cancels nothing
+    weight, log_z, *squared = (part.reshape(len(part), -1) for part in (weight, log_z, *squared))
     if not np.isfinite(log_z).all():
         log_z = np.where(weight > 0, log_z, 0.0)
-    rows = [np.einsum("qn,qn->q", weight, log_z), *(np.einsum("qn,qn,qn->q", weight, f, f) for f in (g, dg))]
-    rows.append(np.zeros(len(weight)) if moved is None else np.einsum("qn,qn,qn->q", weight, moved, moved))
-    return np.stack([*rows, weight.sum(axis=1)])
-
-
-def mixtures(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
-    """Return Σ_j exp(b_j) N(x; c_j, τ) exp(factor) at points `x` (q, n), rows of variance τ (q,), centres equidistant (k,).
-
-    Biases and factors can be ±hundreds while the sum is of order one: they meet in the exponent.
-
-    >>> x, zero = np.array([[0.0, 1.0]]), np.zeros((1, 2))
-    >>> mixtures(x, zero, np.array([0.0]), np.zeros(1), np.ones(1)).round(6)
-    array([[0.398942, 0.241971]])
-    """
-    if len(centres) > 1 and (centres[1] - centres[0]) ** 2 <= 2 * variance.min():
-        from solspace.numerics.kernels import mixture_rows
-
-        return mixture_rows(x, factor, centres, bias, variance)
-    return one_by_one(x, factor, centres, bias, variance)
-
-
-def one_by_one(x: Reals, factor: Reals, centres: Reals, bias: Reals, variance: Reals) -> Reals:
-    """Return the same densities, also where centres are further apart than the Gaussians are wide."""
-    density = np.empty(x.shape)
-    rows = max(1, BLOCK // (2 * len(centres)))
-    for k, width in enumerate(variance):
-        for first in range(0, x.shape[1], rows):
-            part = slice(first, first + rows)
-            exponent = np.subtract.outer(x[k, part], centres) ** 2
-            exponent *= -0.5 / width
-            exponent += bias
-            exponent += factor[k, part, None]
-            density[k, part] = np.exp(exponent, out=exponent).sum(axis=1)
-    return density / np.sqrt(2 * np.pi * variance)[:, None]
+    squares = [np.einsum("qn,qn,qn->q", weight, part, part) for part in squared]
+    return np.stack([np.einsum("qn,qn->q", weight, log_z), *squares, weight.sum(axis=1)])
