@@ -16,7 +16,7 @@ from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import first_root, root_between
 from solspace.theory.cavity import reference_averages
 from solspace.theory.edge import divergence
-from solspace.theory.localization import Landscape, Localization
+from solspace.theory.localization import Landscape, Localization, chebyshev_points
 from solspace.theory.reference import Equilibrium, averages_at, check, equilibrium, sufficient_level
 from solspace.theory.weights import weights_of
 
@@ -129,7 +129,7 @@ class Branch:
 
     def initial_slope(self, u: float) -> float:
         """Return dλ/dy at q = r, by a polynomial through exact values."""
-        y = 0.2 * (1 - np.cos(np.pi * (np.arange(10) + 0.5) / 10)) / 2
+        y = 0.2 * chebyshev_points(10)
         curve = Localization(self.equilibrium(u))
         return float(np.polynomial.Polynomial.fit(y, curve.at_depth(y).instability, 9).deriv()(0.0))
 

@@ -351,25 +351,13 @@ class Landscape:
 
         if last - first < 1e-9 * (1 + abs(last)):  # a window as narrow as the error of its ends
             return (first + last) / 2
-        guess = self._guess_maxwell(lower, upper, first, last)
-        if np.isneginf(guess):
-            if advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
-                return -np.inf
-            guess = first
-        return float(self._found(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13))[0])
-
-    def _guess_maxwell(self, lower: Rise, upper: Rise | None, first: float, last: float) -> float:
-        # the same on the interpolated curve; -inf where the upper maximum is the higher one from the first time on
-        times = np.linspace(first, last, 400)[1:-1]
-        below = self._interpolated(lower, times)
+        times = np.linspace(first, last, 400)[1:-1]  # the same on the interpolated curve
         above = times / 2 + self.top if upper is None else self._interpolated(upper, times)
-        ahead = np.flatnonzero(above > below)
-        if len(ahead) and ahead[0] == 0:
+        ahead = above - self._interpolated(lower, times)
+        if ahead[0] > 0 and advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
             return -np.inf
-        if len(ahead) == 0:
-            return float(times[-1])
-        k = ahead[0]
-        return float(np.interp(0.0, (above - below)[k - 1 : k + 1], times[k - 1 : k + 1]))
+        guess = np.interp(0.0, ahead, times)
+        return float(self._found(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13))[0])
 
     def _interpolated(self, rise: Rise, times: Reals) -> Reals:
         knots, values = self._knots(rise)
@@ -392,18 +380,13 @@ def _interpolation() -> Reals:
 
 
 def hidden_roots(x: Reals, y: Reals) -> list[float]:
-    """Return the two roots around a local maximum that is negative at three equidistant points and positive between.
-
-    None where the parabola through the points has its maximum, or a root, outside them.
+    """Return the roots of the parabola through three equidistant points with a maximum, if both lie between the points.
 
     >>> x = np.array([-1.0, 0.0, 1.0])
     >>> hidden_roots(x, 0.1 - (x - 0.5) ** 2)[0] > 0, hidden_roots(x, 0.1 - (x - 2.5) ** 2)
     (True, [])
     """
-    h = x[2] - x[1]
-    bend, tilt = (y[0] - 2 * y[1] + y[2]) / 2, (y[2] - y[0]) / 2
-    discriminant = tilt**2 - 4 * bend * y[1]
-    if bend >= 0 or discriminant <= 0:
-        return []
-    roots = [float(x[1] + h * (-tilt + sign * np.sqrt(discriminant)) / (2 * bend)) for sign in (1, -1)]
-    return roots if x[0] <= min(roots) and max(roots) <= x[2] else []
+    bend = (y[0] - 2 * y[1] + y[2]) / 2
+    steps = np.roots([bend, (y[2] - y[0]) / 2, y[1]])  # from the middle
+    inside = bend < 0 and np.isreal(steps).all() and (np.abs(steps) <= 1).all()
+    return (x[1] + (x[2] - x[1]) * steps.real).tolist() if inside else []
