@@ -80,7 +80,7 @@ class Branch:
             return None
         if self.even:  # the entropy is linear in α
             start = float(weights_of(self.target.prior).reference([0.0]).entropy[0])
-            loss = start - self.equilibrium(0.0).entropy
+            loss = self.equilibrium(0.0).law.log_weight - float(self.target.channel(0.0, 1.0)[0])
             return start / loss if loss > 0 else None
         u, _, _ = self.grid
         low = float(u[0])

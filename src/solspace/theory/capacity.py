@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,14 +20,11 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 
 from solspace.measure import Target
-from solspace.measure.channels import band_channel
 from solspace.measure.potentials import Band, Potential, Uniform
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Bools, Reals, vanishing
-from solspace.numerics.rules import Layout, around
 from solspace.theory.branch import Branch
-from solspace.theory.cavity import TAIL
-from solspace.theory.weights import weights_of
+from solspace.theory.cavity import Kinks, reference_nodes
 
 WHOLE = (-np.inf, np.inf)
 CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)  # largest logit of q₀, range of log m(1 - q₀): S and E round to nothing beyond
@@ -59,16 +55,12 @@ def allowed_stabilities(target: Target) -> tuple[float, float] | None:
 
 
 def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
-    edges = sorted({0.0, *map(float, target.potential.breakpoints)})
-    ends = [-np.inf, *edges, np.inf]
-    middle = [edges[0] - 1, *((a + b) / 2 for a, b in pairwise(edges)), edges[-1] + 1]
-    runs: list[list[float]] = []
-    for low, high, missed in zip(ends[:-1], ends[1:], target.potential.violated(np.array(middle))):
-        if not missed and runs and runs[-1][1] == low:
-            runs[-1][1] = high
-        elif not missed:
-            runs.append([low, high])
-    return tuple((low + target.margin, high + target.margin) for low, high in runs)
+    edges = np.unique([0.0, *target.potential.breakpoints])
+    middle = np.concatenate([edges[:1] - 1, (edges[1:] + edges[:-1]) / 2, edges[-1:] + 1])
+    missed = np.concatenate([[True], target.potential.violated(middle), [True]])
+    change = np.flatnonzero(np.diff(missed))
+    ends = (np.array([-np.inf, *edges, np.inf])[change] + target.margin).tolist()
+    return tuple(zip(ends[::2], ends[1::2]))
 
 
 def capacity(target: Target) -> float | None:
@@ -97,9 +89,6 @@ def _discrete(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | No
     if len(runs) != 1:
         return Branch(Target(prior, _Union(runs), np.inf)).zero_entropy
     low, high = _mirrored(runs[0])
-    if low == -high:
-        start = float(weights_of(prior).reference([0.0]).entropy[0])
-        return start / -float(band_channel(0.0, 1.0, high)[0])
     if np.isinf(high):
         return Branch(Target(prior, Uniform(), np.inf, low)).zero_entropy
     return Branch(Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)).zero_entropy
@@ -168,28 +157,25 @@ def _one_step(low: float, high: float) -> float:
     def load(x: Reals) -> float:
         # where one step breaks nothing, q₀ → 1 gives Gardner's value: the search stops short of it
         rest = 1.0 if even else float(1 / (1 + np.exp(min(x[1], CLOSEST))))
-        return float(np.log(_load(float(np.exp(np.clip(x[0], *STRETCHES))), rest, low, high)))
+        return float(np.log(_load(low, high, float(np.exp(np.clip(x[0], *STRETCHES))), rest)))
 
     margin = float(np.clip(low, _START[0, 0], _START[-1, 0]))
     start = np.array([np.interp(margin, _START[:, 0], _START[:, k]) for k in (1, 2)])
-    best = min(
-        (
-            minimize(load, start[: 1 if even else 2] + shift, method="Nelder-Mead", options=_SEARCH)
-            for shift in ((0.0,) if np.isinf(high) else (0.0, -2.0, 2.0))
-        ),
-        key=lambda result: result.fun,
-    )
-    return float(np.exp(best.fun))
+    shifts = (0.0,) if np.isinf(high) else (0.0, -2.0, 2.0)
+    starts = [start[: 1 if even else 2] + shift for shift in shifts]
+    return float(np.exp(min(minimize(load, x, method="Nelder-Mead", options=_SEARCH).fun for x in starts)))
 
 
 @vanishing
-def _load(stretch: float, rest: float, low: float, high: float) -> float:
+def _load(low: float, high: float, stretch: float, rest: float) -> float:
     # -S/E at m(1 - q₀) = stretch and 1 - q₀ = rest
     m, q0 = stretch / rest, 1 - rest
     d, width = 1 + stretch, np.sqrt(rest)
     entropy = np.log(d) / 2 + m * q0 / (2 * d)
-    z, weight = _gaussian(rest, low, high)
-    field = np.sqrt(q0) * z
+    field, weight = np.zeros(1), np.ones(1)
+    if q0 > 0:
+        points = Kinks(tuple(end for end in (low, high) if np.isfinite(end)), ())
+        field, weight = (rows[0] for rows in reference_nodes(points, q0, rest))
     terms = [_log_interval((low - field) / width, (high - field) / width)]
     for distance in (low - field, field - high):
         if np.isfinite(distance).all():
@@ -201,18 +187,6 @@ def _load(stretch: float, rest: float, low: float, high: float) -> float:
         missing < 0.5, np.log1p(gained - np.minimum(missing, 0.5)), np.logaddexp.reduce(np.array(terms), axis=0)
     )
     return -entropy / float(weight @ log_sum)
-
-
-def _gaussian(rest: float, low: float, high: float) -> tuple[Reals, Reals]:
-    q0 = 1 - rest
-    if q0 == 0:
-        return np.zeros(1), np.ones(1)
-    finite = tuple(edge for edge in (low, high) if np.isfinite(edge))
-    reach = np.sqrt(q0) * (TAIL + max(map(abs, finite)))
-    fine, cap = np.array([np.sqrt(rest)]), np.array([min(2 * np.sqrt(q0), 1.0)])
-    field, step = around(Layout(np.array([-reach]), np.array([reach]), finite, fine, cap, 0.5))
-    z = field[0] / np.sqrt(q0)
-    return z, step[0] / np.sqrt(q0) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
 def _log_interval(low: Reals, high: Reals) -> Reals:
