@@ -229,7 +229,8 @@ class CavityField:
             omega, step = self._grid(gap[few], variance[few], start, g)
             log_zq, gq, dgq = self._channel(omega, variance[few, None])
             density = mixtures(omega, log_zq, start, log_weight - log_z, gap[few])
-            result[np.ix_([0, 1, 2, 4], few)] = _sums(density * step, log_zq, gq, dgq)
+            sums = _sums(density * step, log_zq, gq, dgq)
+            result[:3, few], result[4, few] = sums[:3], sums[3]
         with np.errstate(over="ignore"):
             result[3] = result[1] - float(np.exp(log_weight) @ g**2) * result[4]
         return result
@@ -272,11 +273,11 @@ def _groups(labels: Index, size: int) -> Iterator[Index]:
         yield from np.array_split(where, -(-len(where) // max(1, size)))
 
 
-def _sums(weight: Reals, log_z: Reals, *squared: Reals) -> Reals:
+def _sums(weight: Reals, log_z: Reals, *roots: Reals) -> Reals:
     # of the weight times log Z, and times the squares of g, g' and g - g₀, over all but the first axis; then of the weight.
     # g is a martingale in q: E_q[g²] - E_r[g²] = E_q[(g - g₀)²], which cancels nothing
-    weight, log_z, *squared = (part.reshape(len(part), -1) for part in (weight, log_z, *squared))
+    weight, log_z = weight.reshape(len(weight), -1), log_z.reshape(len(weight), -1)
     if not np.isfinite(log_z).all():
         log_z = np.where(weight > 0, log_z, 0.0)
-    squares = [np.einsum("qn,qn,qn->q", weight, part, part) for part in squared]
+    squares = [np.einsum("qn,qn,qn->q", weight, root, root) for root in (root.reshape(weight.shape) for root in roots)]
     return np.stack([np.einsum("qn,qn->q", weight, log_z), *squares, weight.sum(axis=1)])

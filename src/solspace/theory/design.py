@@ -10,6 +10,7 @@ programs inside a trust region.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -82,8 +83,7 @@ class Design:
         dict
             Target, threshold, parameters, order parameters, and the same in `words`.
         """
-        names = ("alpha_asl", "parameters", "overlap", "replicon", "entropy", "evaluations")
-        return {"target": self.target.to_dict()} | {name: getattr(self, name) for name in names} | {"words": self.words}
+        return vars(self) | {"target": self.target.to_dict(), "words": self.words}
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name} = {value:.6g}" for name, value in self.parameters.items())
@@ -147,7 +147,7 @@ def design(
         return Target(prior, make(**values), heat, margin)
 
     with progress_bar(1, f"designing {getattr(family, '__name__', family)}", progress) as bar:
-        search = _Search(target, low, high, lambda note: bar.advance(0, note=note))
+        search = _Search(target, low, high, bar)
         best = search.run(np.clip(start, low, high))
     found = asl_threshold(target(best))
     assert found is not None
@@ -166,14 +166,14 @@ def family_space(
     """
     if isinstance(family, str) and "(" in family:
         family = potentials.as_potential(family)
-    if isinstance(family, potentials.Potential) and family.name in KNOWN:
-        chosen = KNOWN[family.name]
-        kept = {name: value for name, value in family.parameters.items() if name not in chosen}
-        return partial(type(family), **kept), family_space(type(family), initial, bounds)[1]
-    if isinstance(family, str):
-        if family not in potentials.REGISTRY:
-            raise unknown("family", family, KNOWN)
+    elif isinstance(family, str) and family not in potentials.REGISTRY:
+        raise unknown("family", family, KNOWN)
+    elif isinstance(family, str):
         family = potentials.REGISTRY[family]
+    kept: dict[str, float] = {}
+    if isinstance(family, potentials.Potential) and family.name in KNOWN:
+        kept = {name: value for name, value in family.parameters.items() if name not in KNOWN[family.name]}
+        family = type(family)
     if not isinstance(family, type):
         raise ValueError(
             f"family must be a name, a class of potentials, or one of {', '.join(KNOWN)} with its parameters; "
@@ -186,29 +186,26 @@ def family_space(
         defaults = fields(family) if is_dataclass(family) else ()
         start = {field.name: field.default for field in defaults if field.default is not MISSING}
         start |= getattr(family, "initial", None) or {}
-    limits = dict(getattr(family, "bounds", {}) or {}) | dict(bounds or {})
     for key, value in (start | dict(initial or {})).items():
-        low, high = space[key][1:] if key in space else (-np.inf, np.inf)
+        _, low, high = space.get(key, (0.0, -np.inf, np.inf))
         space[key] = (float(value), low, high)
-    for key, (low, high) in limits.items():
+    for key, (low, high) in (dict(getattr(family, "bounds", None) or {}) | dict(bounds or {})).items():
         if key not in space:
             raise unknown("parameter", key, space)
         space[key] = (float(np.clip(space[key][0], low, high)), float(low), float(high))
     if not space:
         raise ValueError(f"{name} has no parameters to choose: give `initial` values by name.")
-    if len(space) == 1 and not all(np.isfinite(value[1:]).all() for value in space.values()):
+    if len(space) == 1 and np.isinf([value[1:] for value in space.values()]).any():
         raise ValueError(
-            f"a family with one parameter needs finite bounds for it: give `bounds` for {next(iter(space))!r}."
+            f"a family with one parameter needs finite bounds for it: give `bounds` for {', '.join(space)!r}."
         )
-    return family, space
+    return partial(family, **kept), space
 
 
 class _Search:
     # of the parameters with the largest ASL threshold, between `low` and `high`
-    def __init__(
-        self, target: Callable[[Reals], Target], low: Reals, high: Reals, report: Callable[[str], None]
-    ) -> None:
-        self.target, self.low, self.high, self.report = target, low, high, report
+    def __init__(self, target: Callable[[Reals], Target], low: Reals, high: Reals, bar: progress_bar) -> None:
+        self.target, self.low, self.high, self.bar = target, low, high, bar
         self.last, self.best, self.count = 0.0, 0.0, 0
 
     def load(self, x: Reals) -> float:
@@ -220,7 +217,7 @@ class _Search:
         self.count += 1
         self.last = load or self.last
         self.best = max(self.best, load)
-        self.report(f"alpha = {self.best:.5f}, {self.count} candidates")
+        self.bar.advance(0, note=f"alpha = {self.best:.5f}, {self.count} candidates")
         return load
 
     def run(self, start: Reals) -> Reals:
@@ -230,9 +227,9 @@ class _Search:
                 f"no load can be sampled with {self.target(start)}, where the search starts: give other initial values."
             )
         if len(start) == 1:
-            bounds = (self.low[0], self.high[0])
+            bounds, options = (self.low[0], self.high[0]), {"xatol": 1e-4}
             found = minimize_scalar(
-                lambda x: -self.load(np.array([x])), bounds=bounds, method="bounded", options={"xatol": 1e-4}
+                lambda x: -self.load(np.array([x])), bounds=bounds, method="bounded", options=options
             )
             return np.array([found.x])
         scale = np.maximum(np.abs(start), 0.3)
@@ -268,25 +265,21 @@ class _Search:
 
 def _followed(target: Target, alpha: float) -> float | None:
     # the load of max λ = 1 by the secant method from a neighbour's; None where that does not settle
-    def excess(log_alpha: float) -> float:
-        peak = Landscape(Localization(solve(target, float(np.exp(log_alpha))))).peak[1]
-        return np.inf if np.isinf(peak) else float(np.log(peak))
+    def excess(x: float) -> float:
+        return float(np.log(Landscape(Localization(solve(target, float(np.exp(x))))).peak[1]))
 
-    try:
-        x = float(np.log(alpha))
+    x, slope = float(np.log(alpha)), 6.0
+    with suppress(ValueError):
         value = excess(x)
-        slope, step = 6.0, 0.0
         for _ in range(8):
-            if not np.isfinite(value):
-                return None
+            if np.isinf(value):
+                break
             step = float(np.clip(-value / slope, -0.1, 0.1))
             if abs(step) < 1e-8:
                 return float(np.exp(x + step))
             new = excess(x + step)
             slope = float(np.clip((new - value) / step, 0.5, 100.0)) if np.isfinite(new) else slope
             x, value = x + step, new
-    except ValueError:
-        return None
     return None
 
 

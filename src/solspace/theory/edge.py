@@ -204,7 +204,7 @@ def _constant(equilibrium: Equilibrium) -> float | None:
     leading = [wall for wall in walls(equilibrium.target) if wall.divergence == gamma]
     if not leading or (gamma > 0 and any(wall.kind == "cusp" for wall in leading)):
         return None
-    return sum(_rate(equilibrium, wall) for wall in leading) / (4 if logarithmic else 2)
+    return float(sum(_rate(equilibrium, wall) for wall in leading)) / (4 if logarithmic else 2)
 
 
 def _rate(equilibrium: Equilibrium, wall: Wall) -> float:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Thresholds:
         dict
             By name; None where there is no such threshold.
         """
-        return {"target": self.target.to_dict()} | {k: v for k, v in asdict(self).items() if k != "target"}
+        return vars(self) | {"target": self.target.to_dict()}
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the thresholds as rows of a table.
