@@ -32,7 +32,7 @@ def effective_size(series: Array) -> float:
         return float(halves.size)
     scores = _scores(halves)
     chains, draws = scores.shape
-    covariance = _autocovariance(scores).mean(axis=0)
+    covariance = _autocovariance(scores - scores.mean(axis=1, keepdims=True)).mean(axis=0)
     inside = covariance[0] * draws / (draws - 1)
     spread = covariance[0] + scores.mean(axis=1).var(ddof=1)
     time = _geyer(1 - (inside - covariance) / spread)
@@ -43,9 +43,7 @@ def autocorrelation_time(series: Array) -> float:
     """Return the integrated autocorrelation time of `series` (chains, length), in steps; NaN from too short chains."""
     series = np.asarray(series, dtype=float)
     length = series.shape[1]
-    covariance = _autocovariance(series - series.mean(), centred=True).mean(axis=0) * (
-        length / np.arange(length, 0, -1)
-    )
+    covariance = _autocovariance(series - series.mean()).mean(axis=0) * (length / np.arange(length, 0, -1))
     return believed(integrated(covariance / covariance[0]), length) if covariance[0] > 0 else np.nan
 
 
@@ -82,9 +80,8 @@ def _rhat(chains: Array) -> float:
     return float(np.sqrt((between / inside + draws - 1) / draws)) if inside > 0 else np.inf
 
 
-def _autocovariance(series: Array, centred: bool = False) -> Array:
+def _autocovariance(series: Array) -> Array:
     # (chains, lags) Σ_t x_t x_{t + lag} / length
-    series = series if centred else series - series.mean(axis=1, keepdims=True)
     length = series.shape[1]
     spectrum = np.fft.rfft(series, 2 * length, axis=1)
     return np.fft.irfft(np.abs(spectrum) ** 2, 2 * length, axis=1)[:, :length] / length
@@ -92,21 +89,13 @@ def _autocovariance(series: Array, centred: bool = False) -> Array:
 
 def _geyer(rho: Array) -> float:
     # -1 + 2 Σ rho over Geyer's initial monotone sequence of pairs, the first pair always, the first odd one half
-    rho = rho.copy()
-    rho[0] = 1.0
-    last = 1
-    while last < len(rho) - 3 and rho[last - 1] + rho[last] > 0:
-        last += 2
-    kept = np.zeros(len(rho) + 2)
-    pairs = last + 1 if rho[last - 1] + rho[last] >= 0 else last - 1
-    kept[: max(pairs, 2)] = rho[: max(pairs, 2)]
-    end = last - 2
-    if rho[last - 1] > 0:
-        kept[end + 1] = rho[last - 1]
-    for t in range(1, end - 1, 2):
-        if kept[t + 1] + kept[t + 2] > kept[t - 1] + kept[t]:
-            kept[t + 1] = kept[t + 2] = (kept[t - 1] + kept[t]) / 2
-    return float(-1 + 2 * kept[: end + 1].sum() + kept[end + 1 : end + 2].sum())
+    rho = np.concatenate([[1.0], rho[1:]])
+    pairs = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    most = max((len(rho) - 3) // 2, 0)
+    stop = next((k for k, pair in enumerate(pairs[:most]) if not pair > 0), most)
+    rest = rho[2 * stop]
+    rest = rest if rest > 0 or pairs[stop] >= 0 else 0.0
+    return float(-1 + 2 * np.minimum.accumulate(pairs[:stop]).sum() + rest)
 
 
 def spacing(values: Reals, n: int) -> float | None:

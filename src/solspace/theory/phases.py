@@ -166,7 +166,7 @@ def phase_diagram(
     if grid is None:
         last = lines[2][np.isfinite(lines[2])]
         grid = np.linspace(0, 1.25 * last.max() if len(last) else 2.0, 51)
-    regimes = np.array([_regimes(p, grid) for p in columns], dtype="U6").T
+    regimes = np.array([["none"] * len(grid) if p is None else p.regime(grid) for p in columns], dtype="U6").T
     parts: Values = dict(zip(PhaseDiagram.LINES, lines))
     for name in PhaseDiagram.FLAGS:
         parts[name] = np.array([p is not None and getattr(p, name) for p in columns], dtype=bool)
@@ -190,20 +190,6 @@ def _line(p: Prediction | None) -> Window:
     # the window that ends last
     windows = [] if p is None else p.windows
     return max(windows, key=lambda window: window.high, default=Window(np.nan, np.nan, np.nan))
-
-
-def _regimes(p: Prediction | None, times: Reals) -> list[str]:
-    if p is None:
-        return ["none"] * len(times)
-    if len(p.windows) > 1:  # three maxima or more: compare them at every time
-        return list(p.regime(times))
-    names = np.full(len(times), "green", dtype="U6")
-    for window in p.windows:
-        inside = (times >= window.low) & (times <= window.high)
-        names[inside] = np.where(times[inside] <= window.maxwell, "yellow", "red")
-    if not p.stable:
-        names[times == 0] = "red"
-    return names.tolist()
 
 
 @dataclass(frozen=True, eq=False)

@@ -250,8 +250,17 @@ class Prediction:
             A string for a scalar `t`, else an array in its shape.
         """
         times = _times(t)
-        names = [self._regime(float(value)) for value in times.ravel()]
-        return names[0] if times.ndim == 0 else np.array(names, dtype="U6").reshape(times.shape)
+        names = np.full(times.shape, "green", dtype="U6")
+        for window in self.windows:
+            inside = (times >= window.low) & (times <= window.high)
+            names[inside] = np.where(times[inside] <= window.maxwell, "yellow", "red")
+        if len(self.windows) > 1:  # three maxima or more: compare them at every time
+            for place in np.argwhere(names != "green"):
+                _, height = self._landscape.maxima(float(times[tuple(place)]))
+                names[tuple(place)] = "yellow" if height[0] >= height[1:].max() else "red"
+        if not self.stable:
+            names[times == 0] = "red"
+        return str(names) if times.ndim == 0 else names
 
     @cached_property
     def samplable(self) -> bool:
@@ -336,14 +345,6 @@ class Prediction:
         if start == "low":
             result[times == 0] = 0.0
         return result
-
-    def _regime(self, time: float) -> str:
-        depth, height = self._landscape.maxima(time)
-        if time == 0 and self.replicon >= 1:
-            return "red"
-        if len(depth) < 2:
-            return "green"
-        return "yellow" if height[0] >= height[1:].max() else "red"
 
     def plot(self, kind: str = "free entropy", ax: Any = None, **style: Any) -> Any:
         """Draw the prediction.
