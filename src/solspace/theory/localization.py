@@ -155,7 +155,6 @@ class Landscape:
         self.status = Status.CONVERGED
         self.falls = maximum_at_one(curve.equilibrium)
         self._limit = instability_at_one(curve.equilibrium)
-        self._beyond: list[tuple[float, float]] = []
         # structure of the weight on a scale l shows at 1 - q of about l²
         scale = smallest_scale(curve.equilibrium.target)
         least = float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
@@ -286,27 +285,19 @@ class Landscape:
 
     def _bracket(self, rise: Rise, time: float) -> tuple[float, float, float]:
         knots, values = self._knots(rise)
-        if time > values[-1]:
-            return self._bracket_beyond(time)
+        if time > values[-1]:  # past the panels F grows like the weights' own term: exponentially or in proportion
+            growth, slope = (
+                self.curve.equilibrium.target.prior.conjugate_growth,
+                np.diff(values[-2:]) / np.diff(knots[-2:]),
+            )
+            further = np.log(time / values[-1]) / growth if growth else (time - values[-1]) / slope[0]
+            guess = float(knots[-1] + further)
+            return (float(knots[-1]), DEEPEST, guess) if guess < DEEPEST else (DEEPEST, DEEPEST, DEEPEST)
         slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
         guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
         # the knots are interpolated: leave room for the root on either side
         first, last = max(slot - 1, 0), min(slot + 2, len(knots) - 1)
         return float(knots[first]), float(knots[last]), guess
-
-    def _bracket_beyond(self, time: float) -> tuple[float, float, float]:
-        # past the panels F only rises: depths are tried in strides, and kept for later times
-        depth, dense = self._dense
-        steps = self._beyond = self._beyond or [(float(depth[-1]), float(dense.time[-1]))]
-        while steps[-1][1] <= time and steps[-1][0] < DEEPEST:
-            stop = steps[-1][0]
-            stop = min(1.3 * stop + 2, stop + 40, DEEPEST)
-            steps.append((stop, float(self.curve.at_depth([stop]).time[0])))
-        after = next((k for k, (_, value) in enumerate(steps) if value > time), None)
-        if after is None:
-            return DEEPEST, DEEPEST, DEEPEST
-        low, high = steps[max(after - 1, 0)][0], steps[after][0]
-        return low, high, (low + high) / 2
 
     def maxima(self, time: float) -> tuple[Reals, Reals]:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
