@@ -139,12 +139,12 @@ class Window(NamedTuple):
 
 
 class Rise(NamedTuple):
-    """A stretch of depths on which F rises, and its values at the ends; `stop` is infinite for the last one."""
+    """A stretch on which F rises from `low` to `high`, which may be infinite; `depths` and values of F along it."""
 
-    start: float
-    stop: float
     low: float
     high: float
+    depths: Reals
+    values: Reals
 
 
 class Landscape:
@@ -216,8 +216,8 @@ class Landscape:
         return not self.falls and self.curve.equilibrium.replicon < 1 and len(self.turning[0]) == 0
 
     @cached_property
-    def turning(self) -> tuple[Reals, Points]:
-        """Depths at which F' = 0, ascending, and the curve there."""
+    def turning(self) -> tuple[Reals, Reals]:
+        """Depths at which F' = 0, ascending, and F there."""
         depth, dense = self._dense
         excess = dense.instability - 1
         crossing = np.flatnonzero((excess[:-1] < 0) != (excess[1:] < 0))
@@ -231,10 +231,10 @@ class Landscape:
             found += [x for x in hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2]) if x > 0]
         return self._polish(np.unique(found))
 
-    def _polish(self, depth: Reals) -> tuple[Reals, Points]:
+    def _polish(self, depth: Reals) -> tuple[Reals, Reals]:
         # two secant steps on exact values: F is flat there, so its value is right to the square of what is left
         if len(depth) == 0:
-            return depth, Points(*(np.empty(0) for _ in range(4)))
+            return depth, depth
         h = 1e-5
         for _ in range(2):
             both = self.curve.at_depth(np.concatenate([depth, depth + h])).instability.reshape(2, -1)
@@ -244,19 +244,21 @@ class Landscape:
             with np.errstate(divide="ignore", invalid="ignore"):
                 step = np.where(slope != 0, (1 - both[0]) / slope, 0.0)
             depth = np.maximum(depth + np.clip(step, -limit, limit), 0.0)
-        return depth, self.curve.at_depth(depth)
+        return depth, self.curve.at_depth(depth).time
 
     @cached_property
     def rises(self) -> list[Rise]:
         """The rising stretches of F, from low to high overlap."""
-        depth, points = self.turning
+        depth, dense = self._dense
         rising = self.curve.equilibrium.replicon < 1
-        ends = [(0.0, 0.0), *zip(depth.tolist(), points.time.tolist())]
-        top = (np.inf, -np.inf if self.falls else np.inf)
+        ends = [(0.0, 0.0), *np.transpose(self.turning).tolist(), (np.inf, -np.inf if self.falls else np.inf)]
         result = []
-        for (start, low), (stop, high) in zip(ends, [*ends[1:], top]):
+        for (start, low), (stop, high) in pairwise(ends):
             if rising and high > low:
-                result.append(Rise(start, stop, low, high))
+                inside, finite = (depth > start) & (depth < stop), slice(None if np.isfinite(stop) else -1)
+                depths = np.concatenate([[start], depth[inside], [stop]])[finite]
+                values = np.concatenate([[low], dense.time[inside], [high]])[finite]
+                result.append(Rise(low, high, depths, np.maximum.accumulate(values)))
             rising = not rising
         return result
 
@@ -275,23 +277,12 @@ class Landscape:
         self.status = self.status.then(roots.status)
         return roots.x
 
-    def _knots(self, rise: Rise) -> tuple[Reals, Reals]:
-        depth, dense = self._dense
-        inside = (depth > rise.start) & (depth < rise.stop)
-        last = [(rise.stop, rise.high)] if np.isfinite(rise.stop) else []
-        ends = np.array([(rise.start, rise.low), *last])
-        knots = np.concatenate([ends[:1, 0], depth[inside], ends[1:, 0]])
-        return knots, np.maximum.accumulate(np.concatenate([ends[:1, 1], dense.time[inside], ends[1:, 1]]))
-
     def _bracket(self, rise: Rise, time: float) -> tuple[float, float, float]:
-        knots, values = self._knots(rise)
+        _, _, knots, values = rise
         if time > values[-1]:  # past the panels F grows like the weights' own term: exponentially or in proportion
-            growth, slope = (
-                self.curve.equilibrium.target.prior.conjugate_growth,
-                np.diff(values[-2:]) / np.diff(knots[-2:]),
-            )
-            further = np.log(time / values[-1]) / growth if growth else (time - values[-1]) / slope[0]
-            guess = float(knots[-1] + further)
+            growth = self.curve.equilibrium.target.prior.conjugate_growth
+            slope = (values[-1] - values[-2]) / (knots[-1] - knots[-2])
+            guess = float(knots[-1] + (np.log(time / values[-1]) / growth if growth else (time - values[-1]) / slope))
             return (float(knots[-1]), DEEPEST, guess) if guess < DEEPEST else (DEEPEST, DEEPEST, DEEPEST)
         slot = int(np.clip(np.searchsorted(values, time) - 1, 0, len(knots) - 2))
         guess = float(np.interp(time, values[slot : slot + 2], knots[slot : slot + 2]))
@@ -303,14 +294,12 @@ class Landscape:
         """Return depth and φ_t of every maximum at `time`, from low to high overlap; a depth of inf is q = 1."""
         alive = [rise for rise in self.rises if rise.low <= time <= rise.high]
         depths = self.roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
-        heights = self._heights(depths, time)
+        heights = self._heights(depths, time) if alive else np.empty(0)
         if self.falls:
             depths, heights = np.append(depths, np.inf), np.append(heights, time / 2 + self.top)
         return depths, heights
 
     def _heights(self, depths: Reals, time: float) -> Reals:
-        if len(depths) == 0:
-            return np.empty(0)
         gap, variance = self.curve.distances(depths)
         return self.curve.at(gap, variance).free_entropy + time * (1 - variance) / 2
 
@@ -351,8 +340,7 @@ class Landscape:
         return float(self._found(bracketed_newton(advantage, [first], [last], [guess], tolerance=1e-13))[0])
 
     def _interpolated(self, rise: Rise, times: Reals) -> Reals:
-        knots, values = self._knots(rise)
-        at = np.interp(times, values, knots)
+        at = np.interp(times, rise.values, rise.depths)
         depth, dense = self._dense
         _, variance = self.curve.distances(at)
         return np.interp(at, depth, dense.free_entropy) + times * (1 - variance) / 2
