@@ -65,7 +65,7 @@ class Target:
         temperature: float = 0.5,
         margin: float = 0.0,
     ) -> None:
-        numbers = {"temperature": _number("temperature", temperature), "margin": _number("margin", margin)}
+        numbers = {"temperature": as_number("temperature", temperature), "margin": as_number("margin", margin)}
         self.__dict__.update(numbers, prior=priors.as_prior(prior), potential=potentials.as_potential(potential))
         if not self.temperature > 0:
             raise ValueError(f"temperature must be positive (inf for the uniform measure); got {temperature!r}.")
@@ -270,7 +270,8 @@ class Target:
         return html_table("Target", [*rows, ("margin κ", f"{self.margin:g}")])
 
 
-def _number(name: str, value: Any) -> float:
+def as_number(name: str, value: Any) -> float:
+    """Return a value as a float; raise ValueError if it is none."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

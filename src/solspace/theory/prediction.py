@@ -6,13 +6,15 @@ stabilities are computed at first use, and kept.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
+from solspace.measure.target import as_number
 from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import Status
 from solspace.system.plain import Values, html_table
@@ -227,11 +229,20 @@ class Prediction:
         if start not in ("low", "high"):
             raise ValueError(f"start must be 'low' or 'high'; got {start!r}.")
         times = _times(t)
-        depth = self._depths(times.ravel(), start)
-        finite, result = np.isfinite(depth), np.ones(depth.shape)
+        depth, left = np.full(times.shape, np.inf), np.ones(times.shape, bool)
+        if start == "high" and self._landscape.falls:
+            left[...] = False
+        for rise in self._landscape.rises[:: 1 if start == "low" else -1]:
+            here = left & (times <= rise.high) & (times >= rise.low)
+            if here.any():
+                depth[here] = self._landscape.roots([rise] * int(here.sum()), times[here])
+                left &= ~here
+        if start == "low":
+            depth[times == 0] = 0.0
+        result, finite = np.ones(times.shape), np.isfinite(depth)
         gap, variance = self._curve.distances(depth[finite])
         result[finite] = np.where(variance < gap, 1 - variance, self.overlap + gap)
-        return result.reshape(times.shape)[()]
+        return result[()]
 
     def regime(self, t: ArrayLike) -> Any:
         """Return the regime of φ_t at time t.
@@ -319,32 +330,13 @@ class Prediction:
         result = np.full(flat.shape, at_one, dtype=float)
         below = flat < 1
         if below.any():
-            result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap)), column)
+            result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap).tobytes()), column)
         return result.reshape(overlaps.shape)[()]
 
-    def _points_at(self, q: Reals) -> Points:
+    @cached_property
+    def _points_at(self) -> Callable[[bytes], Points]:
         # F, λ and φ come together, and are often wanted at the same overlaps: the last ones are kept
-        kept, points = self.__dict__.get("_last_points", (None, None))
-        if kept is not None and np.array_equal(kept, q):
-            return points
-        points = self._curve.at_overlap(q)
-        if len(q) > 1:
-            self.__dict__["_last_points"] = q, points
-        return points
-
-    def _depths(self, times: Reals, start: str) -> Reals:
-        result = np.full(len(times), np.inf)
-        if start == "high" and self._landscape.falls:
-            return result
-        left = np.ones(len(times), bool)
-        for rise in self._landscape.rises[:: 1 if start == "low" else -1]:
-            here = left & (times <= rise.high) & (times >= rise.low)
-            if here.any():
-                result[here] = self._landscape.roots([rise] * int(here.sum()), times[here])
-                left &= ~here
-        if start == "low":
-            result[times == 0] = 0.0
-        return result
+        return lru_cache(maxsize=2)(lambda q: self._curve.at_overlap(np.frombuffer(q)))
 
     def plot(self, kind: str = "free entropy", ax: Any = None, **style: Any) -> Any:
         """Draw the prediction.
@@ -465,11 +457,7 @@ def predict(target: Target, alpha: float) -> Prediction:
     """
     if not isinstance(target, Target):
         raise ValueError(f"target must be a solspace.Target; got {target!r}.")
-    try:
-        load = float(alpha)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"alpha must be a number; got {alpha!r}.") from None
-    return Prediction(solve(target, load))
+    return Prediction(solve(target, as_number("alpha", alpha)))
 
 
 def _finite(name: str, values: ArrayLike) -> Reals:
