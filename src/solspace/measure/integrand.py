@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,11 +45,6 @@ class Piece:
         self.length = (self.high - self.low) / self.sigma
         self.inside = np.nextafter(self.low, np.inf)[:, None], np.nextafter(self.high, -np.inf)[:, None]
 
-    def take(self, keep: Index) -> Piece:
-        """Return the piece for some of the elements."""
-        names = ("low", "high", "omega", "sigma", "anchor", "sign")
-        return replace(self, **{name: getattr(self, name)[keep] for name in names})
-
     def distance(self, t: Doubles) -> tuple[Doubles, Doubles]:
         """Return delta(t) and log delta'(t) for t of shape (n, nodes)."""
         if self.linear:
@@ -73,7 +69,7 @@ class Piece:
 
 
 def _softplus(t: Doubles) -> tuple[Doubles, Doubles]:
-    """Return log(1 + exp(t)) and the log of its derivative, with one logarithm for both."""
+    # log(1 + exp(t)) and the log of its derivative, with one logarithm for both
     e = np.exp(-np.abs(t))
     w = 1.0 + e
     both = np.log(w) - ((w - 1.0) - e) / w
@@ -99,9 +95,11 @@ class Range:
     high: Doubles
     inner: Bools  # whether the range stays clear of the piece's ends
 
-    def take(self, keep: Index) -> Range:
-        """Return the range for some of the elements."""
-        return Range(*(getattr(self, field.name)[keep] for field in fields(self)))
+
+def take(part: Any, keep: Index) -> Any:
+    """Return a piece or a range for some of the elements."""
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    return replace(part, **{name: value[keep] for name, value in values.items() if isinstance(value, np.ndarray)})
 
 
 def _scan_points(piece: Piece, farthest: int) -> Doubles:
@@ -167,7 +165,7 @@ def _climb(piece: Piece, t: Doubles, h: Doubles) -> tuple[Doubles, Doubles, Doub
         grid = np.concatenate(
             [lower + (middle - lower) * quarters, middle + (upper - middle) * quarters, upper], axis=1
         )
-        fine, _ = piece.take(active).height(grid)
+        fine, _ = take(piece, active).height(grid)
         at, row = np.argmax(fine, axis=1), np.arange(active.size)
         left, right = np.maximum(at - 1, 0), np.minimum(at + 1, 8)
         peak[active], height[active] = grid[row, at], fine[row, at]

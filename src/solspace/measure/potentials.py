@@ -22,21 +22,20 @@ from solspace.numerics.arrays import Bools, Reals
 from solspace.system.checks import unknown
 
 __all__ = [
-    "REGISTRY",
-    "Band",
-    "Errors",
-    "Hinge",
-    "Log",
-    "LogBand",
-    "LogQuadratic",
-    "Potential",
-    "Tau",
-    "TauWall",
-    "Uniform",
-    "Wall",
-    "as_potential",
-    "register",
-    "wall",
+    *(
+        "REGISTRY",
+        "Band",
+        "Errors",
+        "Hinge",
+        "Log",
+        "LogBand",
+        "LogQuadratic",
+        "Potential",
+        "Tau",
+        "TauWall",
+        "Uniform",
+    ),
+    *("Wall", "as_potential", "register", "wall"),
 ]
 
 # stabilities at which a user's potential is tried when a target is built
@@ -406,7 +405,7 @@ def _checked(name: str, s: Reals, found: Any) -> Any:
 
 
 # their module needs the classes above
-from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall  # noqa: E402
+from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall as wall  # noqa: E402
 
 REGISTRY: dict[str, Callable[..., Potential]] = {}
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate
+from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate, take
 from solspace.numerics.arrays import Bools, Doubles, Index, Reals
 
 BLOCK = 1 << 9  # elements at a time
@@ -111,7 +111,7 @@ def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles
         ):
             index = np.flatnonzero(chosen)
             if index.size:
-                part[:, index] = rule(piece.take(index), where.take(index))
+                part[:, index] = rule(take(piece, index), take(where, index))
     return _mixture(parts)
 
 
@@ -156,7 +156,7 @@ def _integrate(piece: Piece, where: Range) -> Doubles:
             done[:] = True
         out[:, active[done]] = summary[:, done]
         more = np.flatnonzero(~done)
-        active, piece, where = active[more], piece.take(more), where.take(more)
+        active, piece, where = active[more], take(piece, more), take(where, more)
         sums, summary = sums[:, more], summary[:, more]
     out[0] += exponent
     return out

@@ -29,19 +29,9 @@ from solspace.theory.cavity import Kinks, reference_nodes
 WHOLE = (-np.inf, np.inf)
 CLOSEST, STRETCHES = 25.0, (-12.0, 30.0)  # largest logit of q₀, range of log m(1 - q₀): S and E round to nothing beyond
 _SEARCH = {"xatol": 1e-7, "fatol": 1e-14, "maxiter": 600}
-_START = np.array(
-    # margin, log m(1 - q₀), logit q₀ of the one-sided problem: where the search starts
-    [
-        (-6.0, 6.176, -10.0),
-        (-4.0, 4.991, -6.9),
-        (-2.5, 3.475, -2.27),
-        (-2.0, 2.704, -1.01),
-        (-1.0, 1.424, 0.686),
-        (-0.5, 0.979, 1.775),
-        (-0.1, 0.749, 4.46),
-        (-0.01, 0.69, 9.0),
-    ]
-)
+# of the one-sided problem at some margins, log m(1 - q₀) and logit q₀: where the search starts
+_MARGINS = (-6.0, -4.0, -2.5, -2.0, -1.0, -0.5, -0.1, -0.01)
+_STARTS = (6.176, 4.991, 3.475, 2.704, 1.424, 0.979, 0.749, 0.69), (-10.0, -6.9, -2.27, -1.01, 0.686, 1.775, 4.46, 9.0)
 
 
 def allowed_stabilities(target: Target) -> tuple[float, float] | None:
@@ -159,8 +149,7 @@ def _one_step(low: float, high: float) -> float:
         rest = 1.0 if even else float(1 / (1 + np.exp(min(x[1], CLOSEST))))
         return float(np.log(_load(low, high, float(np.exp(np.clip(x[0], *STRETCHES))), rest)))
 
-    margin = float(np.clip(low, _START[0, 0], _START[-1, 0]))
-    start = np.array([np.interp(margin, _START[:, 0], _START[:, k]) for k in (1, 2)])
+    start = np.array([np.interp(low, _MARGINS, values) for values in _STARTS])
     shifts = (0.0,) if np.isinf(high) else (0.0, -2.0, 2.0)
     starts = [start[: 1 if even else 2] + shift for shift in shifts]
     return float(np.exp(min(minimize(load, x, method="Nelder-Mead", options=_SEARCH).fun for x in starts)))
