@@ -157,7 +157,7 @@ class Wall(_Walls):
     --------
     >>> Wall(lower=-1.0, upper=2.0).violated([-1.5, 0.0, 2.5])
     array([ True, False,  True])
-    >>> print(wall(0.5), wall(-1.0, 2.0))
+    >>> print(Wall(0.5), Wall(-1.0, 2.0))
     wall(lower=0.5) wall(lower=-1, upper=2)
     """
 
@@ -184,9 +184,6 @@ class Wall(_Walls):
 
     def __str__(self) -> str:
         return f"wall({_named(lower=self.lower, upper=self.upper)})"
-
-
-wall = Wall
 
 
 @dataclass(frozen=True)

@@ -405,8 +405,9 @@ def _checked(name: str, s: Reals, found: Any) -> Any:
 
 
 # their module needs the classes above
-from solspace.measure.bands import Band, LogBand, TauWall, Wall, wall as wall  # noqa: E402
+from solspace.measure.bands import Band, LogBand, TauWall, Wall  # noqa: E402
 
+wall = Wall
 REGISTRY: dict[str, Callable[..., Potential]] = {}
 
 
