@@ -34,7 +34,7 @@ def power_channel(omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bo
 def log_quadratic_channel(
     omega: ArrayLike, variance: ArrayLike, beta: float, linear: float, quadratic: float
 ) -> Channel:
-    """Return (log Z, g, dg) of the weight exp(-beta U) with U = -log s - `linear` s + `quadratic` s^2 on s > 0.
+    """Return (log Z, g, dg) of the weight exp(-beta U) with U = -log s - `linear` s + `quadratic` s^2 on s > 0, `quadratic` >= 0.
 
     The tilt turns the Gaussian into one of variance V' = V / D and mean omega' = (omega + A V) / D, with
     A = beta linear, B = beta quadratic, D = 1 + 2 B V. On the far side, x' < 0, the exponents of the two Gaussians
@@ -43,17 +43,11 @@ def log_quadratic_channel(
     omega, variance, finish = prepare(omega, variance)
     a, b = beta * linear, beta * quadratic
     widening = 1.0 + 2.0 * b * variance
-    if not (widening > 0).all():
-        raise ValueError(
-            f"the weight grows too fast: quadratic = {quadratic:g} at inverse temperature {beta:g} needs a variance "
-            f"below {-0.5 / b:g}; got {np.max(variance):g}."
-        )
     sigma = np.sqrt(variance)
     x = (omega + a * variance) / (sigma * np.sqrt(widening))
     log_i, rho, curvature = power_channel(x, 1.0, beta, scaled=True)
-    exponent = np.where(
-        x < 0, -0.5 * omega**2 / variance, (omega * (a - b * omega) + 0.5 * a * a * variance) / widening
-    )
+    shifted = (omega * (a - b * omega) + 0.5 * a * a * variance) / widening
+    exponent = np.where(x < 0, -0.5 * omega**2 / variance, shifted)
     log_z = log_i + exponent + 0.5 * (beta * np.log(variance) - (beta + 1.0) * np.log(widening))
     mean = np.where(x < 0, _mean(x, rho, curvature, beta), 0.0)
     far = mean / np.sqrt(widening) - omega / sigma
@@ -63,13 +57,11 @@ def log_quadratic_channel(
 
 @vanishing
 def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-    """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(-`beta`) on s < 0; beta = inf is the step.
+    """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(-`beta`) on s < 0.
 
     Z = Phi(x) + exp(-beta) Phi(-x). With the hazard rho = phi / Phi and delta = exp(-beta) / ((1 - exp(-beta)) phi(x)),
     gamma = rho / (1 + rho delta) and curvature = -gamma (gamma + x).
     """
-    if np.isinf(beta):
-        return power_channel(omega, variance, 0.0)
     omega, variance, finish = prepare(omega, variance)
     x = omega / np.sqrt(variance)
     log_right, rho, curvature = power_channel(x, 1.0, 0.0)
@@ -87,15 +79,13 @@ def errors_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channe
 
 @vanishing
 def hinge_channel(omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-    """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(`beta` s) on s < 0; beta = inf is the step.
+    """Return (log Z, g, dg) of the weight 1 on s > 0 and exp(`beta` s) on s < 0.
 
     With B = beta sqrt(V), y = x + B and the hazard rho = phi / Phi, the posterior share of s < 0 is
     p = rho(x) / (rho(x) + rho(-y)); K(x) = rho(x) + x and K(-y) = rho(-y) - y are the mean distances on either side,
 
         gamma = B p,   curvature = -B p (1 - p) (K(x) + K(-y)).
     """
-    if np.isinf(beta):
-        return power_channel(omega, variance, 0.0)
     omega, variance, finish = prepare(omega, variance)
     tilt = beta * np.sqrt(variance)
     x = omega / np.sqrt(variance)
