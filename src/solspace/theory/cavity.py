@@ -11,10 +11,9 @@ r → 1 panels of its `_own` for every ω₀.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.measure.potentials import Own, scaled_log_weight
-from solspace.numerics.arrays import Index, Reals, vanishing
+from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
 
 TAIL = 9.0  # Gaussian laws are cut at this many standard deviations
@@ -92,10 +91,8 @@ def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, leve
     # g² at a rare violation peaks where the Gaussian's fall and the constraint's rise balance
     reach = spread * (TAIL + 2 * spread * max(map(abs, points.at)) / (1 + overlap))
     width = 2.0**-level
-    layout = Layout(
-        -reach, reach, points.at, 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, 1.5), 0.8 * width
-    )
-    omega, weight = around(layout)
+    fine, cap = 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, 1.5)
+    omega, weight = around(Layout(-reach, reach, points.at, fine, cap, 0.8 * width))
     return omega, weight * np.exp(-((omega / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
 
 
@@ -174,11 +171,9 @@ class CavityField:
         gap, variance = np.atleast_1d(gap).astype(float), np.atleast_1d(variance).astype(float)
         near = gap <= NEAR * variance
         result = np.empty((5, len(gap)))
-        if near.any():
-            result[:, near] = self._near(gap[near], variance[near])
-        if not near.all():
-            far = self._own if self.overlap > CLOSE else self._bulk
-            result[:, ~near] = far(gap[~near], variance[~near])
+        for rows, rule in ((near, self._near), (~near, self._own if self.overlap > CLOSE else self._bulk)):
+            if rows.any():
+                result[:, rows] = rule(gap[rows], variance[rows])
         result[:4] /= result[4]
         return Averages(*result)
 
@@ -187,7 +182,9 @@ class CavityField:
         omega, log_weight, log_z, g, dg = self._start
         result = np.empty((5, len(gap)))
         order = np.select([gap <= 0.02 * variance, gap <= 0.1 * variance], [10, 16], 24)
-        for few in _groups(order, BLOCK // (24 * len(omega))):
+        parts = [np.flatnonzero(order == count) for count in np.unique(order)]
+        size = max(1, BLOCK // (24 * len(omega)))
+        for few in chain.from_iterable(np.array_split(part, -(-len(part) // size)) for part in parts):
             u, share = hermite(int(order[few[0]]) + 8 * self.level)
             tau, v = gap[few, None], variance[few, None, None]
             width = np.sqrt(np.maximum(1 + tau * dg, 0.0))[..., None]
@@ -264,13 +261,6 @@ def _depth(omega: Reals, points: Kinks) -> Reals:
     side = np.searchsorted(at, omega)
     void = np.array([points.forbidden[0][0], *(right for _, right in points.forbidden)])
     return np.where(void[side], np.abs(omega[:, None] - at).min(axis=1), 0.0)
-
-
-def _groups(labels: Index, size: int) -> Iterator[Index]:
-    # indices of equal label, at most `size` at a time
-    for label in np.unique(labels):
-        where = np.flatnonzero(labels == label)
-        yield from np.array_split(where, -(-len(where) // max(1, size)))
 
 
 def _sums(weight: Reals, log_z: Reals, *roots: Reals) -> Reals:
