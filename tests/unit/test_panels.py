@@ -5,7 +5,7 @@ import pytest
 
 from solspace.numerics.kernels import mixtures
 from solspace.numerics.roots import Status, bracketed_newton
-from solspace.numerics.rules import Layout, around, gaussian_trapezoid, graded, hermite, legendre, nodes
+from solspace.numerics.rules import around, gaussian_trapezoid, graded, hermite, legendre, nodes
 
 
 def test_panels_have_the_widths_asked_for(rng):
@@ -27,7 +27,7 @@ def test_features_are_resolved():
     """A step of width 1e-6 on a Gaussian: wrong by percents on any plain grid."""
     eps, centre = 1e-6, 0.3
     one = np.array([1.0])
-    x, w = around(Layout(-9 * one, 9 * one, (centre,), eps * one, 1.5 * one, 0.8))
+    x, w = around((centre,), -9 * one, 9 * one, eps * one, 1.5 * one, 0.8)
     from scipy.special import ndtr
 
     value = (w * ndtr((x - centre) / eps) * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)).sum()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,40 +68,34 @@ def nodes(edges: Reals) -> tuple[Reals, Reals]:
     return (edges[..., :-1, None] + width * x).reshape(shape), (width * w).reshape(shape)
 
 
-class Layout(NamedTuple):
-    """Where panels lie: in the windows [low, high] (q,), around `centres`, of width min(max(fine, growth d), cap)."""
-
-    low: Reals | float
-    high: Reals | float
-    centres: tuple[float, ...]
-    fine: Reals | float
-    cap: Reals | float
-    growth: float
-
-
-def around(layout: Layout, close: Sequence[Sequence[Reals | None]] | None = None) -> tuple[Reals, Reals]:
-    """Return nodes and weights (q, n) of panels graded on both sides of each centre, up to halfway to the next.
+def around(
+    centres: Sequence[float],
+    low: Reals | float,
+    high: Reals | float,
+    fine: Reals | float,
+    cap: Reals | float,
+    growth: float,
+    close: Sequence[Sequence[Reals | None]] | None = None,
+) -> tuple[Reals, Reals]:
+    """Return nodes and weights (q, n) of panels in the windows [low, high] (q,), graded on both sides of each centre.
 
     `close` has for each centre how far its left and its right side reach at most (q,), in panels of width `fine`; None:
-    all the way, in growing panels.
+    up to halfway to the next centre, in growing panels.
 
-    >>> x, w = around(Layout(np.array([-1.0]), np.array([2.0]), (0.0,), np.array([0.1]), np.array([1.0]), 0.5))
+    >>> x, w = around([0.0], -1.0, 2.0, 0.1, 1.0, 0.5)
     >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)
     True
     """
-    centres = np.array(layout.centres)
-    ends = np.concatenate([[-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]])
+    middle = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
     points, weights = [], []
-    for index, centre in enumerate(centres):
-        for sign, end, edge in ((-1, ends[index], layout.low), (1, ends[index + 1], layout.high)):
+    for index, (centre, left, right) in enumerate(zip(centres, [-np.inf, *middle], [*middle, np.inf])):
+        for sign, end, edge, other in ((-1, left, low, high), (1, right, high, low)):
             limit = close[index][(sign + 1) // 2] if close else None
-            other = layout.low if sign > 0 else layout.high
             start = np.maximum(sign * (other - centre), 0.0)
-            stop = np.minimum(sign * (edge - centre), sign * (end - centre))
-            cap = layout.cap
+            stop, widest = np.minimum(sign * (edge - centre), sign * (end - centre)), cap
             if limit is not None:
-                stop, cap = np.minimum(stop, limit), np.minimum(layout.fine, layout.cap)
-            x, w = nodes(graded(start, stop, layout.fine, cap, layout.growth))
+                stop, widest = np.minimum(stop, limit), np.minimum(fine, cap)
+            x, w = nodes(graded(start, stop, fine, widest, growth))
             points.append(centre + sign * x)
             weights.append(w)
     return np.concatenate(points, axis=1), np.concatenate(weights, axis=1)

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.measure.potentials import Own, scaled_log_weight
 from solspace.numerics.arrays import Reals, vanishing
-from solspace.numerics.rules import Layout, around, gaussian_trapezoid, hermite
+from solspace.numerics.rules import around, gaussian_trapezoid, hermite
 
 TAIL = 9.0  # Gaussian laws are cut at this many standard deviations
 NEAR = 0.3  # largest (q - r)/(1 - q) at which the field given ω₀ counts as almost Gaussian
@@ -92,7 +92,7 @@ def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, leve
     reach = spread * (TAIL + 2 * spread * max(map(abs, points.at)) / (1 + overlap))
     width = 2.0**-level
     fine, cap = 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, 1.5)
-    omega, weight = around(Layout(-reach, reach, points.at, fine, cap, 0.8 * width))
+    omega, weight = around(points.at, -reach, reach, fine, cap, 0.8 * width)
     return omega, weight * np.exp(-((omega / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
 
 
@@ -209,7 +209,7 @@ class CavityField:
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
             close = [(limit if void[0] else None, limit if void[1] else None) for void in points.forbidden]
             fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), 1.5)
-            field, step = around(Layout(mean - reach, mean + reach, points.at, fine, cap, 0.8 * width), close)
+            field, step = around(points.at, mean - reach, mean + reach, fine, cap, 0.8 * width, close)
             log_zq, gq, dgq = self._channel(field, v)
             exponent = log_zq - log_z[:, None] - (field - omega[:, None]) ** 2 / (2 * tau) + log_weight[:, None]
             weight = np.exp(exponent) * step / np.sqrt(2 * np.pi * tau)
@@ -252,7 +252,7 @@ class CavityField:
             for point, forbidden in zip(points.at, points.forbidden)
         ]
         cap = width * np.minimum(3.5 * spread, 1.5)
-        return around(Layout(low, high, points.at, 2 * width * np.sqrt(variance), cap, 0.8 * width), close)
+        return around(points.at, low, high, 2 * width * np.sqrt(variance), cap, 0.8 * width, close)
 
 
 def _depth(omega: Reals, points: Kinks) -> Reals:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import Target
 from solspace.numerics.arrays import Index, Reals, vanishing
 from solspace.numerics.roots import Status, bracketed_newton
-from solspace.numerics.rules import ORDER, Layout, around, legendre
+from solspace.numerics.rules import ORDER, around, legendre
 from solspace.theory.cavity import TAIL, kinks, reference_averages, reference_nodes
 from solspace.theory.weights import Reference, weights_of
 
@@ -207,10 +207,8 @@ class StabilityLaw:
         mean = omega + self.variance * g
         reach = (TAIL + 1) * np.sqrt(self.variance)
         low, high = min(mean.min() - reach, points.at[0] - 1), max(mean.max() + reach, points.at[-1] + 1)
-        s, w = (
-            rows[0]
-            for rows in around(Layout(low, high, points.at, FINEST, min(2.0 * np.sqrt(self.variance), 1.0), 0.6))
-        )
+        cap = min(2.0 * np.sqrt(self.variance), 1.0)
+        s, w = (rows[0] for rows in around(points.at, low, high, FINEST, cap, 0.6))
         order = np.argsort(s, kind="stable")  # panels do not overlap: their nodes stay together, and so do the panels
         s, w = s[order].reshape(-1, ORDER), w[order].reshape(-1, ORDER)
         width = w.sum(axis=1)
