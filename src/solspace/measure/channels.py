@@ -187,7 +187,7 @@ def _band_inside(c: Reals, d: Reals) -> Channel:
     log_lower, _, _ = power_channel(-c - d, 1.0, 0.0)
     outside = np.exp(log_upper) + np.exp(log_lower)
     z = 1.0 - outside
-    near, far = _density(d - c) / z, _density(d + c) / z
+    near, far = (np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI) / z for x in (d - c, d + c))
     gamma = near * -np.expm1(-2.0 * c * d)
     return np.log1p(-outside), gamma, -((d + c) * far + (d - c) * near) - gamma * gamma
 
@@ -220,7 +220,3 @@ def _band_narrow(c: Reals, d: Reals) -> Channel:
 def _mean(x: Reals, rho: Reals, curvature: Reals, beta: float) -> Reals:
     # posterior mean K = rho + x of the power weight, from (log I)'' = beta - rho K where rho + x would cancel
     return np.where(x < -1.0, (beta - curvature) / np.where(x < -1.0, rho, 1.0), rho + x)
-
-
-def _density(x: Reals) -> Reals:
-    return np.exp(-0.5 * x * x - LOG_SQRT_TWO_PI)

@@ -210,7 +210,10 @@ def row_moments(
     points = np.array(sorted(set(map(float, breakpoints))))
     distance = np.abs(omega[:, None] - points).min(axis=1, initial=np.inf)
     x = distance / sigma
-    top = _highest(log_weight, points, sigma)
+    # the largest log weight next to the breakpoints, on the scale of sqrt(V)
+    steps = sigma * np.concatenate([[1e-9], np.logspace(-2, 2, 30)])
+    around = (points[:, None] + np.concatenate([-steps, steps])).ravel()
+    top = float(np.max(log_weight(around), initial=-np.inf)) if points.size else -np.inf
     for rule, where, nodes in (
         (_expanded, np.minimum(distance, 1.0) > FARTHER * sigma, 9),
         (_alone, x > FAR, OWN.size),
@@ -227,13 +230,6 @@ def row_moments(
             break
         result[:, left], good[left] = _together(log_weight, points, omega[left], sigma, step)
     return result, good
-
-
-def _highest(log_weight: LogWeight, points: Doubles, sigma: float) -> float:
-    """Return the largest log weight next to the breakpoints, on the scale of sqrt(V)."""
-    steps = sigma * np.concatenate([[1e-9], np.logspace(-2, 2, 30)])
-    around = (points[:, None] + np.concatenate([-steps, steps])).ravel()
-    return float(np.max(log_weight(around), initial=-np.inf)) if points.size else -np.inf
 
 
 def _expanded(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:

@@ -199,7 +199,9 @@ class CavityField:
         # ω₀ far in the forbidden region would need a dense grid
         omega, log_weight, log_z, g, dg = self._start
         points, width = self._kinks, 2.0**-self.level
-        depth = _depth(omega, points)
+        # how far inside a forbidden interval each field lies, zero where it is allowed
+        at, void = np.array(points.at), np.array([points.forbidden[0][0], *(right for _, right in points.forbidden)])
+        depth = np.where(void[np.searchsorted(at, omega)], np.abs(omega[:, None] - at).min(axis=1), 0.0)
         result = np.empty((5, len(gap)))
         for k, (tau, v) in enumerate(zip(gap, variance)):
             # started deep in the forbidden region the field is a narrow Gaussian, or an exponential past the region's edge
@@ -207,7 +209,7 @@ class CavityField:
             reach = np.minimum(narrow, TAIL * np.sqrt(tau))
             mean = omega + tau * g
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
-            close = [(limit if void[0] else None, limit if void[1] else None) for void in points.forbidden]
+            close = [tuple(limit if void else None for void in sides) for sides in points.forbidden]
             fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), 1.5)
             field, step = around(points.at, mean - reach, mean + reach, fine, cap, 0.8 * width, close)
             log_zq, gq, dgq = self._channel(field, v)
@@ -253,14 +255,6 @@ class CavityField:
         ]
         cap = width * np.minimum(3.5 * spread, 1.5)
         return around(points.at, low, high, 2 * width * np.sqrt(variance), cap, 0.8 * width, close)
-
-
-def _depth(omega: Reals, points: Kinks) -> Reals:
-    # how far inside a forbidden interval each field lies, zero where it is allowed
-    at = np.array(points.at)
-    side = np.searchsorted(at, omega)
-    void = np.array([points.forbidden[0][0], *(right for _, right in points.forbidden)])
-    return np.where(void[side], np.abs(omega[:, None] - at).min(axis=1), 0.0)
 
 
 def _sums(weight: Reals, log_z: Reals, *roots: Reals) -> Reals:

@@ -10,7 +10,7 @@ y = log((1-r)/(1-q)), where it is smooth from q = r to within 1e-20 of 1.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -188,7 +188,7 @@ class Landscape:
     def _dense(self) -> tuple[Reals, Points]:
         # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
         depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
-        fine = Points(*((column.reshape(-1, NODES) @ _interpolation().T).ravel() for column in self.points))
+        fine = Points(*((column.reshape(-1, NODES) @ _INTERPOLATION.T).ravel() for column in self.points))
         reference = self.curve.equilibrium
         fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
         return depth, fine
@@ -351,11 +351,10 @@ def chebyshev_points(count: int) -> Reals:
     return (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
 
 
-@lru_cache(maxsize=1)
-def _interpolation() -> Reals:
-    # the matrix (DENSE, NODES) from values at Chebyshev points to equidistant ones from 0 on
-    x, fine = chebyshev_points(NODES), np.arange(DENSE) / DENSE
-    return legvander(2 * fine - 1, NODES - 1) @ np.linalg.inv(legvander(2 * x - 1, NODES - 1))
+# the matrix (DENSE, NODES) from values at Chebyshev points to equidistant ones from 0 on
+_INTERPOLATION = legvander(2 * (np.arange(DENSE) / DENSE) - 1, NODES - 1) @ np.linalg.inv(
+    legvander(2 * chebyshev_points(NODES) - 1, NODES - 1)
+)
 
 
 def hidden_roots(x: Reals, y: Reals) -> list[float]:

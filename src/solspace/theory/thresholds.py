@@ -138,24 +138,21 @@ def thresholds(target: Target) -> Thresholds:
         ends |= {"capacity_rs": gardner(target), "capacity_1rsb": one_step(target)}
     if branch.fails:
         return Thresholds(target, 0.0, "edge", dat, 0.0, branch.zero_entropy, **ends)
-    asl_by, asl = _end_of_sampling(target, ends) if dat is None else ("dAT", dat)
+    asl_by, asl = None if dat is None else "dAT", dat
     if branch.cusp is not None:
         asl_by, asl = "cusp", branch.load(branch.cusp)
         landscape = branch.landscape(branch.cusp)  # at its peak λ touches 1
         _, variance = landscape.curve.distances(landscape.peak[0])
         time = float(landscape.curve.at_depth([landscape.peak[0]]).time[0])
         ends |= {"cusp_overlap": 1 - float(variance[0]), "cusp_time": time}
+    elif (
+        dat is None and ends["zero_entropy"] is not None
+    ):  # the typical samples end, or the solutions; soft measures go on
+        asl_by, asl = "zero_entropy", ends["zero_entropy"]
+    elif dat is None and target.potential.hard and ends["capacity"] is not None:
+        asl_by, asl = "capacity", ends.get("capacity_rs") or ends["capacity"]
     dynamical, condensation = map(branch.load, branch.static)
     return Thresholds(target, asl, asl_by, dat, dynamical, condensation, **ends)
-
-
-def _end_of_sampling(target: Target, ends: dict[str, float | None]) -> tuple[str | None, float | None]:
-    # where nothing stops localization before: with the typical samples, or the solutions; soft measures go on
-    if ends["zero_entropy"] is not None:
-        return "zero_entropy", ends["zero_entropy"]
-    if target.potential.hard and ends["capacity"] is not None:
-        return "capacity", ends.get("capacity_rs") or ends["capacity"]
-    return None, None
 
 
 def asl_threshold(target: Target) -> tuple[float, Equilibrium] | None:
