@@ -84,14 +84,7 @@ class BinaryWeights:
 
     def localized(self, conjugate: float) -> Locator:
         """Return the planted law's inverse: q̂ from q = E tanh² B; S(q) = E log(1 + e^{-2w*B}) + q̂(1 - q)/2."""
-        law = PlantedIsing(float(conjugate))
-
-        def at(gap: Reals, variance: Reals) -> Localized:
-            excess, planted = law.excess(variance)
-            entropy = planted.uncertainty + (conjugate + excess) * variance / 2
-            return Localized(excess, planted.susceptibility, entropy)
-
-        return at
+        return PlantedIsing(float(conjugate))
 
 
 class SphericalWeights:
@@ -169,23 +162,14 @@ def _decaying(field: Reals) -> Reals:
     return np.stack([sech, sech**3, entropy / sech])
 
 
-class Planted(NamedTuple):
-    """Averages at each d = q̂ - r̂."""
-
-    variance: Reals  # 1 - q
-    susceptibility: Reals  # dq/dq̂ = E sech⁴ B
-    uncertainty: Reals  # entropy of the weight given its field, E log(1 + e^{-2 w* B})
-
-
 @dataclass(frozen=True)
 class PlantedIsing:
     """The field of a weight beside a planted one, at reference conjugate r̂.
 
     >>> law = PlantedIsing(1.0)
-    >>> law(0.0).variance.round(12)                   # d = 0: nothing beyond the reference is known
-    array([0.60570551])
-    >>> law.excess(law(7.0).variance)[0].round(12)
-    array([7.])
+    >>> variance, _, _ = law.averages([0.0, 7.0])
+    >>> variance[:1].round(12), law(1 - variance, variance).excess.round(12)  # 1 - r; and d again
+    (array([0.60570551]), array([0., 7.]))
     """
 
     conjugate: float
@@ -209,13 +193,13 @@ class PlantedIsing:
         return (STEP * np.arange(len(both))) ** 2, both
 
     @vanishing
-    def __call__(self, excess: ArrayLike) -> Planted:
-        """Return the averages for each `excess` d = q̂ - r̂ >= 0."""
+    def averages(self, excess: ArrayLike) -> Reals:
+        """Return 1 - q, dq/dq̂ = E sech⁴ B and the weight's entropy given B, E log(1 + e^{-2 w* B}), at each d = q̂ - r̂ >= 0."""
         excess = np.atleast_1d(np.asarray(excess, dtype=float))
         result = np.empty((len(excess), 3))
         wide = excess >= _NARROW
         result[wide], result[~wide] = self._wide(excess[wide]), self._narrow(excess[~wide])
-        return Planted(*(result * np.exp(-excess / 2)[:, None]).T)
+        return (result * np.exp(-excess / 2)[:, None]).T
 
     def _wide(self, excess: Reals) -> Reals:
         if self.conjugate >= _NARROW:
@@ -236,22 +220,20 @@ class PlantedIsing:
         field = b[None, :, None] + np.sqrt(excess)[:, None, None] * z
         return np.stack([(column @ share) @ weight for column in _decaying(field)], axis=1)
 
-    def excess(self, variance: ArrayLike) -> tuple[Reals, Planted]:
-        """Return d with 1 - q = `variance`, and the averages there: Newton on log(1 - q)."""
+    def __call__(self, gap: Reals, variance: Reals) -> Localized:
+        """Return the weights at overlap q, by Newton's method on log(1 - q) as a function of d."""
         from scipy.interpolate import CubicHermiteSpline
 
-        log_variance = np.log(np.atleast_1d(np.asarray(variance, dtype=float)))
-        start = float(np.log(self([0.0]).variance[0]))
-        reach = 2 * max(start - float(log_variance.min()), 0.0) + 8
-        knots = np.linspace(0, np.sqrt(reach), 48) ** 2
-        table = self(knots)
-        guess = CubicHermiteSpline(-np.log(table.variance), knots, table.variance / table.susceptibility)
-        d = np.clip(guess(-log_variance), 0, reach)
+        log_variance = np.log(np.atleast_1d(variance))
+        start = float(np.log(self.averages([0.0])[0, 0]))
+        knots = np.linspace(0, np.sqrt(2 * max(start - float(log_variance.min()), 0.0) + 8), 48) ** 2
+        found, susceptibility, _ = self.averages(knots)
+        d = np.clip(CubicHermiteSpline(-np.log(found), knots, found / susceptibility)(-log_variance), 0, knots[-1])
         for _ in range(8):
-            law = self(d)
-            step = (np.log(law.variance) - log_variance) * law.variance / law.susceptibility
+            found, susceptibility, entropy = self.averages(d)
+            step = (np.log(found) - log_variance) * found / susceptibility
             d = np.maximum(d + step, 0.0)
             if np.all(np.abs(step) <= 1e-9 * d + 1e-13):
                 break
-        # the last step is not in `law`; the entropy given the field falls at the rate (1 - q)/2
-        return d, law._replace(uncertainty=law.uncertainty - step * law.variance / 2)
+        # the last step is not in the averages; the entropy given the field falls at the rate (1 - q)/2
+        return Localized(d, susceptibility, entropy - step * found / 2 + (self.conjugate + d) * variance / 2)
