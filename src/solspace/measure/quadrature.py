@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -287,17 +287,6 @@ def _sums(weight: Doubles, z: Doubles, step: float, flat: Bools, top: Doubles) -
     )
 
 
-class Side(NamedTuple):
-    """Nodes counted from one end of a piece: distances `u` and log weights `height`; the rest is for `row_sums`."""
-
-    anchor: float
-    sign: int
-    u: Doubles
-    height: Doubles
-    stays: int
-    dead: int
-
-
 def _together(
     log_weight: LogWeight, points: Doubles, omega: Doubles, sigma: float, step: float
 ) -> tuple[Doubles, Bools]:
@@ -306,18 +295,20 @@ def _together(
 
     ends = [-np.inf, *points.tolist(), np.inf]
     sides = [side for a, b in pairwise(ends) for side in _sides(log_weight, a, b, omega, sigma, step)]
-    x = np.stack([side.sign * (omega - side.anchor) / sigma for side in sides], axis=1)
-    stops = np.cumsum([len(side.u) for side in sides])
-    table = [(s.sign, stop - len(s.u), stop, s.stays, s.dead) for s, stop in zip(sides, stops.tolist())]
-    u, height = np.concatenate([s.u for s in sides]), np.concatenate([s.height for s in sides])
-    moments, change = row_sums(x, np.array(table, dtype=np.int64), u, height, step)
-    joined = [k for k, side in enumerate(sides) if side.dead == 1]
+    anchor, sign, u, height, stays, dead = map(list, zip(*sides))
+    x = np.array(sign) * (omega[:, None] - np.array(anchor)) / sigma
+    stops = np.cumsum([len(nodes) for nodes in u])
+    table = np.column_stack([sign, [0, *stops[:-1]], stops, stays, dead])
+    moments, change = row_sums(x, table, np.concatenate(u), np.concatenate(height), step)
     moments -= np.array([[0.5 * np.log(2.0 * np.pi)], [0.0], [1.0]])
-    return moments, (change < CHANGE) & ~(x[:, joined] < -OUTSIDE).any(axis=1)
+    return moments, (change < CHANGE) & ~(x[:, np.array(dead) == 1] < -OUTSIDE).any(axis=1)
 
 
-def _sides(log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: float, step: float) -> Iterator[Side]:
-    # each finite end of the piece has its side; those of a short piece meet at its middle, as parts of one rule
+def _sides(
+    log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: float, step: float
+) -> Iterator[tuple[Any, ...]]:
+    # anchor, direction, distances of the nodes, log weights there, and the last two columns of `row_sums`, of each finite
+    # end of the piece; the sides of a short piece meet at its middle, as parts of one rule
     length = (b - a) / sigma
     joined = length < 2 * (FAR + REACH)
     outside = (a - omega.min()) / sigma, (omega.max() - b) / sigma
@@ -334,4 +325,4 @@ def _sides(log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: flo
         u, slope = (v[0] for v in piece.distance((y - start + stop)[None]))
         s = np.clip(end + sign * sigma * u, *(edge[0] for edge in piece.inside))
         height = np.asarray(log_weight(s), dtype=np.float64) + slope + np.log1p(start + stop)
-        yield Side(float(end), int(sign), u, height, int(k[0] % 2), 1 if joined else 3)
+        yield end, sign, u, height, k[0] % 2, 1 if joined else 3
