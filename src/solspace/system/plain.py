@@ -17,6 +17,23 @@ _LINE = "1px solid rgba(128, 128, 128, 0.35)"
 _CELL = "padding: 2px 10px 2px 0; border: none; background: none; vertical-align: top"
 
 
+class Record:
+    """A result that JSON can hold."""
+
+    def to_dict(self) -> Values:
+        """Return the result as plain values.
+
+        Returns
+        -------
+        dict
+            Values by name; None where there is none.
+        """
+        return self._values()
+
+    def _values(self) -> Values:
+        return {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in vars(self).items()}
+
+
 def plain(value: object) -> Any:
     """Return `value` with NumPy's types made Python's, and numbers that are not finite, which JSON lacks, made None.
 

@@ -22,7 +22,7 @@ from solspace.measure import Target, potentials
 from solspace.measure.priors import Prior
 from solspace.numerics.arrays import Reals
 from solspace.system.checks import unknown
-from solspace.system.plain import Values
+from solspace.system.plain import Record, Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.localization import Landscape, Localization
 from solspace.theory.prediction import Prediction
@@ -38,7 +38,7 @@ KNOWN: dict[str, dict[str, tuple[float, float, float]]] = {  # start, lowest and
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Record):
     """The best member of a family.
 
     Attributes
@@ -75,15 +75,8 @@ class Design:
             "This is about convergence at large n, not about how many samples are solved at a given n."
         )
 
-    def to_dict(self) -> Values:
-        """Return the design as plain values.
-
-        Returns
-        -------
-        dict
-            Target, threshold, parameters, order parameters, and the same in `words`.
-        """
-        return vars(self) | {"target": self.target.to_dict(), "words": self.words}
+    def _values(self) -> Values:
+        return super()._values() | {"words": self.words}
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name} = {value:.6g}" for name, value in self.parameters.items())

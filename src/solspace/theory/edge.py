@@ -10,7 +10,7 @@ constraints' term depends on how the weight W(s) behaves where constraints are o
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from solspace.measure import Target
 from solspace.measure.potentials import scaled_log_weight
 from solspace.numerics.power import log_power_moment
-from solspace.system.plain import Values
+from solspace.system.plain import Record, Values
 from solspace.theory.cavity import kinks
 from solspace.theory.reference import Equilibrium
 
@@ -116,7 +116,7 @@ def smallest_scale(target: Target) -> float:
 
 
 @dataclass(frozen=True)
-class Edge:
+class Edge(Record):
     """The behaviour of φ_t at q → 1.
 
     Attributes
@@ -150,15 +150,8 @@ class Edge:
         """The sign of dφ_t/dq as q → 1."""
         return 1 if self.maximum_at_one else -1
 
-    def to_dict(self) -> Values:
-        """Return the fields as plain values.
-
-        Returns
-        -------
-        dict
-            By name, with `slope_sign`.
-        """
-        return asdict(self) | {"slope_sign": self.slope_sign}
+    def _values(self) -> Values:
+        return super()._values() | {"slope_sign": self.slope_sign}
 
     def __str__(self) -> str:
         return self.words

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.arrays import Bools, Reals
-from solspace.system.plain import Values
+from solspace.system.plain import Record, Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.localization import Window
 from solspace.theory.prediction import Prediction, doubt, predict
@@ -26,7 +26,7 @@ REGIMES = ("green", "yellow", "red", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class PhaseDiagram:
+class PhaseDiagram(Record):
     """Regimes of localization on a grid of times and loads, and the exact lines between them.
 
     Attributes
@@ -99,14 +99,7 @@ class PhaseDiagram:
 
         return plot_diagram(self, ax, thresholds, **style)
 
-    def to_dict(self) -> Values:
-        """Return the diagram as plain values.
-
-        Returns
-        -------
-        dict
-            Lists; None where there is no line.
-        """
+    def _values(self) -> Values:
         lists = {name: getattr(self, name).tolist() for name in ("alphas", "times", "regimes", *self.FLAGS)}
         lines = {name: _plain(getattr(self, name)) for name in (*self.LINES, "entropy")}
         return {"target": self.target.to_dict(), **lists, **lines, "notes": list(self.notes)}
@@ -193,7 +186,7 @@ def _line(p: Prediction | None) -> Window:
 
 
 @dataclass(frozen=True, eq=False)
-class SamplingMap:
+class SamplingMap(Record):
     """All thresholds of a target along an axis, see `Thresholds`: arrays (k,), NaN where there is no such threshold.
 
     Attributes
@@ -263,14 +256,7 @@ class SamplingMap:
 
         return sampling_map(self, ax, **style)
 
-    def to_dict(self) -> Values:
-        """Return the map as plain values.
-
-        Returns
-        -------
-        dict
-            Lists; None where there is no threshold.
-        """
+    def _values(self) -> Values:
         lines = {name: _plain(getattr(self, name)) for name in self.LINES}
         head = {"target": self.target.to_dict(), f"{self.axis}s": self.places.tolist()}
         return head | lines | {"asl_by": list(self.asl_by), "tricritical": self.tricritical}

@@ -17,7 +17,7 @@ from solspace.measure import Target
 from solspace.measure.target import as_number
 from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import Status
-from solspace.system.plain import Values, html_table
+from solspace.system.plain import Record, Values, html_table
 from solspace.theory.capacity import capacity
 from solspace.theory.edge import Edge, edge, maximum_at_one
 from solspace.theory.localization import Landscape, Localization, Points, Window
@@ -30,7 +30,7 @@ PLAIN = (
 )
 
 
-class Prediction:
+class Prediction(Record):
     """Replica-symmetric theory of a target at load α = m/n, as n → ∞.
 
     Returned by `predict`.
@@ -367,14 +367,7 @@ class Prediction:
 
         return plot_prediction(self, kind, ax, **style)
 
-    def to_dict(self) -> Values:
-        """Return the prediction as plain values.
-
-        Returns
-        -------
-        dict
-            Order parameters, thresholds passed, windows, status and accuracy.
-        """
+    def _values(self) -> Values:
         return {
             "target": self.target.to_dict(),
             **{name: getattr(self, name) for name in PLAIN},

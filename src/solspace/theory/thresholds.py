@@ -16,14 +16,14 @@ import numpy as np
 
 from solspace.measure import Target
 from solspace.numerics.roots import root_between
-from solspace.system.plain import Values, html_table
+from solspace.system.plain import Record, html_table
 from solspace.theory.branch import Branch
 from solspace.theory.capacity import capacity, gardner, one_step
 from solspace.theory.reference import Equilibrium
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Record):
     """The loads at which the phases of a target end; None where there is no such load.
 
     Attributes
@@ -68,16 +68,6 @@ class Thresholds:
     capacity_1rsb: float | None = None
     cusp_overlap: float | None = None
     cusp_time: float | None = None
-
-    def to_dict(self) -> Values:
-        """Return the thresholds as plain values.
-
-        Returns
-        -------
-        dict
-            By name; None where there is no such threshold.
-        """
-        return vars(self) | {"target": self.target.to_dict()}
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the thresholds as rows of a table.
