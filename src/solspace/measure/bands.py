@@ -110,6 +110,10 @@ class _Walls(Annealable):
     def softened(self, tau: float) -> Potential:
         return TauWall(self.lower, self.upper, tau, self.quadratic)
 
+    def __str__(self) -> str:
+        values = {k: v for k, v in self.parameters.items() if v is not None and (k != "quadratic" or v)}
+        return f"{self.name}({', '.join(f'{name}={value:g}' for name, value in values.items())})"
+
 
 @dataclass(frozen=True)
 class LogBand(_Walls):
@@ -182,9 +186,6 @@ class Wall(_Walls):
         # the field's distance from the only wall
         return _shifted(omega, self.lower) if self.lower is not None else -_shifted(omega, self.upper)
 
-    def __str__(self) -> str:
-        return f"wall({_named(lower=self.lower, upper=self.upper)})"
-
 
 @dataclass(frozen=True)
 class TauWall(_Walls):
@@ -227,18 +228,10 @@ class TauWall(_Walls):
         sign, (end,) = 1.0 if self.upper is None else -1.0, self.breakpoints
         return channels.linear_channel(omega, variance, sign * beta, -beta * (1.0 + sign * end))
 
-    def __str__(self) -> str:
-        quadratic = self.quadratic or None
-        return f"tau_wall({_named(lower=self.lower, upper=self.upper, tau=self.tau, quadratic=quadratic)})"
-
 
 def _check_width(width: float) -> None:
     if not (width > 0 and np.isfinite(width)):
         raise ValueError(f"width of the band must be positive and finite; got {width!r}.")
-
-
-def _named(**values: float | None) -> str:
-    return ", ".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
 
 
 def _shifted(omega: ArrayLike, by: float | None) -> Reals:
