@@ -34,16 +34,6 @@ _MARGINS = (-6.0, -4.0, -2.5, -2.0, -1.0, -0.5, -0.1, -0.01)
 _STARTS = (6.176, 4.991, 3.475, 2.704, 1.424, 0.979, 0.749, 0.69), (-10.0, -6.9, -2.27, -1.01, 0.686, 1.775, 4.46, 9.0)
 
 
-def allowed_stabilities(target: Target) -> tuple[float, float] | None:
-    """Return the interval that meets the constraints; None where all stabilities do, or several intervals.
-
-    >>> allowed_stabilities(Target(potential="band(1.5)")), allowed_stabilities(Target(potential="hinge", margin=-2.0))
-    ((-1.5, 1.5), (-2.0, inf))
-    """
-    runs = _intervals(target)
-    return runs[0] if len(runs) == 1 and runs[0] != WHOLE else None
-
-
 def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
     edges = np.unique([0.0, *target.potential.breakpoints])
     middle = np.concatenate([edges[:1] - 1, (edges[1:] + edges[:-1]) / 2, edges[-1:] + 1])
@@ -51,6 +41,12 @@ def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
     change = np.flatnonzero(np.diff(missed))
     ends = (np.array([-np.inf, *edges, np.inf])[change] + target.margin).tolist()
     return tuple(zip(ends[::2], ends[1::2]))
+
+
+def _allowed(target: Target) -> tuple[float, float] | None:
+    # the interval that meets the constraints; None where all stabilities do, or several intervals
+    runs = _intervals(target)
+    return runs[0] if len(runs) == 1 and runs[0] != WHOLE else None
 
 
 def capacity(target: Target) -> float | None:
@@ -108,7 +104,7 @@ def gardner(target: Target) -> float | None:
     >>> round(gardner(Target("spherical", "uniform", margin=-1.0)), 6)
     13.2732
     """
-    allowed = allowed_stabilities(target)
+    allowed = _allowed(target)
     if allowed is None or allowed[0] == -allowed[1]:
         return None
     return float(1 / (_second_moment(allowed[0]) + _second_moment(-allowed[1])))
@@ -120,7 +116,7 @@ def one_step(target: Target) -> float | None:
     >>> round(one_step(Target("spherical", "uniform", margin=-2.5)), 6)
     509.706659
     """
-    allowed = allowed_stabilities(target)
+    allowed = _allowed(target)
     if allowed is None:
         return None
     low, high = _mirrored(allowed)

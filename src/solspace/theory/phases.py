@@ -155,15 +155,15 @@ def phase_diagram(
         for alpha in loads:
             columns.append(_column(target, float(alpha), notes))
             bar.advance(note=f"alpha = {alpha:.4g}")
-    lines = np.array([_line(p) for p in columns]).T
+    none = Window(np.nan, np.nan, np.nan)  # else the window that ends last
+    lines = np.array([max(p.windows if p else [], key=lambda window: window.high, default=none) for p in columns]).T
     if grid is None:
         last = lines[2][np.isfinite(lines[2])]
         grid = np.linspace(0, 1.25 * last.max() if len(last) else 2.0, 51)
     regimes = np.array([["none"] * len(grid) if p is None else p.regime(grid) for p in columns], dtype="U6").T
     parts: Values = dict(zip(PhaseDiagram.LINES, lines))
-    for name in PhaseDiagram.FLAGS:
-        parts[name] = np.array([p is not None and getattr(p, name) for p in columns], dtype=bool)
-    entropy = np.array([np.nan if p is None else p.entropy for p in columns])
+    parts |= {name: np.array([getattr(p, name, False) for p in columns], dtype=bool) for name in PhaseDiagram.FLAGS}
+    entropy = np.array([getattr(p, "entropy", np.nan) for p in columns])
     return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes))
 
 
@@ -177,12 +177,6 @@ def _column(target: Target, alpha: float, notes: list[str]) -> Prediction | None
     if not p.status.ok:
         notes.append(f"alpha = {alpha:g}: {doubt(p)}")
     return p
-
-
-def _line(p: Prediction | None) -> Window:
-    # the window that ends last
-    windows = [] if p is None else p.windows
-    return max(windows, key=lambda window: window.high, default=Window(np.nan, np.nan, np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +339,7 @@ def _plain(values: Reals) -> list[float | None]:
 
 
 def _few(count: int) -> list[int]:
-    return list(range(count)) if count <= 12 else sorted({round(x) for x in np.linspace(0, count - 1, 12)})
+    return sorted({round(x) for x in np.linspace(0, count - 1, 12).tolist()})
 
 
 def _moment(time: float) -> str:
@@ -355,8 +349,6 @@ def _moment(time: float) -> str:
 def _verdict(diagram: PhaseDiagram, k: int) -> str:
     if (diagram.regimes[:, k] == "none").all():
         return "no solution"
-    said = ["samplable" if diagram.samplable[k] else "not samplable"]
-    said += [] if diagram.stable[k] else ["RS unstable"]
-    said += [] if diagram.populated[k] else ["entropy < 0"]
-    said += [] if diagram.satisfiable[k] else ["past capacity"]
-    return ", ".join(said)
+    flags = {"RS unstable": diagram.stable, "entropy < 0": diagram.populated, "past capacity": diagram.satisfiable}
+    failed = [name for name, fine in flags.items() if not fine[k]]
+    return ", ".join(["samplable" if diagram.samplable[k] else "not samplable", *failed])
