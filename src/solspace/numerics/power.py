@@ -130,20 +130,14 @@ def _single(field: Reals, spread: Reals, beta: float, g: Reals, dg: Reals) -> No
     """Fill (g, dg) of a flat float32 field by the vectorised loops."""
     full = spread.size == field.size
     block = TILE if full else spread.size
-    loop: Any
-    settings: tuple[Any, ...]
-    if beta > 0.0:
-        nodes = power_nodes(beta)
-        loop, settings = _derivatives_single, (nodes.nodes, np.float32(nodes.reach), nodes.far)
-    else:
-        scale, mean = normal_mean()
-        loop, settings = _normal_derivatives_single, (mean, np.float32(scale))
+    loop: Any = _derivatives_single if beta > 0.0 else _normal_derivatives_single
+    tables: tuple[Any, ...] = power_nodes(beta) if beta > 0.0 else normal_mean()
 
     def task(start: int, stop: int) -> None:
         part = slice(start, stop)
         with np.errstate(all="ignore"):
             inverse = 1.0 / np.sqrt(spread[part] if full else spread, dtype=np.float32 if beta else np.float64)
-        loop(field[part], inverse, block, *settings, g[part], dg[part])
+        loop(field[part], inverse, block, *tables, g[part], dg[part])
 
     split(task, field.size, block, PIECE)
 

@@ -186,22 +186,14 @@ def _last_share(side: Doubles) -> float:
     return float(np.max(np.abs(side[:, ::2, -1]) / size)) * 0.25**DEGREE
 
 
-class PowerNodes(NamedTuple):
-    """Tables of single precision for one exponent b > 0.
-
-    `nodes` are pairs (rho, curvature) at spacing SPACING from -`reach` to `reach`, each pair packed into 64 bits. `far`
-    (4, 6) are polynomials in (reach / x)^2 beyond: rho x and curvature x^2 at x > 0, K |x| and curvature at x < 0.
-    """
-
-    reach: float
-    nodes: NDArray[np.uint64]
-    far: NDArray[np.float32]
-
-
 @lru_cache(maxsize=64)
 @vanishing
-def power_nodes(beta: float) -> PowerNodes:
-    """Return nodes and asymptotic polynomials of exponent `beta` > 0."""
+def power_nodes(beta: float) -> tuple[NDArray[np.uint64], np.float32, NDArray[np.float32]]:
+    """Return tables of single precision for an exponent `beta` > 0: nodes, reach, polynomials.
+
+    The nodes are pairs (rho, curvature) at spacing SPACING from -reach to reach, each pair packed into 64 bits. Polynomials
+    (4, 6) in (reach / x)^2 follow beyond: rho x and curvature x^2 at x > 0, K |x| and curvature at x < 0.
+    """
     reach = math.ceil(8.0 + 2.0 * math.sqrt(beta))
     right = np.arange(0.0, reach + 0.5 * SPACING, SPACING)
     left = -right[:0:-1]
@@ -216,13 +208,13 @@ def power_nodes(beta: float) -> PowerNodes:
     right = right * reciprocal * reciprocal
     mean = (beta - left) / (mean_s * reciprocal + size)
     far = [_relative_fit(y, v, 5) for v in (rho_s * reciprocal * size, right * size**2, mean * size, left)]
-    return PowerNodes(float(reach), nodes.astype(np.float32).view(np.uint64)[:, 0], np.array(far, dtype=np.float32))
+    return nodes.astype(np.float32).view(np.uint64)[:, 0], np.float32(reach), np.array(far, dtype=np.float32)
 
 
 @lru_cache(maxsize=1)
 @vanishing
-def normal_mean() -> tuple[float, NDArray[np.float32]]:
-    """Return a constant c, and the coefficients of K s in 2 t - 1 (13,), highest power first, at b = 0 and x <= 0.
+def normal_mean() -> tuple[NDArray[np.float32], np.float32]:
+    """Return the coefficients of K s in 2 t - 1 (13,), highest power first, at b = 0 and x <= 0, and a constant c.
 
     Here s = c + |x|, t = c / s and K is the mean of a Gaussian of mean x cut to the positive half line.
     """
@@ -231,7 +223,7 @@ def normal_mean() -> tuple[float, NDArray[np.float32]]:
     s = 2.0 * scale / (1.0 + y)
     mean_s, curvature = _read(s - scale, 1, 0.0)
     mills = 1.0 / (mean_s / (power_table(0.0).scale + s - scale) + (s - scale))
-    return scale, _relative_fit(y, -curvature * mills * s, 12)[::-1].astype(np.float32)
+    return _relative_fit(y, -curvature * mills * s, 12)[::-1].astype(np.float32), np.float32(scale)
 
 
 def _read(size: Doubles, side: int, beta: float) -> tuple[Doubles, Doubles]:
