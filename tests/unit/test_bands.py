@@ -53,7 +53,7 @@ def test_walls_beside_the_origin_have_an_overlap():
         (lambda: ss.potentials.wall(), "a lower or an upper end"),
         (lambda: ss.potentials.wall(1.0, -1.0), "must lie below"),
         (lambda: ss.potentials.wall("a"), "lower must be a number"),
-        (lambda: ss.potentials.LogBand(-1.0), "width of the band must be positive"),
+        (lambda: ss.potentials.LogBand(-1.0), "width of the band must be a positive number"),
         (lambda: ss.potentials.TauWall(0.0, None, 0.5, quadratic=1.0), "needs a lower and an upper"),
         (lambda: ss.potentials.TauWall(0.0, None, 2.0), "tau must be at most 1"),
         (lambda: ss.predict(ss.Target(potential="log_band(1, -40)"), 0.1), "pushes too hard"),

@@ -84,8 +84,8 @@ def test_infinite_temperature_is_uniform():
     [
         ({"prior": "binray"}, "unknown prior 'binray': did you mean 'binary'"),
         ({"potential": "lgo"}, "unknown potential 'lgo': did you mean 'log'"),
-        ({"potential": "band(-1)"}, "width of the band must be positive"),
-        ({"potential": "tau(2)"}, "tau must lie in"),
+        ({"potential": "band(-1)"}, "width of the band must be a positive number"),
+        ({"potential": "tau(2)"}, "tau must be at most 1"),
         ({"potential": "log(1, 2)"}, "too many parameters; log takes no parameters"),
         ({"potential": "band(nonsense=2)"}, "there is no parameter 'nonsense'; band takes width"),
         ({"potential": "log_quadratic(quadratic=1, 2)"}, "quadratic is given twice"),

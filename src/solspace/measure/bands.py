@@ -45,7 +45,7 @@ class Band(Potential):
     centre = 0.0
 
     def __post_init__(self) -> None:
-        _check_width(self.width)
+        number(positive=True)("width of the band", self.width)
 
     @property
     def breakpoints(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -137,7 +137,7 @@ class LogBand(_Walls):
     name = "log_band"
 
     def __post_init__(self) -> None:
-        _check_width(self.width)
+        number(positive=True)("width of the band", self.width)
         number()("quadratic", self.quadratic)
         self.__dict__.update(lower=-self.width, upper=self.width)
 
@@ -227,11 +227,6 @@ class TauWall(_Walls):
             return super().channel(omega, variance, beta)
         sign, (end,) = 1.0 if self.upper is None else -1.0, self.breakpoints
         return channels.linear_channel(omega, variance, sign * beta, -beta * (1.0 + sign * end))
-
-
-def _check_width(width: float) -> None:
-    if not (width > 0 and np.isfinite(width)):
-        raise ValueError(f"width of the band must be positive and finite; got {width!r}.")
 
 
 def _shifted(omega: ArrayLike, by: float | None) -> Reals:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from solspace.measure import channels
 from solspace.measure.quadrature import Channel, quadrature_channel
 from solspace.numerics.arrays import Bools, Reals
-from solspace.system.checks import unknown
+from solspace.system.checks import number, unknown
 
 __all__ = [
     *(
@@ -288,8 +288,7 @@ class Tau(Annealable):
     name = "tau"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tau <= 1:
-            raise ValueError(f"tau must lie in [0, 1]; got {self.tau!r}.")
+        number(least=0, most=1)("tau", self.tau)
         object.__setattr__(self, "hard", self.tau == 0)
 
     def log_weight(self, s: ArrayLike) -> Reals:
@@ -330,11 +329,8 @@ class LogQuadratic(Potential):
     name = "log_quadratic"
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.linear) and np.isfinite(self.quadratic) and self.quadratic >= 0):
-            raise ValueError(
-                f"LogQuadratic needs a finite linear and a finite quadratic >= 0; got linear={self.linear!r}, "
-                f"quadratic={self.quadratic!r}."
-            )
+        number()("linear", self.linear)
+        number(least=0)("quadratic", self.quadratic)
 
     def log_weight(self, s: ArrayLike) -> Reals:
         s = np.asarray(s)
@@ -351,14 +347,13 @@ class Own(Potential):
     model: Any
 
     def __post_init__(self) -> None:
-        kind = type(self.model).__name__
-        weight = probed(self, kind)
+        self.__dict__["name"] = getattr(self.model, "name", "") or type(self.model).__name__
+        weight = probed(self)
         if np.isneginf(weight).all():
-            raise ValueError(f"the weight of {kind} is nowhere positive.")
+            raise ValueError(f"the weight of {self.name} is nowhere positive.")
         self.__dict__.update(
             hard=bool(np.isneginf(weight[np.abs(_PROBE) < 20]).any()),  # far out, a soft weight may overflow to -inf
             breakpoints=tuple(float(b) for b in np.atleast_1d(self.model.breakpoints)),
-            name=getattr(self.model, "name", kind),
             **{name: getattr(self.model, name) for name in ("softened", "tau") if hasattr(self.model, name)},
         )
 
@@ -366,13 +361,13 @@ class Own(Potential):
         s = np.asarray(s, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             weight = np.asarray(self.model.log_weight(s), dtype=float)
-        return _checked(f"{type(self.model).__name__}.log_weight", s, weight)
+        return _checked(f"{self.name}.log_weight", s, weight)
 
     def violated(self, s: ArrayLike) -> Bools:
         # the user's method, else where the weight vanishes (hard) or s < 0 (soft)
         if hasattr(self.model, "violated"):
             missed = np.asarray(self.model.violated(np.asarray(s)), dtype=bool)
-            return _checked(f"{type(self.model).__name__}.violated", np.asarray(s), missed)
+            return _checked(f"{self.name}.violated", np.asarray(s), missed)
         if not self.hard:
             return np.asarray(s) < 0
         return np.isneginf(self.log_weight(s)) & ~np.isin(s, self.breakpoints)
@@ -385,8 +380,9 @@ class Own(Potential):
         return {f.name: getattr(self.model, f.name) for f in fields(self.model)} if is_dataclass(self.model) else {}
 
 
-def probed(potential: Potential, name: str) -> Reals:
+def probed(potential: Potential) -> Reals:
     """Return the log weights of a user's potential at some stabilities; raise ValueError if they cannot be right."""
+    name = potential.name or type(potential).__name__
     with np.errstate(all="ignore"):
         for s in (_PROBE[:, None], _PROBE):
             weight = _checked(f"{name}.log_weight", s, np.asarray(potential.log_weight(s), dtype=float))
@@ -462,7 +458,7 @@ def as_potential(potential: object) -> Potential:
         potential = potential()
     if isinstance(potential, Potential):
         if not type(potential).__module__.startswith("solspace."):
-            probed(potential, type(potential).__name__)
+            probed(potential)
         return potential
     if not callable(getattr(potential, "log_weight", None)) or not hasattr(potential, "breakpoints"):
         raise ValueError(

@@ -227,8 +227,12 @@ class Landscape:
         tops = 1 + np.flatnonzero(below & (excess[1:-1] >= excess[:-2]) & (excess[1:-1] > excess[2:]))
         if excess[0] < 0 and excess[1] < 0:  # the top may hide between q = r and the first point
             tops = np.append(tops, 1)
-        for k in tops:
-            found += [x for x in hidden_roots(depth[k - 1 : k + 2], excess[k - 1 : k + 2]) if x > 0]
+        for k in tops:  # both roots of the parabola through three points, if they lie between these
+            before, here, after = excess[k - 1 : k + 2]
+            bend = (before - 2 * here + after) / 2
+            steps = np.roots([bend, (after - before) / 2, here])
+            if bend < 0 and np.isreal(steps).all() and (np.abs(steps) <= 1).all():
+                found += [x for x in (depth[k] + (depth[k + 1] - depth[k]) * steps.real).tolist() if x > 0]
         return self._polish(np.unique(found))
 
     def _polish(self, depth: Reals) -> tuple[Reals, Reals]:
@@ -355,16 +359,3 @@ def chebyshev_points(count: int) -> Reals:
 _INTERPOLATION = legvander(2 * (np.arange(DENSE) / DENSE) - 1, NODES - 1) @ np.linalg.inv(
     legvander(2 * chebyshev_points(NODES) - 1, NODES - 1)
 )
-
-
-def hidden_roots(x: Reals, y: Reals) -> list[float]:
-    """Return the roots of the parabola through three equidistant points with a maximum, if both lie between the points.
-
-    >>> x = np.array([-1.0, 0.0, 1.0])
-    >>> hidden_roots(x, 0.1 - (x - 0.5) ** 2)[0] > 0, hidden_roots(x, 0.1 - (x - 2.5) ** 2)
-    (True, [])
-    """
-    bend = (y[0] - 2 * y[1] + y[2]) / 2
-    steps = np.roots([bend, (y[2] - y[0]) / 2, y[1]])  # from the middle
-    inside = bend < 0 and np.isreal(steps).all() and (np.abs(steps) <= 1).all()
-    return (x[1] + (x[2] - x[1]) * steps.real).tolist() if inside else []
