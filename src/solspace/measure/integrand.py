@@ -203,19 +203,15 @@ def _edges(piece: Piece, t: Doubles, above: Bools, peak: Doubles, floor: Doubles
     first = np.where(any_above, np.argmax(above, axis=1), np.sum(t < peak[:, None], axis=1))
     final = np.where(any_above, last - np.argmax(above[:, ::-1], axis=1), np.sum(t <= peak[:, None], axis=1) - 1)
     rows = np.arange(t.shape[0])
-    inner_low = np.where(any_above, np.minimum(t[rows, np.minimum(first, last)], peak), peak)
-    inner_high = np.where(any_above, np.maximum(t[rows, np.maximum(final, 0)], peak), peak)
-    outer_low, outer_high = t[rows, np.maximum(first - 1, 0)], t[rows, np.minimum(final + 1, last)]
-    nowhere = np.isneginf(floor)
-    outer_low[nowhere], outer_high[nowhere] = inner_low[nowhere], inner_high[nowhere]
+    ends = np.minimum(t[rows, np.minimum(first, last)], peak), np.maximum(t[rows, np.maximum(final, 0)], peak)
+    inner = np.where(any_above, ends, peak)
+    outer = np.stack([t[rows, np.maximum(first - 1, 0)], t[rows, np.minimum(final + 1, last)]])
+    outer = np.where(np.isneginf(floor), inner, outer)
     for _ in range(40):
-        slack = np.maximum(inner_low - outer_low, outer_high - inner_high)
-        if not (slack > 0.1 * (inner_high - inner_low)).any():
+        slack = np.maximum(inner[0] - outer[0], outer[1] - inner[1])
+        if not (slack > 0.1 * (inner[1] - inner[0])).any():
             break
-        middle = 0.5 * np.stack([inner_low + outer_low, inner_high + outer_high], axis=1)
-        h, _ = piece.height(middle)
-        inside = h > floor[:, None]
-        for k, (inner, outer) in enumerate(((inner_low, outer_low), (inner_high, outer_high))):
-            inner[inside[:, k]] = middle[inside[:, k], k]
-            outer[~inside[:, k]] = middle[~inside[:, k], k]
-    return outer_low, outer_high
+        middle = 0.5 * (inner + outer)
+        inside = floor < piece.height(middle.T)[0].T
+        inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+    return outer[0], outer[1]

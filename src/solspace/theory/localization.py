@@ -177,12 +177,10 @@ class Landscape:
 
     def _settled(self, end: Reals) -> bool:
         # whether λ at the last three depths is on its way to what it is at q = 1, and 1 not in between
-        if self._limit is not None:
-            left = end - self._limit
-            return bool(left[0] > left[1] > left[2] and abs(left[2]) < abs(self._limit - 1) / 2)
-        if self.falls:
-            return bool(end[2] > end[1] > end[0] and end[2] > 2)
-        return bool(end[2] < end[1] < end[0] and end[2] < 0.5)
+        if self._limit is None and self.falls:
+            return bool(end[0] < end[1] < end[2] and end[2] > 2)
+        near = end[2] < 0.5 if self._limit is None else abs(end[2] - self._limit) < abs(self._limit - 1) / 2
+        return bool(end[0] > end[1] > end[2] and near)
 
     @cached_property
     def _dense(self) -> tuple[Reals, Points]:
