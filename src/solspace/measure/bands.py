@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.channels import Channel
 from solspace.measure.potentials import Annealable, Log, Potential, positive_log
-from solspace.numerics.arrays import Bools, Reals
+from solspace.numerics.arrays import Bools, Channel, Reals
 from solspace.system.checks import number
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.measure.quadrature import Channel, prepare
+from solspace.measure.quadrature import prepare
 from solspace.numerics import power_table
-from solspace.numerics.arrays import Reals, vanishing
+from solspace.numerics.arrays import Channel, Reals, vanishing
 from solspace.numerics.band_moments import band_moments, tilted_moments
 from solspace.numerics.rules import legendre
 

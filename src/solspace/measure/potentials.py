@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import channels
-from solspace.measure.quadrature import Channel, quadrature_channel
-from solspace.numerics.arrays import Bools, Reals
+from solspace.measure.quadrature import quadrature_channel
+from solspace.numerics.arrays import Bools, Channel, Reals
 from solspace.system.checks import number, unknown
 
 __all__ = [

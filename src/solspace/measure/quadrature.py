@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate, take
-from solspace.numerics.arrays import Bools, Doubles, Index, Reals
+from solspace.numerics.arrays import Bools, Channel, Doubles, Index, Reals
 
 BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
@@ -41,7 +41,9 @@ OWN: Doubles = OWN_STEP * np.arange(-30.0, 31.0)  # nodes around a field that is
 STENCIL = 0.02  # step of the differences that stand for derivatives, in units of d or 1, whichever is less
 ENTRIES = 1 << 17  # numbers in a temporary array, at most
 
-Channel = tuple[Reals, Reals, Reals]  # log Z, g and dg
+Judged = tuple[
+    Doubles, Bools
+]  # (log Z, E z, Var z - 1), z = (s - omega) / sigma, shape (3, n), and whether accurate (n,)
 
 
 def prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Doubles, Doubles, Callable[[Reals, Reals, Reals], Channel]]:
@@ -129,7 +131,6 @@ def _laplace(piece: Piece, where: Range) -> Doubles:
 
 
 def _mixture(parts: Doubles) -> Doubles:
-    """Combine (log mass, mean, variance) of the pieces, shape (pieces, 3, n)."""
     log_z = np.logaddexp.reduce(parts[:, 0], axis=0)
     share = np.exp(parts[:, 0] - log_z)
     mean = (share * parts[:, 1]).sum(axis=0)
@@ -202,10 +203,8 @@ def _summary(piece: Piece, where: Range, sums: Doubles, nodes: int) -> Doubles:
     return np.array([log_mass, mean, sums[2] / sums[0] - shift * shift])
 
 
-def row_moments(
-    log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles, sigma: float
-) -> tuple[Doubles, Bools]:
-    """Return (log Z, E z, Var z - 1), z = (s - omega) / sigma, shape (3, n), and which of them are accurate (n,)."""
+def row_moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles, sigma: float) -> Judged:
+    """Return the moments of fields that share one sigma, and which of them are accurate."""
     result, good = np.full((3, omega.size), np.nan), np.zeros(omega.size, bool)
     points = np.array(sorted(set(map(float, breakpoints))))
     distance = np.abs(omega[:, None] - points).min(axis=1, initial=np.inf)
@@ -232,7 +231,7 @@ def row_moments(
     return result, good
 
 
-def _expanded(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:
+def _expanded(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> Judged:
     """Return moments (3, n) from the derivatives of log W, and where two orders of differences agree."""
     h = STENCIL * np.minimum(distance, 1.0)
     level = np.asarray(log_weight(omega[:, None] + h[:, None] * np.arange(-4, 5)), dtype=np.float64)
@@ -260,7 +259,7 @@ def _differences(points: int) -> Doubles:
 NINE, SEVEN = _differences(9), _differences(7)
 
 
-def _alone(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> tuple[Doubles, Bools]:
+def _alone(log_weight: LogWeight, omega: Doubles, sigma: float, distance: Doubles) -> Judged:
     """Return moments (3, n) by the trapezoidal rule around each field, and where its coarse form agrees."""
     level = np.asarray(log_weight(omega[:, None] + sigma * OWN), dtype=np.float64)
     middle = level[:, OWN.size // 2].copy()
@@ -287,10 +286,8 @@ def _sums(weight: Doubles, z: Doubles, step: float, flat: Bools, top: Doubles) -
     )
 
 
-def _together(
-    log_weight: LogWeight, points: Doubles, omega: Doubles, sigma: float, step: float
-) -> tuple[Doubles, Bools]:
-    """Return moments (3, n) from nodes that all fields share, and where leaving out every other one changes little."""
+def _together(log_weight: LogWeight, points: Doubles, omega: Doubles, sigma: float, step: float) -> Judged:
+    """Return moments from nodes that all fields share, and where leaving out every other one changes little."""
     from solspace.numerics.kernels import row_sums
 
     ends = [-np.inf, *points.tolist(), np.inf]
@@ -304,9 +301,7 @@ def _together(
     return moments, (change < CHANGE) & ~(x[:, np.array(dead) == 1] < -OUTSIDE).any(axis=1)
 
 
-def _sides(
-    log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: float, step: float
-) -> Iterator[tuple[Any, ...]]:
+def _sides(log_weight: LogWeight, a: float, b: float, omega: Doubles, sigma: float, step: float) -> Iterator[Any]:
     # anchor, direction, distances of the nodes, log weights there, and the last two columns of `row_sums`, of each finite
     # end of the piece; the sides of a short piece meet at its middle, as parts of one rule
     length = (b - a) / sigma

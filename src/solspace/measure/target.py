@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import potentials, priors
-from solspace.measure.channels import Channel
 from solspace.measure.potentials import Potential, scaled_log_weight
 from solspace.measure.priors import Prior
-from solspace.numerics.arrays import Bools, Reals
+from solspace.numerics.arrays import Bools, Channel, Reals
 from solspace.system.checks import shown, unknown
 from solspace.system.plain import Values, html_table
 

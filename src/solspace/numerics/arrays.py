@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 Array: TypeAlias = NDArray[Any]  # any type: NumPy cannot tell types of kernels apart that take two of them
 Reals: TypeAlias = NDArray[np.floating]  # single or double precision
 Doubles: TypeAlias = NDArray[np.float64]
+Channel: TypeAlias = tuple[Reals, Reals, Reals]  # a logarithm and its first two derivatives
 Precision: TypeAlias = str | type[np.floating] | np.dtype[np.floating]  # float32 or float64, by name or as NumPy has it
 PRECISIONS = ("float32", "float64")
 Bools: TypeAlias = NDArray[np.bool_]

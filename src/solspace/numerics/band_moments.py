@@ -82,7 +82,6 @@ def _by_pairs(pull: Doubles, square: Doubles, beta: float) -> tuple[Doubles, Dou
 
 
 def _moments(share: Doubles, u: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-    """Return mass, mean and variance of `u` (n, nodes) under the weights `share`."""
     mass = share.sum(axis=1)
     mean = (share * u).sum(axis=1) / mass
     return mass, mean, (share * (u - mean[:, None]) ** 2).sum(axis=1) / mass

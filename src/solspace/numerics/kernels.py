@@ -122,7 +122,6 @@ def row_sums(x, sides, u, height, step):
 
 @njit(**ANY_ORDER)
 def _exponents(centre, tilt, u, height, exponent):
-    """Fill the exponents of one side and return the largest."""
     best = -np.inf
     for j in range(u.size):
         distance = u[j] - centre

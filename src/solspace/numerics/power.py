@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.numerics.arrays import Reals
+from solspace.numerics.arrays import Channel, Reals
 from solspace.numerics.power_table import DEGREE, SPACING, normal_mean, power_nodes, power_table
 from solspace.system.compiled import FAST, njit
 from solspace.system.threads import PIECE, split
@@ -36,7 +36,7 @@ def common_precision(*values: ArrayLike) -> type[np.floating]:
     return np.float32 if np.result_type(*arrays) == np.float32 else np.float64
 
 
-def log_power_moment(x: ArrayLike, beta: float) -> tuple[Reals, Reals, Reals]:
+def log_power_moment(x: ArrayLike, beta: float) -> Channel:
     """Return log I_b(x) and its first two derivatives for real `beta` >= 0, elementwise.
 
     Relative accuracy is near rounding from x = -infinity to +infinity; float32 in, float32 out.
@@ -48,9 +48,7 @@ def log_power_moment(x: ArrayLike, beta: float) -> tuple[Reals, Reals, Reals]:
     return gaussian_power(x, 1.0, beta)
 
 
-def gaussian_power(
-    omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bool = False
-) -> tuple[Reals, Reals, Reals]:
+def gaussian_power(omega: ArrayLike, variance: ArrayLike, beta: float, scaled: bool = False) -> Channel:
     """Return log E[s^beta; s > 0] of s ~ N(omega, variance) and its first two derivatives in omega, elementwise.
 
     E[s^beta; s > 0] = V^(beta/2) I_beta(omega / sqrt(V)). `scaled` leaves out the -omega^2 / (2 variance) of the logarithm

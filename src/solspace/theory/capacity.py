@@ -40,7 +40,9 @@ def _intervals(target: Target) -> tuple[tuple[float, float], ...]:
     missed = np.concatenate([[True], target.potential.violated(middle), [True]])
     change = np.flatnonzero(np.diff(missed))
     ends = (np.array([-np.inf, *edges, np.inf])[change] + target.margin).tolist()
-    return tuple(zip(ends[::2], ends[1::2]))
+    runs = tuple(zip(ends[::2], ends[1::2]))
+    # patterns have no preferred sign: an interval and its mirror image are equally hard
+    return tuple((low, high) if low + high >= 0 else (-high, -low) for low, high in runs) if len(runs) == 1 else runs
 
 
 def _allowed(target: Target) -> tuple[float, float] | None:
@@ -65,16 +67,11 @@ def capacity(target: Target) -> float | None:
     return min((load for load in (gardner(target), one_step(target)) if load is not None), default=None)
 
 
-def _mirrored(allowed: tuple[float, float]) -> tuple[float, float]:
-    # patterns have no preferred sign: an interval and its mirror image are equally hard
-    return allowed if allowed[0] + allowed[1] >= 0 else (-allowed[1], -allowed[0])
-
-
 @lru_cache(maxsize=1024)
 def _discrete(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | None:
     if len(runs) != 1:
         return Branch(Target(prior, _Union(runs), np.inf)).zero_entropy
-    low, high = _mirrored(runs[0])
+    low, high = runs[0]
     if np.isinf(high):
         return Branch(Target(prior, Uniform(), np.inf, low)).zero_entropy
     return Branch(Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)).zero_entropy
@@ -119,7 +116,7 @@ def one_step(target: Target) -> float | None:
     allowed = _allowed(target)
     if allowed is None:
         return None
-    low, high = _mirrored(allowed)
+    low, high = allowed
     if np.isinf(high) and low >= 0:
         return gardner(target)
     return _one_step(low, high)

@@ -25,7 +25,6 @@ from solspace.system.checks import unknown
 from solspace.system.plain import Record, Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.localization import Landscape, Localization
-from solspace.theory.prediction import Prediction
 from solspace.theory.reference import solve
 from solspace.theory.thresholds import asl_threshold
 
@@ -144,9 +143,9 @@ def design(
         best = search.run(np.clip(start, low, high))
     found = asl_threshold(target(best))
     assert found is not None
-    p = Prediction(found[1])
+    load, state = found
     chosen = dict(zip(space, best.tolist()))
-    return Design(target(best), found[0], chosen, p.overlap, p.replicon, p.entropy, search.count)
+    return Design(target(best), load, chosen, state.overlap, state.replicon, state.entropy, search.count)
 
 
 def family_space(
