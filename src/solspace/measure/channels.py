@@ -115,17 +115,16 @@ def band_channel(omega: ArrayLike, variance: ArrayLike, width: float) -> Channel
     """
     omega, variance, finish = prepare(omega, variance)
     sigma = np.sqrt(variance)
-    shape = sigma.shape
     c = np.abs(omega / sigma).ravel()
     d = np.minimum(width / sigma.ravel(), c + 60.0)
-    log_z, gamma, curvature = np.empty_like(c), np.empty_like(c), np.empty_like(c)
+    parts = np.empty((3, c.size))
     inside = (c <= d) & (d >= 1.0)
     tail = (c > d) & (c * d >= 3.0)
     for where, formula in ((inside, _band_inside), (tail, _band_tail), (~(inside | tail), _band_narrow)):
         if where.any():
-            log_z[where], gamma[where], curvature[where] = formula(c[where], d[where])
-    gamma = np.where(omega < 0, gamma.reshape(shape), -gamma.reshape(shape))
-    return finish(log_z.reshape(shape), gamma, curvature.reshape(shape))
+            parts[:, where] = formula(c[where], d[where])
+    log_z, gamma, curvature = parts.reshape(3, *omega.shape)
+    return finish(log_z, np.where(omega < 0, gamma, -gamma), curvature)
 
 
 @vanishing
@@ -152,13 +151,13 @@ def log_band_channel(
             f"{width:g}: take one of at least {-0.5 * STEEPEST / (beta * width**2):g}."
         )
     widening = 1.0 + 2.0 * b * variance
-    shape, size = omega.shape, np.abs(omega).ravel()
+    size = np.abs(omega).ravel()
     parts = np.empty((3, size.size))
     narrow = widening.ravel() > 0.25
     for where, rule in ((narrow, _tilted_gaussian), (~narrow, _tilted_band)):
         if where.any():
             parts[:, where] = rule(size[where], variance.ravel()[where], beta, width, b)
-    log_z, gamma, curvature = (part.reshape(shape) for part in parts)
+    log_z, gamma, curvature = parts.reshape(3, *omega.shape)
     return finish(log_z, np.where(omega < 0, -gamma, gamma), curvature)
 
 

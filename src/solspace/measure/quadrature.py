@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure.integrand import DROP, LogWeight, Piece, Range, cut, from_nearer_end, from_peak, locate, take
-from solspace.numerics.arrays import Bools, Channel, Doubles, Index, Reals
+from solspace.numerics.arrays import Bools, Channel, Doubles, Reals
 
 BLOCK = 1 << 9  # elements at a time
 ELEMENTS = 1 << 16  # numbers in a temporary array, at most about
@@ -73,21 +73,16 @@ def quadrature_channel(
     result = np.full((3, mean.size), np.nan)
     finite = np.flatnonzero(np.isfinite(mean) & (sigma > 0) & np.isfinite(sigma))
     with np.errstate(all="ignore"):
-        for row in _rows(sigma, finite):
-            found, good = row_moments(log_weight, breakpoints, mean[row], float(sigma[row[0]]))
-            result[:, row[good]] = found[:, good]
+        order = finite[np.argsort(sigma[finite], kind="stable")]
+        for row in np.split(order, np.flatnonzero(np.diff(sigma[order])) + 1):
+            if row.size >= ROW:
+                found, good = row_moments(log_weight, breakpoints, mean[row], float(sigma[row[0]]))
+                result[:, row[good]] = found[:, good]
         left = finite[np.isnan(result[0, finite])]
         for start in range(0, left.size, BLOCK):
             part = left[start : start + BLOCK]
             result[:, part] = _moments(log_weight, breakpoints, mean[part], sigma[part])
     return finish(*result.reshape(3, *fields.shape))
-
-
-def _rows(sigma: Doubles, finite: Index) -> list[Index]:
-    # indices of fields that share their sigma with many others, a row for each sigma
-    order = finite[np.argsort(sigma[finite], kind="stable")]
-    ends = np.flatnonzero(np.diff(sigma[order])) + 1
-    return [row for row in np.split(order, ends) if row.size >= ROW]
 
 
 def _moments(log_weight: LogWeight, breakpoints: Sequence[float], omega: Doubles, sigma: Doubles) -> Doubles:
@@ -164,12 +159,12 @@ def _integrate(piece: Piece, where: Range) -> Doubles:
 
 
 _warned: dict[tuple[float, ...], float] = {}  # accuracies that the user has been warned of, by values of the weight
-_PROBE = np.array([-3.1, -1.7, -0.9, -0.4, -0.1, 0.1, 0.4, 0.9, 1.7, 3.1])
 
 
 def _doubt(log_weight: LogWeight, change: float) -> None:
     """Warn that a weight is integrated to an accuracy of `change` only: once, and again where it is ten times worse."""
-    weight = tuple(np.nan_to_num(np.asarray(log_weight(_PROBE), dtype=np.float64), neginf=-1e300).tolist())
+    probe = np.asarray(log_weight(np.linspace(-3.1, 3.1, 10)), dtype=np.float64)
+    weight = tuple(np.nan_to_num(probe, neginf=-1e300).tolist())
     if not change > 10 * _warned.get(weight, 0.0):
         return
     _warned[weight] = change

@@ -35,11 +35,9 @@ def band_moments(x: Doubles, d: Doubles, beta: float) -> tuple[Doubles, Doubles,
     >>> round(float(np.exp(log_z[0])), 12)  # 2 phi(1)
     0.483941449038
     """
-    result = np.empty((3, x.size))
-    for start in range(0, x.size, BLOCK):
-        block = slice(start, start + BLOCK)
-        result[:, block] = _block(x[block], d[block], beta)
-    return result[0], result[1], result[2]
+    blocks = (slice(start, start + BLOCK) for start in range(0, x.size, BLOCK))
+    log_z, mean, variance = np.concatenate([_block(x[block], d[block], beta) for block in blocks], axis=1)
+    return log_z, mean, variance
 
 
 def _block(x: Doubles, d: Doubles, beta: float) -> Doubles:

@@ -60,11 +60,8 @@ def negative_moments(x: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles
 
 def _near_moments(x: Doubles, unit: Doubles, beta: float) -> Doubles:
     """Return (log I + x^2/2, K, rho, curvature), all x on one side; u is counted in `unit`."""
-    out = np.empty((4, x.size))
-    for start in range(0, x.size, 64):  # small enough for the processor's cache
-        part = slice(start, start + 64)
-        out[:, part] = _near_block(x[part], unit[part], beta)
-    return out
+    blocks = (slice(start, start + 64) for start in range(0, x.size, 64))  # small enough for the processor's cache
+    return np.concatenate([_near_block(x[block], unit[block], beta) for block in blocks], axis=1)
 
 
 def _near_block(x: Doubles, unit: Doubles, beta: float) -> tuple[Doubles, Doubles, Doubles, Doubles]:

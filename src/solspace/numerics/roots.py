@@ -57,9 +57,6 @@ def first_root(function: Callable[[float], float], points: Iterable[float]) -> f
     """Return the root below the first of ascending `points`, but the first itself, at which `function` is positive.
 
     None where there is none. At the first point it is taken to be negative.
-
-    >>> first_root(lambda x: -1.0, [0.0, 1.0, 2.0]) is None
-    True
     """
     for low, high in pairwise(points):
         if function(high) > 0:

@@ -124,8 +124,6 @@ def one_step(target: Target) -> float | None:
 
 def _second_moment(kappa: float) -> float:
     # E[(κ - z)₊²]; by the tail's own scale where κ is far below zero
-    if np.isneginf(kappa):
-        return 0.0
     if kappa > -5:
         return float((1 + kappa**2) * ndtr(kappa) + kappa * np.exp(-(kappa**2) / 2) / np.sqrt(2 * np.pi))
     from solspace.numerics.power import log_power_moment

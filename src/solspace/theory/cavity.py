@@ -156,14 +156,13 @@ class CavityField:
         return target.potential.channel(omega - target.margin, variance, target.beta)
 
     def _rule(self, step: float) -> tuple[Reals, Reals]:
-        step = step * min(1.0, np.sqrt(self.variance / self.overlap) if self.overlap > 0 else 1.0) / 2**self.level
-        reach = min(TAIL + max(map(abs, self._kinks.at)), 37.0)
         if self.overlap == 0:
             return np.zeros(1), np.ones(1)
-        if self.overlap <= CLOSE:
-            return gaussian_trapezoid(step, reach)
-        omega, weight = reference_nodes(self._kinks, self.overlap, self.variance, self.level)
-        return omega[0] / np.sqrt(self.overlap), weight[0]
+        if self.overlap > CLOSE:
+            omega, weight = reference_nodes(self._kinks, self.overlap, self.variance, self.level)
+            return omega[0] / np.sqrt(self.overlap), weight[0]
+        reach = min(TAIL + max(map(abs, self._kinks.at)), 37.0)
+        return gaussian_trapezoid(step * min(1.0, np.sqrt(self.variance / self.overlap)) / 2**self.level, reach)
 
     @vanishing
     def averages(self, gap: ArrayLike, variance: ArrayLike) -> Averages:

@@ -156,12 +156,10 @@ def family_space(
     Of a potential, or its text with parameters ("log_band(0.8)"), the parameters that are not among those of the family are
     fixed.
     """
-    if isinstance(family, str) and "(" in family:
-        family = potentials.as_potential(family)
-    elif isinstance(family, str) and family not in potentials.REGISTRY:
-        raise unknown("family", family, KNOWN)
-    elif isinstance(family, str):
-        family = potentials.REGISTRY[family]
+    if isinstance(family, str):
+        if "(" not in family and family not in potentials.REGISTRY:
+            raise unknown("family", family, KNOWN)
+        family = potentials.as_potential(family) if "(" in family else potentials.REGISTRY[family]
     kept: dict[str, float] = {}
     if isinstance(family, potentials.Potential) and family.name in KNOWN:
         kept = {name: value for name, value in family.parameters.items() if name not in KNOWN[family.name]}

@@ -43,11 +43,7 @@ class Wall(NamedTuple):
 
 
 def walls(target: Target) -> list[Wall]:
-    """Return what happens at each breakpoint of the target's weight.
-
-    >>> [(w.kind, w.exponent) for w in walls(Target(potential="log", temperature=0.5))]
-    [('power', 2.0)]
-    """
+    """Return what happens at each breakpoint of the target's weight."""
     found = []
     points = kinks(target)
     for at, (left, right) in zip(points.at, points.forbidden):
@@ -90,11 +86,7 @@ def divergence(target: Target) -> tuple[float, bool]:
 
 
 def smallest_scale(target: Target) -> float:
-    """Return the smallest distance from a breakpoint at which the weight stops looking like a power of the distance.
-
-    >>> smallest_scale(Target(potential="log"))
-    1.0
-    """
+    """Return the smallest distance from a breakpoint at which the weight stops looking like a power of the distance."""
     steps = 2.0 ** -np.arange(60.0)
     smallest = 1.0
     points = kinks(target)
@@ -110,8 +102,7 @@ def smallest_scale(target: Target) -> float:
                 # no power at any distance, as exp(-1/s): look where W counts
                 exponent = exponent[: np.flatnonzero(weight >= weight.max() - NEGLIGIBLE)[-1]]
             moved = np.flatnonzero(np.abs(exponent - exponent[-1:]) > 0.3)
-            if len(moved):
-                smallest = min(smallest, float(steps[moved[-1]]))
+            smallest = min([smallest, *steps[moved[-1:]].tolist()])
     return smallest
 
 

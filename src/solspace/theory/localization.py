@@ -158,10 +158,8 @@ class Landscape:
         # structure of the weight on a scale l shows at 1 - q of about l²
         scale = smallest_scale(curve.equilibrium.target)
         least = float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
-        self._follow(least if self._limit is None else max(least, LATE))
-
-    def _follow(self, least: float) -> None:
-        # consecutive panels to a depth of at least `least`, until the end of the curve is clear
+        least = least if self._limit is None else max(least, LATE)
+        # consecutive panels to a depth of at least this, until the end of the curve is clear
         parts: list[Points] = []
         for first, last in pairwise([0, *range(4, len(EDGES), 2)]):
             self.edges = EDGES[: last + 1]

@@ -76,8 +76,7 @@ class Prediction(Record):
     replicon: float
 
     def __init__(self, equilibrium: Equilibrium) -> None:
-        own = {name: getattr(equilibrium, name) for name in REFERENCE}
-        self.__dict__.update(own, _equilibrium=equilibrium)
+        self.__dict__.update({name: getattr(equilibrium, name) for name in REFERENCE}, _equilibrium=equilibrium)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Prediction cannot be changed; predict again for another {name}.")

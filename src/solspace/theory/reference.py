@@ -218,11 +218,7 @@ class StabilityLaw:
 
     @cached_property
     def extent(self) -> tuple[float, float]:
-        """Stabilities between which P(s) is seen: ends of its support, or where it falls below a thousandth of its top.
-
-        >>> StabilityLaw(Target("binary", "band(1.0)"), 0.0, 1.0).extent
-        (-1.0, 1.0)
-        """
+        """Stabilities between which P(s) is seen: ends of its support, or where it falls below a thousandth of its top."""
         _, s, density, _ = self._table
         points = kinks(self.target)
         seen = s[density > 1e-3 * density.max()]
