@@ -473,19 +473,18 @@ def _parse(text: str) -> Any:
     name = match.group(1) if match else text
     if match is None or name not in REGISTRY:
         raise unknown("potential", name, REGISTRY)
-    words = [word.strip() for word in (match.group(2) or "").split(",") if word.strip()]
     try:
-        return REGISTRY[name](**_arguments(name, words))
+        return REGISTRY[name](**_arguments(name, match.group(2) or ""))
     except (TypeError, ValueError) as error:
         raise ValueError(f"potential {text!r}: {error}") from error
 
 
-def _arguments(name: str, words: list[str]) -> dict[str, float]:
+def _arguments(name: str, text: str) -> dict[str, float]:
     # values by name: "2" by position, "linear=1" by name
     names = list(inspect.signature(REGISTRY[name]).parameters)
     takes = f"{name} takes {', '.join(names) or 'no parameters'}."
     values: dict[str, float] = {}
-    for place, word in enumerate(words):
+    for place, word in enumerate(word.strip() for word in text.split(",") if word.strip()):
         key, named, number = word.rpartition("=")
         key = key.strip() if named else names[place] if place < len(names) else ""
         if key not in names:

@@ -45,11 +45,7 @@ class Status(Enum):
 
 
 def root_between(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of `function`, of opposite signs at `low` and `high`, to 1e-11.
-
-    >>> round(root_between(lambda x: x**2 - 2, 0.0, 2.0), 10)
-    1.4142135624
-    """
+    """Return the root of `function`, of opposite signs at `low` and `high`, to 1e-11."""
     return float(brentq(function, low, high, xtol=1e-11, rtol=1e-12, maxiter=100))
 
 

@@ -321,9 +321,7 @@ def sampling_map(
 def _with_width(target: Target, width: float) -> Target:
     potential = target.potential
     if "width" not in potential.parameters:
-        raise ValueError(
-            f"widths are those of a band about the origin (band, log_band); got the potential {potential}."
-        )
+        raise ValueError(f"widths are those of a band about the origin (band, log_band); got {potential}.")
     return target.replace(potential=type(potential)(**potential.parameters | {"width": width}))
 
 

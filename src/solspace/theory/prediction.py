@@ -267,7 +267,8 @@ class Prediction(Record):
         if len(self.windows) > 1:  # three maxima or more: compare them at every time
             for place in np.argwhere(names != "green"):
                 _, height = self._landscape.maxima(float(times[tuple(place)]))
-                names[tuple(place)] = "yellow" if height[0] >= height[1:].max() else "red"
+                lower = height[0] >= height[1:].max(initial=-np.inf)
+                names[tuple(place)] = "green" if len(height) < 2 else "yellow" if lower else "red"
         if not self.stable:
             names[times == 0] = "red"
         return str(names) if times.ndim == 0 else names
@@ -447,8 +448,6 @@ def predict(target: Target, alpha: float) -> Prediction:
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]
     (False, [0.020631, 0.036297, 0.047024])
     """
-    if not isinstance(target, Target):
-        raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     return Prediction(solve(target, as_number("alpha", alpha)))
 
 

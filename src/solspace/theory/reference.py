@@ -83,6 +83,8 @@ def solve(target: Target, alpha: float) -> Equilibrium:
 
 def check(target: Target) -> None:
     """Raise ValueError where theory cannot follow: it stops at T = 1e-4, unless the potential does not feel T."""
+    if not isinstance(target, Target):
+        raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     if target.temperature < COLDEST and not target.potential.athermal:
         raise ValueError(
             f"temperature must be at least {COLDEST:g} for replica theory; got {target.temperature:g}. Overlaps have "

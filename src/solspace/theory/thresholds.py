@@ -120,8 +120,6 @@ def thresholds(target: Target) -> Thresholds:
     >>> round(found.zero_entropy, 7), round(found.capacity, 7)
     (0.6832185, 0.8330786)
     """
-    if not isinstance(target, Target):
-        raise ValueError(f"target must be a solspace.Target; got {target!r}.")
     branch = Branch(target)
     dat, ends = branch.load(branch.dat), {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
     if not target.prior.discrete:
