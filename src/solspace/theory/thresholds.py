@@ -133,9 +133,8 @@ def thresholds(target: Target) -> Thresholds:
         _, variance = landscape.curve.distances(landscape.peak[0])
         time = float(landscape.curve.at_depth([landscape.peak[0]]).time[0])
         ends |= {"cusp_overlap": 1 - float(variance[0]), "cusp_time": time}
-    elif (
-        dat is None and ends["zero_entropy"] is not None
-    ):  # the typical samples end, or the solutions; soft measures go on
+    # else nothing stops localization before the typical samples end, or the solutions; soft measures go on
+    elif dat is None and ends["zero_entropy"] is not None:
         asl_by, asl = "zero_entropy", ends["zero_entropy"]
     elif dat is None and target.potential.hard and ends["capacity"] is not None:
         asl_by, asl = "capacity", ends.get("capacity_rs") or ends["capacity"]

@@ -1,7 +1,7 @@
 """The weights in replica theory: alone with their Gaussian field (theory notes 2), and beside planted ones (3).
 
 To add a prior, write a class with the methods of `Weights` and put it into ``REGISTRY`` under the type of the prior; or
-give your own prior methods `reference` and `localized` and a `conjugate_growth`.
+give your own prior methods `reference` and `localized`. Weights that are not discrete have a prior with a `conjugate_growth`.
 
 ±1 weights: *alone* the field is b ~ N(0, r̂), and r = E tanh² b. Beside a *planted* weight w* = ±1 the field is B = b +
 √d z with weight e^{-d/2} cosh B / cosh b, d = q̂ - r̂, and 1 - q = E sech² B. Every average is e^{-d/2} ∫∫ N(b; 0, r̂) sech b
