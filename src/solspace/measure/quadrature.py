@@ -41,9 +41,8 @@ OWN: Doubles = OWN_STEP * np.arange(-30.0, 31.0)  # nodes around a field that is
 STENCIL = 0.02  # step of the differences that stand for derivatives, in units of d or 1, whichever is less
 ENTRIES = 1 << 17  # numbers in a temporary array, at most
 
-Judged = tuple[
-    Doubles, Bools
-]  # (log Z, E z, Var z - 1), z = (s - omega) / sigma, shape (3, n), and whether accurate (n,)
+# log Z, E z and Var z - 1 with z = (s - omega) / sigma, shape (3, n), and which fields they are accurate for, (n,)
+Judged = tuple[Doubles, Bools]
 
 
 def prepare(omega: ArrayLike, variance: ArrayLike) -> tuple[Doubles, Doubles, Callable[[Reals, Reals, Reals], Channel]]:
