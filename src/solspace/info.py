@@ -54,7 +54,7 @@ def _numbered(values: list[Array]) -> Array:
     return np.concatenate(labels)
 
 
-def _stacked(values: list[Any], axis: int, fill: object) -> Any:
+def _stacked(values: list[Any], axis: int, fill: Any) -> Any:
     if any(value is None for value in values):
         return None
     if isinstance(values[0], list):
@@ -70,7 +70,7 @@ def _run(join: Callable[[list[Any]], Any], **default: Any) -> Any:
     return field(metadata={"join": join}, **default)
 
 
-def _each(axis: int = 0, fill: object = None, join: Callable[[list[Any]], Any] | None = None, **default: Any) -> Any:
+def _each(axis: int = 0, fill: Any = None, join: Callable[[list[Any]], Any] | None = None, **default: Any) -> Any:
     """Return a field that holds a value for each sample along `axis`; shorter paths are padded with `fill`."""
     return field(metadata={"axis": axis, "join": join or partial(_stacked, axis=axis, fill=fill)}, **default)
 
