@@ -50,10 +50,8 @@ class Perceptron:
     ----------
     patterns : ndarray
         (m, n) patterns times labels, read-only.
-    n, m : int
-        Number of weights, and of constraints.
-    alpha : float
-        Load m/n.
+    n, m, alpha : int, int, float
+        Number of weights, and of constraints; load m/n.
     has_binary_patterns : bool
         Whether all entries are ±1; they are then stored as int8.
     ensemble : str or None
@@ -90,12 +88,8 @@ class Perceptron:
 
     def _keep(self, patterns: Array, target: Target) -> None:
         patterns.flags.writeable = False
-        self.patterns, self.target = patterns, target
-        m, n = patterns.shape
-        self._measure(m, n, binary=patterns.dtype == np.int8)
-
-    def _measure(self, m: int, n: int, binary: bool) -> None:
-        self.m, self.n, self.alpha, self.has_binary_patterns = m, n, m / n, binary
+        self.patterns, self.target, (self.m, self.n) = patterns, target, patterns.shape
+        self.alpha, self.has_binary_patterns = self.m / self.n, patterns.dtype == np.int8
 
     @classmethod
     def random(
@@ -208,12 +202,10 @@ class Perceptron:
         """128-bit digest of the patterns, from a few entries of each."""
         rows = -(-self.m // 4096)
         seen = self._entries(rows, max(1, self.n * self.m // rows // 2**14))
-        total = hashlib.sha256(str(((self.m, self.n), seen.dtype.str)).encode())
-        total.update(np.ascontiguousarray(seen).view(np.uint8).data)
-        return total.hexdigest()[:32]
+        head = str(((self.m, self.n), seen.dtype.str)).encode()
+        return hashlib.sha256(head + np.ascontiguousarray(seen).tobytes()).hexdigest()[:32]
 
     def _entries(self, rows: int, columns: int) -> Array:
-        """Return every so many-th entry of every so many-th pattern."""
         return self.patterns[::rows, ::columns]
 
     def with_target(self, target: Target) -> Perceptron:
@@ -255,9 +247,8 @@ class Perceptron:
         """Return the stabilities ⟨x, w⟩/√n.
 
         For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin, or of an edge
-        of a band, is returned as exactly that value and its constraint counts as met, so that ties do not depend on the order of
-        summation. The rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least
-        4.8e-7 |x| |w| / n.
+        of a band, is returned as exactly that value and its constraint counts as met, whatever the order of summation. The
+        rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least 4.8e-7 |x| |w| / n.
 
         Parameters
         ----------
@@ -284,16 +275,16 @@ class Perceptron:
 
     def _rounding(self, norms: Array | float) -> Array:
         """Return the rounding error (m,) or (k, m) of the stabilities of weights of these `norms`, a number or (k, 1)."""
-        share = np.sqrt(self.n) * np.finfo(np.float64).eps
-        if self.patterns.dtype == np.float32:
-            share = max(share, 4 * np.finfo(np.float32).eps / self.n)
-        return share * self._lengths * norms
+        single = 4 * np.finfo(np.float32).eps / self.n if self.patterns.dtype == np.float32 else 0.0
+        return max(np.sqrt(self.n) * np.finfo(np.float64).eps, single) * self._lengths * norms
 
     def _settle(self, stabilities: Array, norms: Array | float) -> None:
         """Set `stabilities` (k, m) within rounding error of the margin or an edge to exactly that, in place."""
-        rounding = self._rounding(norms)
-        for edge in _edges(self.target):
-            stabilities[np.abs(stabilities - edge) <= rounding] = edge
+        rounding, violated = self._rounding(norms), self.target.violated
+        for point in self.target.potential.breakpoints:
+            edge: Any = self.target.margin + point
+            nearest = (edge, np.nextafter(edge, -np.inf), np.nextafter(edge, np.inf))  # on the allowed side, if one is
+            stabilities[np.abs(stabilities - edge) <= rounding] = next((x for x in nearest if not violated(x)), edge)
 
     @cached_property
     def _lengths(self) -> Array:
@@ -341,7 +332,7 @@ class Perceptron:
         Returns
         -------
         bool
-            True if `structure()` is empty.
+            True if `structure` finds no reason against it.
         """
         return not self.structure()
 
@@ -374,11 +365,10 @@ class Perceptron:
             return f"their entries have a mean square of {lengths.mean():.3g} instead of 1"
         if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
             return "their columns, times the labels, have means"
-        direction = generator(0).standard_normal(self.n)
+        direction: Any = generator(0).standard_normal(self.n)
         for _ in range(12):
             direction /= np.linalg.norm(direction)
-            image = sum(block.T @ (block @ direction) for _, block in self.blocks())
-            direction = np.asarray(image)
+            direction = sum(block.T @ (block @ direction) for _, block in self.blocks())
         edge = (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3))
         largest = np.linalg.norm(direction) / self.n
         return f"they vary {largest / edge:.2g} times too much along one direction" if largest >= edge else ""
@@ -433,13 +423,6 @@ def problem_list(problem: Any) -> list[Perceptron]:
     return found
 
 
-def _edges(target: Target) -> list[float]:
-    """Return the stabilities at which constraints end, each on the allowed side."""
-    places = [target.margin + point for point in target.potential.breakpoints]
-    nearest = [(x, np.nextafter(x, -np.inf), np.nextafter(x, np.inf)) for x in places]
-    return [float(next((x for x in three if not target.violated(x)), three[0])) for three in nearest]
-
-
 def _matrix(patterns: Any) -> Array:
     """Return patterns of any kind as a matrix of finite real numbers."""
     if hasattr(patterns, "toarray"):
@@ -447,8 +430,6 @@ def _matrix(patterns: Any) -> Array:
             size = f"{patterns.shape[0]} x {patterns.shape[1]}"
             warnings.warn(f"a sparse matrix of {size} is made dense: solspace works on dense patterns.", stacklevel=3)
         patterns = patterns.toarray()
-    elif hasattr(patterns, "to_numpy"):
-        patterns = patterns.to_numpy()
     if np.ma.is_masked(patterns):
         raise ValueError("patterns must have no masked entries; fill them first, as in patterns.filled(0).")
     try:
@@ -481,22 +462,17 @@ def _frozen(array: object) -> bool:
 
 def _all_signs(matrix: Array) -> bool:
     rows = max(1, BLOCK // matrix.shape[1])
-    parts = (matrix[first : first + rows] for first in range(0, len(matrix), rows))
-    return matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in parts)
+    starts = range(0, len(matrix), rows)
+    return matrix.dtype.kind not in "bu" and all((np.abs(matrix[i : i + rows]) == 1).all() for i in starts)
 
 
-def _signs(labels: ArrayLike, m: int) -> Array:
+def _signs(labels: Any, m: int) -> Array:
     if np.ma.is_masked(labels):
         raise ValueError("labels must have no masked entries.")
-    labels = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
-    if labels.shape == (m, 1):
-        labels = labels[:, 0]
-    if labels.shape != (m,):
-        raise ValueError(f"labels must have shape ({m},), one for each pattern; got {labels.shape}.")
-    if labels.dtype.kind not in "if" or not np.isin(labels, (-1, 1)).all():
-        found = list(dict.fromkeys(map(str, labels.tolist())))
-        raise ValueError(
-            f"labels must be +1 or -1; got {' and '.join(found if len(found) < 3 else [*found[:2], 'others'])}. "
-            "Perceptron.from_data(X, y) takes labels of any two classes."
-        )
-    return labels.astype(np.int8)
+    signs = np.asarray(labels)
+    if signs.shape not in ((m,), (m, 1)):
+        raise ValueError(f"labels must have shape ({m},), one for each pattern; got {signs.shape}.")
+    if signs.dtype.kind not in "if" or not np.isin(signs, (-1, 1)).all():
+        advice = "Perceptron.from_data(X, y) takes labels of any two classes"
+        raise ValueError(f"labels must be +1 or -1; got {shown(labels)}. {advice}.")
+    return signs.reshape(m).astype(np.int8)

@@ -311,7 +311,7 @@ class Samples:
             if not np.isfinite(weights).all():
                 raise ValueError("its weights are not finite")
             record = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
-            info, target = from_dict(record, meta["kind"]), Target.from_dict(meta["target"])
+            target, info = Target.from_dict(meta["target"]), from_dict(record, meta["kind"])
             return cls(weights, stabilities, solved, target, info, meta.get("patterns"))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "its description is damaged"

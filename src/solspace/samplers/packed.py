@@ -27,8 +27,7 @@ class PackedPerceptron(Perceptron):
     ensemble = "binary"
 
     def __init__(self, n: int, m: int, target: Target, rng: RNG = None) -> None:
-        self.target = target
-        self._measure(m, n, binary=True)
+        self.target, self.m, self.n, self.alpha, self.has_binary_patterns = target, m, n, m / n, True
         self.bits = _bytes(rng, (m * n + 7) // 8)
 
     @cached_property
