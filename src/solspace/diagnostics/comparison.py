@@ -22,7 +22,7 @@ from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.numerics.streams import generator
-from solspace.samples import Samples
+from solspace.samples import Samples, chains_of
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -60,12 +60,6 @@ def _judged(samples: Samples) -> Array:
     return samples.solved | (not samples.target.potential.hard)
 
 
-def chains_of(samples: Samples) -> Array:
-    """Return the chain of each sample, (k,)."""
-    chains = samples.info.chains
-    return np.arange(len(samples)) if chains is None else np.asarray(chains)
-
-
 def _overlap(weights: Array, chain: Array, prediction: Prediction | None) -> Estimate | None:
     estimate, _ = _cross_overlap(_chain_means(weights, chain))
     if estimate is None or prediction is None:
@@ -81,8 +75,7 @@ def _widened(estimate: Estimate, other: Estimate) -> Estimate:
 
 
 def _instance_error(n: int) -> float:
-    """Return the typical difference of the overlap from theory's."""
-    return 0.5 / np.sqrt(n)
+    return 0.5 / np.sqrt(n)  # typical difference of the overlap from theory's
 
 
 def _chain_means(values: Array, chain: Array) -> Array:
@@ -160,26 +153,23 @@ def _w1(ordered: Array, m: int, prediction: Prediction) -> Distance:
 
 def _path(info: LocalizationInfo, n: int, prediction: Prediction | None) -> Values:
     """Return the fields of a `Report` on the path of a localization."""
-    t, q = np.asarray(info.t, float), np.asarray(info.overlap, float)
+    t, q, instability = (np.asarray(path, float) for path in (info.t, info.overlap, info.instability))
     start = q[0][np.isfinite(q[0])]
     ran = np.asarray(info.iterations) > 0  # rows after a sample's arrival are empty
     found: Values = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
     if len(start):
-        error, theory, shared = float(start.std() / np.sqrt(len(start))), None, 0.0
-        if prediction is not None:
-            theory, shared = prediction.overlap, _instance_error(n)
-        found["overlap_at_start"] = Estimate(float(start.mean()), float(np.hypot(error, shared)), theory)
-    instability = np.asarray(info.instability, float)
+        theory, shared = (None, 0.0) if prediction is None else (prediction.overlap, _instance_error(n))
+        error = np.hypot(start.std() / np.sqrt(len(start)), shared)
+        found["overlap_at_start"] = Estimate(float(start.mean()), float(error), theory)
     if np.isfinite(instability).any():
         highest = np.nanmax(np.where(np.isfinite(instability), instability, -np.inf), axis=0)
         found["instability"] = Estimate(float(highest.mean()), float(highest.std() / np.sqrt(len(highest))))
     together = np.isfinite(q).all(axis=1) & (np.ptp(t, axis=1) == 0)
-    if prediction is None or not together.any():
-        return found
-    expected, seen = np.asarray(prediction.overlap_at(t[together, 0])), q[together].mean(axis=1)
-    known = expected > 0  # for an even measure the overlap at t = 0 is 0
-    if known.any():
-        found["path_deviation"] = float(np.abs(seen[known] / expected[known] - 1).max())
+    if prediction is not None and together.any():
+        expected, seen = np.asarray(prediction.overlap_at(t[together, 0])), q[together].mean(axis=1)
+        known = expected > 0  # for an even measure the overlap at t = 0 is 0
+        if known.any():
+            found["path_deviation"] = float(np.abs(seen[known] / expected[known] - 1).max())
     return found
 
 
@@ -253,9 +243,9 @@ def _near(rows: Array, discrete: bool, prediction: Prediction | None) -> int:
 
 
 def judge_by_theory(found: Report, samples: Samples, cure: str) -> Verdict:
+    overlap, mean, w1 = found.overlap, found.mean_stability, found.w1
     if off := _off_theory(found, cure):
         return Verdict(False, f"biased: {off}")
-    overlap, mean, w1 = found.overlap, found.mean_stability, found.w1
     if overlap is None or mean is None or w1 is None:
         return Verdict(None, ALONE)
     within = overlap.visible
@@ -268,31 +258,28 @@ def judge_by_theory(found: Report, samples: Samples, cure: str) -> Verdict:
 
 def _off_theory(found: Report, cure: str) -> str:
     """Return the deviations from theory beyond chance, and advice; empty if there are none."""
-    off = []
-    overlap, square, mean = found.overlap, found.overlap_square, found.mean_stability
+    overlaps, stabilities = [], []
+    overlap, square, mean, w1 = found.overlap, found.overlap_square, found.mean_stability, found.w1
     if overlap is not None and overlap.biased:
         pair = f"overlap {overlap.value:.3f} ± {overlap.error:.3f}, theory {overlap.theory:.3f}"
-        off.append(f"samples are {_too(overlap)} each other ({pair})")
+        overlaps.append(f"samples are {too(overlap)} each other ({pair})")
     if square is not None and square.sigmas > SIGMAS:
         pair = f"overlap² {square.value:.2g} ± {square.error:.1g}, theory {square.theory:.2g}"
-        off.append(f"samples gather in few places ({pair})")
-    gathered = len(off)
+        overlaps.append(f"samples gather in few places ({pair})")
     if mean is not None and mean.biased:
-        off.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")
+        stabilities.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")
     distances = [distance for distance in (found.ks, found.ks_pooled) if distance is not None]
     if any(distance.biased for distance in distances):
         worst = max(distances, key=lambda distance: distance.value / distance.noise)
-        off.append(f"the histogram of stabilities is off (KS {worst.value:.3f}, noise {worst.noise:.3f})")
-    if found.w1 is not None and found.w1.biased and not off:
-        off.append(f"stabilities are shifted (W1 {found.w1.value:.3f}, noise {found.w1.noise:.3f})")
-    if not off:
-        return ""
+        stabilities.append(f"the histogram of stabilities is off (KS {worst.value:.3f}, noise {worst.noise:.3f})")
+    if w1 is not None and w1.biased and not overlaps + stabilities:
+        stabilities.append(f"stabilities are shifted (W1 {w1.value:.3f}, noise {w1.noise:.3f})")
     # deviating stabilities hint at patterns that are not random, for which no sampler agrees with theory
-    random = "Are the patterns and labels random, as theory takes them to be?"
-    return f"{'; '.join(off)}. {random if len(off) > gathered else f'{cure}.'}"
+    advice = "Are the patterns and labels random, as theory takes them to be?" if stabilities else f"{cure}."
+    return f"{'; '.join(overlaps + stabilities)}. {advice}" if overlaps + stabilities else ""
 
 
-def _too(overlap: Estimate) -> str:
+def too(overlap: Estimate) -> str:
     return "too similar to" if overlap.sigmas > 0 else "too different from"
 
 
@@ -364,7 +351,7 @@ def _off_reference(found: Agreement) -> list[str]:
     off = []
     if found.overlap.biased:
         pair = f"{found.overlap.value:+.4f} ± {found.overlap.error:.4f}"
-        off.append(f"samples are {_too(found.overlap)} each other (overlap {pair} off the reference)")
+        off.append(f"samples are {too(found.overlap)} each other (overlap {pair} off the reference)")
     if found.means.sigmas > SIGMAS:
         off.append(f"the weights' means differ (by {np.sqrt(found.means.value):.4f} rms)")
     if found.energy is not None and found.energy.biased:

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 
-from solspace.diagnostics.comparison import chains_of, last_draws
+from solspace.diagnostics.comparison import last_draws
 from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.numerics.series import bins, pair_products, spacing
 from solspace.plots.style import BLUE, GREY, RED, all_panels, histogram, mark_margin, merged, on_axes, one_or_all, thick
-from solspace.samples import Samples
+from solspace.samples import Samples, chains_of
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
