@@ -127,13 +127,10 @@ class Perceptron:
             raise ValueError(f"n and alpha give more than {MOST:.2g} entries of patterns; take smaller ones.")
         m = constraints(alpha, n)
         random = generator(rng)
-        problem = cls.__new__(cls)
-        if patterns == "binary":
-            bits = np.unpackbits(np.frombuffer(random.bytes((m * n + 7) // 8), np.uint8), count=m * n)
-            matrix: Array = (2 * bits.view(np.int8) - 1).reshape(m, n)
-        else:
-            matrix = random.standard_normal((m, n), dtype=np.float32)
-        problem._keep(matrix, target)
+        problem, binary = cls.__new__(cls), patterns == "binary"
+        if binary:
+            matrix = unpacked(np.frombuffer(random.bytes((m * n + 7) // 8), np.uint8), m, n)
+        problem._keep(matrix if binary else random.standard_normal((m, n), dtype=np.float32), target)
         problem.ensemble = patterns
         return problem
 
@@ -149,7 +146,7 @@ class Perceptron:
         rng: RNG = None,
         balanced: bool = False,
     ) -> Perceptron:
-        """Make a problem from labelled data: m = round(alpha n) rows drawn at random from a pool.
+        """Draw a problem with m = round(alpha n) rows from a pool of labelled data.
 
         Parameters
         ----------
@@ -260,7 +257,9 @@ class Perceptron:
         ndarray
             (m,) or (k, m), float64.
         """
-        weights = self._weights(weights)
+        weights = np.asarray(weights)
+        if weights.ndim not in (1, 2) or weights.shape[-1] != self.n:
+            raise ValueError(f"weights must have shape ({self.n},) or (k, {self.n}); got {weights.shape}.")
         # sums of ±1 are exact in float32 below 2^24, and twice as fast
         exact = self.has_binary_patterns and self.n < 1 << 24 and np.array_equal(np.abs(weights), np.ones_like(weights))
         dtype = np.float32 if exact else np.float64
@@ -323,7 +322,7 @@ class Perceptron:
         bool or ndarray of bool
             () or (k,).
         """
-        solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
+        solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(np.asarray(weights))
         return bool(solved) if solved.ndim == 0 else solved
 
     def looks_random(self) -> bool:
@@ -385,12 +384,6 @@ class Perceptron:
 
         return Enumeration(self)
 
-    def _weights(self, weights: ArrayLike) -> Array:
-        weights = np.asarray(weights)
-        if weights.ndim not in (1, 2) or weights.shape[-1] != self.n:
-            raise ValueError(f"weights must have shape ({self.n},) or (k, {self.n}); got {weights.shape}.")
-        return weights
-
     def __repr__(self) -> str:
         return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
 
@@ -413,6 +406,11 @@ def constraints(alpha: float, n: int) -> int:
     30
     """
     return max(1, round(alpha * n))
+
+
+def unpacked(bits: Array, m: int, n: int) -> Array:
+    """Return the patterns (m, n) of ±1, int8, whose signs are `bits`, eight to a byte."""
+    return (2 * np.unpackbits(bits, count=m * n).view(np.int8) - 1).reshape(m, n)
 
 
 def problem_list(problem: Any) -> list[Perceptron]:

@@ -13,7 +13,7 @@ import numpy as np
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
-from solspace.problem import Perceptron
+from solspace.problem import Perceptron, unpacked
 
 
 class PackedPerceptron(Perceptron):
@@ -33,8 +33,7 @@ class PackedPerceptron(Perceptron):
     @cached_property
     def patterns(self) -> Array:  # type: ignore[override]
         """(m, n) int8, unpacked when they are first read."""
-        bits = np.unpackbits(self.bits, count=self.m * self.n)
-        patterns = (2 * bits.view(np.int8) - 1).reshape(self.m, self.n)
+        patterns = unpacked(self.bits, self.m, self.n)
         patterns.flags.writeable = False
         return patterns
 
