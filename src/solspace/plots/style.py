@@ -40,8 +40,23 @@ FINE = 300  # dots per inch of such a picture
 _FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
 
 
-def _style(text: float) -> dict[Any, Any]:
-    return {
+@contextmanager
+def style(text: float = 10.0) -> Iterator[None]:
+    """Draw in our style inside the block; afterwards Matplotlib's settings are as before.
+
+    Parameters
+    ----------
+    text : float, default 10
+        Size of the text in points: 10 for a screen, 8 (`TEXT`) for pictures of a column's width.
+
+    Examples
+    --------
+    >>> with style(8):
+    ...     figure, ax = panels(1, width=SINGLE, height=2.4)
+    >>> (figure.get_size_inches() * 25.4).round().tolist()
+    [86.0, 61.0]
+    """
+    settings: dict[Any, Any] = {
         "figure.dpi": 110,
         "savefig.dpi": 160,
         "font.size": text,
@@ -61,27 +76,8 @@ def _style(text: float) -> dict[Any, Any]:
         "legend.fontsize": 0.85 * text,
         "lines.linewidth": 0.16 * text,
         "svg.hashsalt": "solspace",
-        **_FONTS,
     }
-
-
-@contextmanager
-def style(text: float = 10.0) -> Iterator[None]:
-    """Draw in our style inside the block; afterwards Matplotlib's settings are as before.
-
-    Parameters
-    ----------
-    text : float, default 10
-        Size of the text in points: 10 for a screen, 8 (`TEXT`) for pictures of a column's width.
-
-    Examples
-    --------
-    >>> with style(8):
-    ...     figure, ax = panels(1, width=SINGLE, height=2.4)
-    >>> (figure.get_size_inches() * 25.4).round().tolist()
-    [86.0, 61.0]
-    """
-    with matplotlib.rc_context(_style(text)):
+    with matplotlib.rc_context(settings | _FONTS):
         yield
 
 
@@ -124,10 +120,9 @@ class JournalFigure(Figure):
 
 @contextmanager
 def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
-    """Yield the axes to draw on: `ax` in the user's own style, or new ones in ours.
+    """Yield the axes to draw on: `ax` in the user's own style, or new ones in ours; an array of several `columns`.
 
-    New axes belong to a figure of `pyplot`, which notebooks show, one column wide; or two columns for several `columns` of
-    axes, which are then an array.
+    New axes belong to a figure of `pyplot`, which notebooks show, one column wide, or two for several.
     """
     if ax is not None:
         axes = np.ravel(np.asarray(ax, dtype=object))
@@ -143,23 +138,16 @@ def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
         yield pyplot.subplots(1, columns, figsize=size, layout="constrained", FigureClass=JournalFigure)[1]
 
 
-def all_panels(pictures: Mapping[str, Callable[..., None]], axes: Sequence[Axes], title: str) -> Sequence[Axes]:
-    """Draw each of `pictures` on axes of its own, under a common title."""
-    for ax, draw in zip(axes, pictures.values()):
-        draw(ax)
-    figure = axes[0].get_figure()
-    assert figure is not None
-    figure.suptitle(title)
-    return axes
-
-
 def one_or_all(pictures: Mapping[str, Callable[..., None]], kind: str, ax: Any, title: str, **style: Any) -> Any:
-    """Draw one of `pictures` by its name, or "all", on given or new axes."""
+    """Draw one of `pictures` by its name, or "all" under a common title, on given or new axes."""
     if kind == "all":
         if style:
             raise ValueError(f"several pictures have no style in common; give a kind with {', '.join(style)}.")
         with drawing(ax, len(pictures)) as axes:
-            return all_panels(pictures, axes, title)
+            for one, draw in zip(axes, pictures.values()):
+                draw(one)
+            axes[0].figure.suptitle(title)
+            return axes
     if kind not in pictures:
         raise unknown("kind of picture", kind, ("all", *pictures))
     with drawing(ax) as one:
