@@ -66,16 +66,13 @@ def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[
     def order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
         return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
 
+    def label(line: int) -> str:
+        formats = ["{}" if name in WORDS else NAMES.get(name, f"{name} = {{}}") for name in series]
+        return ", ".join(form.format(one) for form, one in zip(formats, lines[line]))
+
     points = list(points)
     lines = sorted({tuple(point[name] for name in series) for point in points}, key=order)
     numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
-
-    def label(line: int) -> str:
-        named = zip(series, lines[line])
-        return ", ".join(
-            str(one) if name in WORDS else NAMES.get(name, f"{name} = {{}}").format(one) for name, one in named
-        )
-
     curves(numbered, ax, "line", x, label, **style)
     ax.set(xlabel=AXES.get(x, x), ylabel=AXES.get(value, value))
     if value.endswith("fraction"):
@@ -123,8 +120,8 @@ def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
     """Put one legend over all panels, under the picture's title, in place of those inside them."""
     entries: dict[str, Any] = {}
     for ax in axes:
-        for handle, label in zip(*ax.get_legend_handles_labels()):
-            entries.setdefault(label, handle)
+        named = zip(*ax.get_legend_handles_labels())
+        entries |= {label: handle for handle, label in named if label not in entries}
         if inside := ax.get_legend():
             inside.remove()
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(entries)}
