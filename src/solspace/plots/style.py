@@ -59,11 +59,8 @@ def style(text: float = 10.0) -> Iterator[None]:
     settings: dict[Any, Any] = {
         "figure.dpi": 110,
         "savefig.dpi": 160,
-        "font.size": text,
+        **dict.fromkeys(("font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize"), text),
         "axes.titlesize": 1.05 * text,
-        "axes.labelsize": text,
-        "xtick.labelsize": text,
-        "ytick.labelsize": text,
         "figure.titlesize": 1.1 * text,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -100,10 +97,7 @@ def panels(columns: int, width: float = 5.2, height: float = 3.8, rows: int = 1,
     axes : matplotlib.axes.Axes or ndarray of Axes
         Its axes: one, or an array.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, **options)
 
 
@@ -210,13 +204,12 @@ def save(figure: Figure, path: str | os.PathLike[str], formats: Sequence[str] = 
     list of Path
         The files.
     """
-    written, stem = [], Path(path)
+    stem = Path(path)
     if stem.suffix.lstrip(".") in figure.canvas.get_supported_filetypes():  # any other suffix belongs to the name
         stem = stem.with_suffix("")
-    for name in formats:
-        file = stem.with_name(f"{stem.name}.{name}")
+    files = [stem.with_name(f"{stem.name}.{name}") for name in formats]
+    for name, file in zip(formats, files):
         dateless = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(name)
         with style(), replacing(file) as target:
             figure.savefig(target, format=name, metadata=dateless)
-        written.append(file)
-    return written
+    return files
