@@ -25,23 +25,14 @@ def _same(values: Sequence[object]) -> bool:
     return all(np.array_equal(np.asarray(values[0]), np.asarray(value)) for value in values[1:])
 
 
-def _equal(values: list[Any]) -> Any:
-    if not _same(values):
-        raise ValueError("runs with different settings have no record in common.")
-    return values[0]
-
-
 def _shared(values: list[Any]) -> Any:
     return values[0] if _same(values) else None
 
 
 def _extra(values: list[Values]) -> Values:
-    names = sorted(set.intersection(*map(set, values)))
-    return _scalars({name: values[0][name] for name in names if _same([one[name] for one in values])})
-
-
-def _scalars(extra: Values) -> Values:
-    return {name: value for name, value in extra.items() if np.isscalar(value)}
+    """Return the numbers and strings that all runs share."""
+    scalars = {name: value for name, value in values[0].items() if np.isscalar(value)}
+    return {name: value for name, value in scalars.items() if _same([one.get(name) for one in values])}
 
 
 def _numbered(values: list[Array]) -> Array:
@@ -367,7 +358,7 @@ def taken(info: Info, rows: Array) -> Info:
     Chains keep their record if whole ones are taken, or the same draws of several; other draws have a `DrawsInfo`. Entries on
     the run (seed, wall time) are kept; of `extra` only numbers and strings.
     """
-    own: Values = {"extra": _scalars(info.extra)}
+    own: Values = {"extra": _extra([info.extra])}
     if isinstance(info, AnnealingInfo):
         chain, draw = np.asarray(info.chain)[rows], np.asarray(info.draw)[rows]
         grid = _grid(chain, draw)
@@ -404,8 +395,10 @@ def joined(records: Sequence[Info], sizes: Sequence[int]) -> Info:
     3.0
     """
     kind = type(records[0])
-    if kind is not DrawsInfo and all(type(record) is kind for record in records):
-        with suppress(ValueError):
+    settings = [f.name for f in fields(kind) if not f.metadata]
+    alike = all(type(one) is kind for one in records) and all(_same([one.get(s) for one in records]) for s in settings)
+    if alike and kind is not DrawsInfo:
+        with suppress(ValueError):  # of arrays whose shapes differ
             own = _values_joined(kind, records)
             if own.get("swap_acceptance") is not None:
                 shares, chains = zip(*((one["swap_acceptance"], one["n_chains"]) for one in records))
@@ -418,4 +411,5 @@ def joined(records: Sequence[Info], sizes: Sequence[int]) -> Info:
 
 def _values_joined(kind: type[Info], records: Sequence[Info]) -> Values:
     """Return the entries of a record of this `kind` for several runs."""
-    return {f.name: f.metadata.get("join", _equal)([getattr(one, f.name) for one in records]) for f in fields(kind)}
+    joins = {f.name: f.metadata.get("join", _shared) for f in fields(kind)}
+    return {name: join([getattr(one, name) for one in records]) for name, join in joins.items()}

@@ -324,12 +324,7 @@ class Samples:
         Returns
         -------
         ndarray
-            (chains, draws, n).
-
-        Raises
-        ------
-        ValueError
-            If the chains have different numbers of draws.
+            (chains, draws, n); all chains must have equally many draws, side by side.
         """
         labels = chains_of(self)
         chains = len(np.unique(labels))
@@ -354,18 +349,13 @@ class Samples:
         return np.array([own @ other for own, other in zip(weights, others / self.n)])
 
     def to_arviz(self) -> Any:
-        """Return weights and statistics for ArviZ.
+        """Return weights and statistics for ArviZ, which must be installed.
 
         Returns
         -------
         InferenceData or DataTree
             By ArviZ 0.x or 1.x: group "posterior" with `weights`; group "sample_stats" with `overlap`, `solved`, `energy` where
             finite and, for annealed chains, `acceptance`.
-
-        Raises
-        ------
-        ImportError
-            If ArviZ is not installed.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # once a day ArviZ announces its next version
