@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solspace.diagnostics.report import MISSED, Estimate, Mixing, Verdict, enough, forgotten, sigmas_of, visible
+from solspace.diagnostics.report import MISSED, REMEMBERED, Estimate, Mixing, Verdict, enough, sigmas_of, visible
 from solspace.info import AnnealingInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import autocorrelation_time, believed, effective_size, integrated, split_rhat
@@ -118,9 +118,9 @@ def _unjudged(info: AnnealingInfo) -> str:
 
 
 def _within(error: float, n_chains: int) -> float:
-    """Return the smallest memory that is found beyond `forgotten` with probability `POWER`."""
+    """Return the smallest memory that is found beyond `Mixing.forgotten` with probability `POWER`."""
     sigmas = sigmas_of(n_chains)
-    return forgotten(error, n_chains) + (visible(n_chains - 1, sigmas) - sigmas) * error
+    return max(REMEMBERED, sigmas * error) + (visible(n_chains - 1, sigmas) - sigmas) * error
 
 
 def _stuck(found: Mixing) -> str:

@@ -44,11 +44,14 @@ def enough(within: Callable[[int], float], start: int, limit: float = COARSE) ->
     4
     """
     count = start
-    while count < 10**5:
-        if within(count) <= limit:
-            return count
+    while count < 10**5 and within(count) > limit:
         count += -(-count // 20)
-    return None
+    return count if count < 10**5 else None
+
+
+def sigmas_of(n_chains: int) -> float:
+    """Return how many errors, estimated from `n_chains`, are as unlikely as `SIGMAS` known ones (Student's law)."""
+    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
 
 
 class Verdict(NamedTuple):
@@ -169,7 +172,7 @@ class Mixing:
     @property
     def forgotten(self) -> float:
         """Memory beyond which the chains have not mixed."""
-        return forgotten(self.memory.error, self.n_chains)
+        return max(REMEMBERED, sigmas_of(self.n_chains) * self.memory.error)
 
     @property
     def highest_rhat(self) -> float:
@@ -203,25 +206,15 @@ class Mixing:
         list of (str, str, str)
             Quantity, measured value, and expectation.
         """
-        known = [f"{value:.3g} ({name})" for name, value in self.time.items() if value == value]
+        times = ", ".join(f"{value:.3g} ({name})" for name, value in self.time.items() if value == value)
         return [
             (f"overlap of a chain with itself, {self.lag} sweeps on", str(self.self_overlap), ""),
             ("overlap of two chains", str(self.cross_overlap), ""),
             ("a chain remembers", str(self.memory), "0 where mixed"),
             ("R-hat of energy, overlap", " ".join(f"{value:.3f}" for value in self.rhat.values()), "1 where mixed"),
             ("effective draws by energy, overlap", " ".join(f"{value:.0f}" for value in self.effective.values()), ""),
-            ("autocorrelation time, sweeps", ", ".join(known) or "chains are too short to tell", ""),
+            ("autocorrelation time, sweeps", times or "chains are too short to tell", ""),
         ]
-
-
-def sigmas_of(n_chains: int) -> float:
-    """Return how many errors, estimated from `n_chains`, are as unlikely as `SIGMAS` known ones (Student's law)."""
-    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
-
-
-def forgotten(error: float, n_chains: int) -> float:
-    """Return the memory beyond which chains have not mixed, given its standard error."""
-    return max(REMEMBERED, sigmas_of(n_chains) * error)
 
 
 @dataclass(frozen=True)
@@ -335,9 +328,9 @@ class Report:
         overlap, start, shown = self.overlap, self.overlap_at_start, self
         if overlap is not None and overlap.theory is None and start is not None and self.agreement is None:
             shown = replace(self, overlap=replace(overlap, theory=start.value))  # localized: their own marginals
-        found = _deviations(shown, _QUANTITIES)
-        found |= {} if self.agreement is None else _deviations(self.agreement, _DIFFERENCES)
-        return found if self.mixing is None else found | self.mixing.deviations()
+        differences = {} if self.agreement is None else _deviations(self.agreement, _DIFFERENCES)
+        memory = {} if self.mixing is None else self.mixing.deviations()
+        return _deviations(shown, _QUANTITIES) | differences | memory
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the deviation of each quantity; beyond 3 it is called a bias.
@@ -375,8 +368,7 @@ class Report:
         return "\n".join([*lines, self.verdict, *self.notes])
 
     def _repr_html_(self) -> str:
-        against = "reference" if self.agreement is not None else "theory"
-        columns = "", "samples", against
+        columns = "", "samples", "theory" if self.agreement is None else "reference"
         return html_table("Report", self.rows(), columns, self.verdict, self.fair, self.notes)
 
 
