@@ -253,9 +253,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         options: dict[str, Any] = {"device": self.device, "progress": False}
         if name == "solve":
             options["time_limit"] = self.time_limit
-        elif name == "asl":
-            options["damping"] = "auto"
-        else:
+        elif name != "asl":
             options["n_sweeps"] = max(100, problem.n) if self.n_sweeps is None else self.n_sweeps
             options["n_threads"] = effective_n_jobs(self.n_jobs)
         if name == "temperature":

@@ -414,7 +414,6 @@ def unpacked(bits: Array, m: int, n: int) -> Array:
 
 
 def problem_list(problem: Any) -> list[Perceptron]:
-    """Return a list of problems from one or several."""
     found = list(problem) if isinstance(problem, Iterable) else [problem]
     if not all(isinstance(one, Perceptron) for one in found):
         raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(problem)}.")
@@ -422,7 +421,6 @@ def problem_list(problem: Any) -> list[Perceptron]:
 
 
 def _matrix(patterns: Any) -> Array:
-    """Return patterns of any kind as a matrix of finite real numbers."""
     if hasattr(patterns, "toarray"):
         if np.prod(patterns.shape, dtype=float) > _LARGE_SPARSE:
             size = f"{patterns.shape[0]} x {patterns.shape[1]}"

@@ -181,12 +181,11 @@ class Samples:
         runs: list[Samples] = [instance(Samples)("an entry of parts", part) for part in parts]
         if not runs:
             raise ValueError("parts must hold at least one Samples; got none.")
-        for other in runs[1:]:
-            if why := runs[0].differs(other):
-                raise ValueError(f"samples of one problem and target can be put together, but {why}.")
+        if why := next(filter(None, map(runs[0].differs, runs)), ""):
+            raise ValueError(f"samples of one problem and target can be put together, but {why}.")
         weights, stabilities, solved = (np.concatenate([getattr(one, name) for one in runs]) for name in ARRAYS)
         info = joined([one.info for one in runs], [len(one) for one in runs]) if len(runs) > 1 else runs[0].info
-        digest = next((one.digest for one in runs if one.digest is not None), None)
+        digest = next(filter(None, (one.digest for one in runs)), None)
         return cls(weights, stabilities, solved, runs[0].target, info, digest)
 
     def overlaps(self) -> Array:
@@ -230,12 +229,9 @@ class Samples:
 
         Examples
         --------
-        >>> from matplotlib import pyplot
         >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
-        >>> ax = Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3)
-        >>> ax.get_xlabel()
+        >>> Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3).get_xlabel()
         'overlap of two samples'
-        >>> pyplot.close(ax.figure)
         """
         from solspace.plots.samples import plot_samples
 
@@ -250,15 +246,15 @@ class Samples:
         chains = self.info.chains
         count = f"{len(self):,}" if chains is None else f"{len(self):,} draws of {len(np.unique(chains)):,} chains"
         wall = self.info.wall_time
-        rows = {
-            "samples": count,
-            "solved": f"{int(self.solved.sum()):,} of {len(self):,}",
-            "weights n, constraints m": f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})",
-            "sampler": self.info.sampler,
-            "seconds": "" if wall is None else f"{wall:.3g}",
-            "target": str(self.target),
-        }
-        return html_table("Samples", [(name, value) for name, value in rows.items() if value])
+        rows = [
+            ("samples", count),
+            ("solved", f"{int(self.solved.sum()):,} of {len(self):,}"),
+            ("weights n, constraints m", f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})"),
+            ("sampler", self.info.sampler),
+            ("seconds", "" if wall is None else f"{wall:.3g}"),
+            ("target", str(self.target)),
+        ]
+        return html_table("Samples", [row for row in rows if row[1]])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the samples to one compressed `.npz` file, atomically.
@@ -324,11 +320,16 @@ class Samples:
         Returns
         -------
         ndarray
-            (chains, draws, n); all chains must have equally many draws, side by side.
+            (chains, draws, n).
+
+        Raises
+        ------
+        ValueError
+            If the chains have different numbers of draws.
         """
         labels = chains_of(self)
         chains = len(np.unique(labels))
-        if chains and (len(labels) % chains or (np.ptp(labels.reshape(chains, -1), axis=1) > 0).any()):
+        if chains and (len(labels) % chains or np.ptp(labels.reshape(chains, -1), axis=1).any()):
             why = "the draws of these chains are not equally many, chain by chain"
             raise ValueError(f"{why}: take whole chains, or the same draws of each.")
         return self.weights.reshape(chains, -1, self.n)
@@ -349,13 +350,18 @@ class Samples:
         return np.array([own @ other for own, other in zip(weights, others / self.n)])
 
     def to_arviz(self) -> Any:
-        """Return weights and statistics for ArviZ, which must be installed.
+        """Return weights and statistics for ArviZ.
 
         Returns
         -------
         InferenceData or DataTree
             By ArviZ 0.x or 1.x: group "posterior" with `weights`; group "sample_stats" with `overlap`, `solved`, `energy` where
             finite and, for annealed chains, `acceptance`.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # once a day ArviZ announces its next version

@@ -137,7 +137,6 @@ def _lost(samples: Samples, how: str) -> int:
 
 
 def _failed(samples: Samples, missing: int) -> str:
-    """Return the verdict on samples some of which are no solutions."""
     lost, k = _lost(samples, "diverged"), len(samples)
     why = f"message passing diverged in {lost}" if lost else "constraints are missed"
     word, rest = ("failed", "") if missing > k / 2 else ("biased", "; the rest may be biased")

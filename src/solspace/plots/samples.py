@@ -185,7 +185,6 @@ def sample_pictures(
 def plot_samples(
     samples: Samples, kind: str, ax: Any, prediction: Prediction | None, reference: Samples | None, **style: Any
 ) -> Any:
-    """Draw one picture of samples or all of them, on given or new axes."""
     if len(samples) == 0:
         raise ValueError("there is no sample to draw.")
     if reference is not None and (why := samples.differs(reference)):

@@ -105,7 +105,6 @@ class JournalFigure(Figure):
     """A figure whose `savefig` embeds fonts as TrueType and writes 300 dots per inch by default."""
 
     def savefig(self, *args: Any, **options: Any) -> None:
-        """Write the figure, as Matplotlib's `savefig` does."""
         if matplotlib.rcParams["savefig.dpi"] == "figure":
             options.setdefault("dpi", FINE)
         with matplotlib.rc_context(_FONTS):
@@ -174,7 +173,6 @@ def thick() -> float:
 
 
 def mark_margin(ax: Axes, margin: float) -> None:
-    """Mark the margin on an axis of stabilities."""
     ax.axvline(margin, color=GREY, lw=1, ls="--", label=f"margin {margin:g}")
 
 

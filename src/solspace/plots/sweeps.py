@@ -53,7 +53,6 @@ def curves(
 
 
 def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> None:
-    """Draw the fraction solved against the load."""
     curves(points, ax, series, "alpha", label)
     ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
     ax.legend(loc="lower left")  # free, since curves fall; searching for the best place takes seconds
@@ -103,7 +102,6 @@ def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> None:
 
 
 def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> None:
-    """Mark a load predicted by theory."""
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
 
 
@@ -129,5 +127,4 @@ def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """Write a note below the picture: sizes, instances, meaning of the bars."""
     figure.supxlabel(text, fontsize=7.5, color=GREY)

@@ -24,7 +24,6 @@ def _overlap_grid(prediction: Prediction) -> Reals:
 
 
 def _last_window(prediction: Prediction) -> float | None:
-    """Return the last time with two maxima."""
     return max((w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0), default=None)
 
 
@@ -97,7 +96,6 @@ KINDS: dict[str, Callable[..., None]] = {
 
 
 def plot_prediction(prediction: Prediction, kind: str, ax: Any, **style: Any) -> Any:
-    """Draw one picture of a prediction or all of them, on given or new axes."""
     reasons = {", RS unstable": prediction.stable, ", entropy < 0": prediction.populated}
     reasons[", past capacity"] = prediction.satisfiable
     doubts = f"α = {prediction.alpha:g}{''.join(reason for reason, fine in reasons.items() if not fine)}"
