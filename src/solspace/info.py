@@ -74,10 +74,8 @@ class Info(Mapping[str, Any]):
     ----------
     sampler : str
         Name of the sampler, as in `solspace sample --sampler`.
-    seed : str or None
-        Seed of the run.
-    device : str or None
-        "cpu" or "gpu".
+    seed, device : str or None
+        Seed of the run, and "cpu" or "gpu".
     wall_time : float or None
         Seconds.
     extra : dict
@@ -213,10 +211,8 @@ class AnnealingInfo(Info):
         "integer" for ±1 patterns, "fixed point" for others.
     key : int or None
         Key of the chains' random numbers; None for chains of several runs.
-    n_chains, n_draws : int
-        Chains, and draws of each.
-    n_anneal : int
-        Sweeps of the schedule; later ones sample its last stage.
+    n_chains, n_draws, n_anneal : int
+        Chains, draws of each, and sweeps of the schedule; later ones sample its last stage.
     chain, draw : ndarray
         (k,) chain of each sample, and its number among the chain's draws.
     acceptance, energy : ndarray
@@ -227,12 +223,9 @@ class AnnealingInfo(Info):
         (draws,) sweeps that ended in draws.
     temperature, tau : ndarray
         (sweeps,) T, and τ (None if some stage has none).
-    ladder : ndarray or None
-        (rungs,) sweeps of the schedule at whose stages replicas were exchanged; None without exchange.
-    swap_acceptance : ndarray or None
-        (rungs - 1,) share of accepted exchanges between neighbouring rungs.
-    round_trips : ndarray or None
-        (chains,) times that a replica went from the last rung to the first and back.
+    ladder, swap_acceptance, round_trips : ndarray or None
+        With exchange: (rungs,) sweeps of the schedule at whose stages replicas were exchanged, (rungs - 1,) share of accepted
+        exchanges between neighbouring rungs, and (chains,) times that a replica went from the last rung to the first and back.
     """
 
     kind: ClassVar[str] = "annealing"
@@ -304,10 +297,9 @@ class SolvingInfo(Info):
         Method that found the last solution, or was tried last: "reinforce", "tau", "ep" or "exact".
     tried : list of str
         All methods, in the order of their trial.
-    iterations : int
-        Iterations of message passing and sweeps of chains, of all runs in parallel.
-    restarts : int
-        Runs and chains beyond those needed if each found a solution.
+    iterations, restarts : int
+        Iterations of message passing and sweeps of chains, of all runs in parallel; runs and chains beyond those needed if each
+        found a solution.
     seconds : float
         Duration.
     unmet : ndarray

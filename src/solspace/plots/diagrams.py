@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged, on_axes
+from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged
 
 if TYPE_CHECKING:
     from solspace.theory.phases import PhaseDiagram, SamplingMap
@@ -138,18 +138,19 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> No
         ax.text(load, height, words, **place).set_in_layout(False)
 
 
-@on_axes
-def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> None:
+def sampling_map(found: SamplingMap, ax: Any, **style: Any) -> Axes:
     """Draw all thresholds over margins or widths; the region that ASL samples is green."""
     lines = {name: getattr(found, name) for name in found.LINES}
-    alpha_kappa(found.places, lines, ax, axis=found.axis, **style)
     asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
-    if far.max(initial=0.0) > 30 and len(asl):
-        ax.set_xscale("log")
-        ax.set_xlim(0.8 * float(asl.min()), None)
-    ax.legend()
     name = found.target.potential.name if found.axis == "width" else str(found.target.potential)
-    ax.set_title(f"{found.target.prior} weights, {name} potential")
+    with drawing(ax) as one:
+        alpha_kappa(found.places, lines, one, axis=found.axis, **style)
+        if far.max(initial=0.0) > 30 and len(asl):
+            one.set_xscale("log")
+            one.set_xlim(0.8 * float(asl.min()), None)
+        one.legend()
+        one.set_title(f"{found.target.prior} weights, {name} potential")
+        return one
 
 
 def alpha_kappa(

@@ -15,7 +15,7 @@ from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.numerics.series import bins, pair_products, spacing
-from solspace.plots.style import BLUE, GREY, RED, histogram, mark_margin, merged, on_axes, one_or_all, thick
+from solspace.plots.style import BLUE, GREY, RED, drawing, histogram, mark_margin, merged, one_or_all, thick
 from solspace.samples import Samples, chains_of
 
 if TYPE_CHECKING:
@@ -194,28 +194,29 @@ def plot_samples(
     return one_or_all(sample_pictures(samples, prediction, reference), kind, ax, title, **style)
 
 
-@on_axes
-def report_deviations(report: Report, ax: Axes, **style: Any) -> None:
+def report_deviations(report: Report, ax: Any, **style: Any) -> Axes:
     """Draw the deviation of each quantity of a diagnosis in units of its error; beyond the band it is a bias."""
     found = report.deviations()
     values = np.array(list(found.values()))
-    ax.axvspan(-SIGMAS, SIGMAS, color=GREY, alpha=0.15, lw=0, label="chance")
-    ax.axvline(0, color=GREY, lw=0.8)
-    for inside, colour, marker in ((True, BLUE, "o"), (False, RED, "X")):
-        rows = np.flatnonzero((np.abs(values) <= SIGMAS) == inside)
-        ax.plot(values[rows], rows, **merged(style, color=colour, marker=marker, ms=5, ls=""))
     far = float(np.abs(values).max(initial=SIGMAS))
-    if far > WIDE:
-        ax.set_xscale("symlog", linthresh=2 * SIGMAS)
-    else:
-        ax.xaxis.set_major_locator(MultipleLocator(SIGMAS if far < 5 * SIGMAS else 2 * SIGMAS))
     reach = 1.15 * max(far, 1.6 * SIGMAS)
     low = -reach if values.min(initial=0.0) < -SIGMAS else -1.6 * SIGMAS
-    ax.set(xlim=(low, reach), ylim=(max(len(found), 1) - 0.5, -0.5), xlabel=f"deviation (bias beyond ±{SIGMAS:g})")
-    ax.set_yticks(range(len(found)), list(found))
-    if not found:
-        ax.text(0.5, 0.5, "nothing to compare with", ha="center", transform=ax.transAxes)
     verdict = report.verdict.partition(":")[0]
     if report.within is not None and "within" not in verdict:
         verdict += f", fair within {report.within:.3g}"
-    ax.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
+    with drawing(ax) as one:
+        one.axvspan(-SIGMAS, SIGMAS, color=GREY, alpha=0.15, lw=0, label="chance")
+        one.axvline(0, color=GREY, lw=0.8)
+        for inside, colour, marker in ((True, BLUE, "o"), (False, RED, "X")):
+            rows = np.flatnonzero((np.abs(values) <= SIGMAS) == inside)
+            one.plot(values[rows], rows, **merged(style, color=colour, marker=marker, ms=5, ls=""))
+        if far > WIDE:
+            one.set_xscale("symlog", linthresh=2 * SIGMAS)
+        else:
+            one.xaxis.set_major_locator(MultipleLocator(SIGMAS if far < 5 * SIGMAS else 2 * SIGMAS))
+        one.set(xlim=(low, reach), ylim=(max(len(found), 1) - 0.5, -0.5), xlabel=f"deviation (bias beyond ±{SIGMAS:g})")
+        one.set_yticks(range(len(found)), list(found))
+        if not found:
+            one.text(0.5, 0.5, "nothing to compare with", ha="center", transform=one.transAxes)
+        one.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
+        return one

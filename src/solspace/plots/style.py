@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -146,18 +145,6 @@ def one_or_all(pictures: Mapping[str, Callable[..., None]], kind: str, ax: Any, 
     with drawing(ax) as one:
         pictures[kind](one, **style)
         return one
-
-
-def on_axes(draw: Callable[..., None]) -> Callable[..., Axes]:
-    """Make `draw(found, ax, ...)` draw on new axes where `ax` is None, and return the axes."""
-
-    @wraps(draw)
-    def drawn(found: Any, ax: Axes | None = None, *args: Any, **options: Any) -> Axes:
-        with drawing(ax) as one:
-            draw(found, one, *args, **options)
-            return one
-
-    return drawn
 
 
 def histogram(ax: Axes, values: Reals, edges: Reals, style: Mapping[str, Any] | None = None, **ours: Any) -> Values:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, MARKERS, RED, SERIES, histogram, merged, on_axes
+from solspace.plots.style import GREY, MARKERS, RED, SERIES, drawing, histogram, merged
 
 Points = Iterable[Mapping[str, Any]]  # rows of `Results.mean`: the values of the axes, `mean`, `low`, `high`
 
@@ -58,8 +58,7 @@ def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") 
     ax.legend(loc="lower left")  # free, since curves fall; searching for the best place takes seconds
 
 
-@on_axes
-def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> None:
+def sweep_curves(points: Points, ax: Any, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
     """Draw the mean of a quantity of a sweep, one line for each combination of the series."""
 
     def order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
@@ -72,12 +71,14 @@ def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[
     points = list(points)
     lines = sorted({tuple(point[name] for name in series) for point in points}, key=order)
     numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
-    curves(numbered, ax, "line", x, label, **style)
-    ax.set(xlabel=AXES.get(x, x), ylabel=AXES.get(value, value))
-    if value.endswith("fraction"):
-        ax.set_ylim(-0.03, 1.05)
-    if series:
-        ax.legend(loc="best" if len(points) < 200 else "lower left")
+    with drawing(ax) as one:
+        curves(numbered, one, "line", x, label, **style)
+        one.set(xlabel=AXES.get(x, x), ylabel=AXES.get(value, value))
+        if value.endswith("fraction"):
+            one.set_ylim(-0.03, 1.05)
+        if series:
+            one.legend(loc="best" if len(points) < 200 else "lower left")
+        return one
 
 
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> None:
