@@ -32,7 +32,6 @@ from solspace.samplers.registry import SAMPLERS
 from solspace.system.checks import one_of, optional, whole
 
 __all__ = ["BinaryPerceptronClassifier"]
-METHODS = ("sample", "solve")
 LARGE = 1e6  # a stability that every classifier must be able to reach
 _reported: set[str] = set()  # warnings in folds of a cross-validation, which are shown once
 
@@ -140,7 +139,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         fair = [name for name, one in SAMPLERS.items() if one.any_patterns and one.fair]
-        for name, allowed in {"sampler": fair, "method": METHODS, "preprocess": PREPROCESSING}.items():
+        for name, allowed in {"sampler": fair, "method": ("sample", "solve"), "preprocess": PREPROCESSING}.items():
             one_of(allowed)(name, getattr(self, name))
         whole(1)("n_solutions", self.n_solutions)
         optional(whole(1))("n_sweeps", self.n_sweeps)

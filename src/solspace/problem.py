@@ -50,8 +50,10 @@ class Perceptron:
     ----------
     patterns : ndarray
         (m, n) patterns times labels, read-only.
-    n, m, alpha : int, int, float
-        Number of weights, and of constraints; load m/n.
+    n, m : int
+        Number of weights, and of constraints.
+    alpha : float
+        Load m/n.
     has_binary_patterns : bool
         Whether all entries are ±1; they are then stored as int8.
     ensemble : str or None
@@ -76,7 +78,9 @@ class Perceptron:
 
     def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         matrix = original = _matrix(patterns)
-        if _all_signs(matrix):
+        rows = max(1, BLOCK // matrix.shape[1])
+        parts = (matrix[start : start + rows] for start in range(0, len(matrix), rows))
+        if matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in parts):
             matrix = matrix.astype(np.int8, copy=False)
         elif matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
@@ -454,12 +458,6 @@ def _frozen(array: object) -> bool:
             return False
         array = array.base
     return array is None or isinstance(array, (bytes, mmap.mmap))
-
-
-def _all_signs(matrix: Array) -> bool:
-    rows = max(1, BLOCK // matrix.shape[1])
-    starts = range(0, len(matrix), rows)
-    return matrix.dtype.kind not in "bu" and all((np.abs(matrix[i : i + rows]) == 1).all() for i in starts)
 
 
 def _signs(labels: Any, m: int) -> Array:

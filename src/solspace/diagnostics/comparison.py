@@ -36,6 +36,7 @@ MANY = 9.0  # log of the ratio of solutions to pairs of samples above which no t
 # A pair is too similar if fair samples have one as similar with probability exp(-RARE) by theory, or exp(-RARER) by the other
 # overlaps. In 30,000 sets of 3 to 64 fair samples (n = 51 to 1001, ±1 and spherical) it was at least exp(-8) and exp(-19).
 RARE, RARER = 14.0, 20.0
+INSTANCE = 0.5  # typical difference of an instance's overlap from theory's, over 1/√n
 MOST = 2048  # samples among which near copies are looked for
 ALONE = "cannot tell: there are no two independent samples to compare; draw at least four."
 
@@ -64,7 +65,7 @@ def _overlap(weights: Array, chain: Array, prediction: Prediction | None) -> Est
     estimate, _ = _cross_overlap(_chain_means(weights, chain))
     if estimate is None or prediction is None:
         return estimate
-    return replace(_widened(estimate, Estimate(0.0, _instance_error(weights.shape[1]))), theory=prediction.overlap)
+    return replace(_widened(estimate, Estimate(0.0, INSTANCE / np.sqrt(weights.shape[1]))), theory=prediction.overlap)
 
 
 def _widened(estimate: Estimate, other: Estimate) -> Estimate:
@@ -72,10 +73,6 @@ def _widened(estimate: Estimate, other: Estimate) -> Estimate:
     error = float(np.hypot(estimate.error, other.error))
     spent = sum(one.error**4 / one.df for one in (estimate, other) if one.df)
     return replace(estimate, error=error, df=error**4 / spent if spent else None)
-
-
-def _instance_error(n: int) -> float:
-    return 0.5 / np.sqrt(n)  # typical difference of the overlap from theory's
 
 
 def _chain_means(values: Array, chain: Array) -> Array:
@@ -158,7 +155,7 @@ def _path(info: LocalizationInfo, n: int, prediction: Prediction | None) -> Valu
     ran = np.asarray(info.iterations) > 0  # rows after a sample's arrival are empty
     found: Values = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
     if len(start):
-        theory, shared = (None, 0.0) if prediction is None else (prediction.overlap, _instance_error(n))
+        theory, shared = (None, 0.0) if prediction is None else (prediction.overlap, INSTANCE / np.sqrt(n))
         error = np.hypot(start.std() / np.sqrt(len(start)), shared)
         found["overlap_at_start"] = Estimate(float(start.mean()), float(error), theory)
     if np.isfinite(instability).any():
@@ -286,7 +283,7 @@ def too(overlap: Estimate) -> str:
 def _coarse(overlap: Estimate, samples: Samples) -> str:
     """Return the bias that so few samples could hide, and how many could not."""
     k, n = len(samples), samples.n
-    shared = _instance_error(n)
+    shared = INSTANCE / np.sqrt(n)
     own = max(overlap.error**2 - shared**2, 0.0) * k
     many = enough(lambda count: visible(None) * float(np.hypot(np.sqrt(own / count), shared)), k + 1)
     words = f"{k} samples of {n} weights could hide a bias of {overlap.visible:.2f} of the overlaps"
