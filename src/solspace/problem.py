@@ -357,10 +357,7 @@ class Perceptron:
         """
         if self.ensemble is not None:
             return ""
-        lengths, sums = np.empty(self.m), np.zeros(self.n)
-        for rows, block in self.blocks():
-            lengths[rows] = (block**2).mean(axis=1)
-            sums += block.sum(axis=0)
+        lengths, sums = self._lengths**2 / self.n, sum(block.sum(axis=0) for _, block in self.blocks())
         slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
         if lengths.std() > slack:
             return "their rows differ in length"
@@ -434,20 +431,18 @@ def _matrix(patterns: Any) -> Array:
         raise ValueError("patterns must have no masked entries; fill them first, as in patterns.filled(0).")
     try:
         matrix = np.asarray(patterns)
-        if matrix.dtype.kind not in "biufc" or (matrix.dtype.kind != "c" and matrix.dtype.itemsize > 8):
+        if matrix.dtype.kind == "c":
+            raise TypeError
+        if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
             with np.errstate(over="ignore"):  # numbers beyond double precision become infinite, and are refused
                 matrix = matrix.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("patterns must be a rectangular array of numbers; got something else.") from None
-    if matrix.dtype.kind == "c":
-        raise ValueError(f"patterns must be real numbers; got {matrix.dtype}, whose imaginary part would be lost.")
+        raise ValueError(f"patterns must be a rectangular array of real numbers; got {shown(patterns)}.") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
     largest = max(abs(float(matrix.min())), abs(float(matrix.max())))  # neither makes a copy; NaN if there is one
-    if not np.isfinite(largest):
-        raise ValueError("patterns must be finite; they contain NaN or inf.")
-    if largest > LARGEST:
-        raise ValueError(f"patterns must be at most {LARGEST:g} in size; the largest is {largest:.3g}. Rescale them.")
+    if not largest <= LARGEST:
+        raise ValueError(f"patterns must be finite and at most {LARGEST:g} in size; the largest is {largest:.3g}.")
     return matrix
 
 
