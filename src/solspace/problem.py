@@ -442,7 +442,8 @@ def _matrix(patterns: Any) -> Array:
         raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
     largest = max(abs(float(matrix.min())), abs(float(matrix.max())))  # neither makes a copy; NaN if there is one
     if not largest <= LARGEST:
-        raise ValueError(f"patterns must be finite and at most {LARGEST:g} in size; the largest is {largest:.3g}.")
+        allowed = f"finite, without NaN or inf, and at most {LARGEST:g} in size"
+        raise ValueError(f"patterns must be {allowed}; the largest is {largest:.3g}.")
     return matrix
 
 

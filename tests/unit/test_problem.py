@@ -129,15 +129,15 @@ def test_large_sparse_warns():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: ss.Perceptron([[1.0, np.nan]]), "finite and at most"),
-        (lambda: ss.Perceptron([[1.0, np.inf]]), "finite and at most"),
+        (lambda: ss.Perceptron([[1.0, np.nan]]), "without NaN or inf"),
+        (lambda: ss.Perceptron([[1.0, np.inf]]), "without NaN or inf"),
         (lambda: ss.Perceptron([1.0, 2.0]), "shape"),
         (lambda: ss.Perceptron(np.ones((0, 3))), "shape"),
         (lambda: ss.Perceptron([[1, 2], [3]]), "rectangular array of real numbers"),
         (lambda: ss.Perceptron([["a", "b"]]), "rectangular array of real numbers"),
         (lambda: ss.Perceptron([[1.0, 2j]]), "array of real numbers; got ..1.0, 2j"),
         (lambda: ss.Perceptron(np.ma.masked_less([[1.0, -2.0]], 0)), "no masked entries; fill them first"),
-        (lambda: ss.Perceptron(np.array([["1e4000", "1"]], np.longdouble)), "finite and at most"),
+        (lambda: ss.Perceptron(np.array([["1e4000", "1"]], np.longdouble)), "without NaN or inf"),
         (lambda: ss.Perceptron([[10**400, 1]]), "rectangular array of real numbers"),
         (lambda: ss.Perceptron([[1e150, 1.0]]), "at most 1e.15 in size; the largest is 1e.150"),
         (lambda: ss.Perceptron(np.array([[-(2**63), 1]])), "at most 1e.15 in size"),
