@@ -1,8 +1,7 @@
 """Records of runs: one documented dataclass for each sampler, and `DrawsInfo` for samples picked or joined from several runs.
 
 Shapes: k samples, n weights, m constraints. Every record is also a mapping (`info["t"]`, `"t" in info`, `dict(info)`), and is
-saved and loaded with its samples. The metadata of a field hold how the values of several runs are joined, and the axis of the
-samples.
+saved and loaded with its samples. The metadata of a field say how several runs are joined, and along which axis samples lie.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from solspace.system.plain import Values
 __all__ = ["AnnealingInfo", "DrawsInfo", "Info", "LocalizationInfo", "SolvingInfo"]
 
 
-def _same(values: Sequence[object]) -> bool:
-    return all(np.array_equal(np.asarray(values[0]), np.asarray(value)) for value in values[1:])
+def _same(values: Sequence[Any]) -> bool:
+    return all(np.array_equal(values[0], value) for value in values[1:])
 
 
 def _shared(values: list[Any]) -> Any:
@@ -324,11 +323,8 @@ class SolvingInfo(Info):
     words: str = "these solutions follow no known law; for fair ones use localize or anneal"
 
     def numbers(self) -> dict[str, float]:
-        return {
-            "iterations": float(self.iterations),
-            "restarts": float(self.restarts),
-            "unmet": float(np.min(self.unmet)),
-        }
+        numbers = {"iterations": self.iterations, "restarts": self.restarts, "unmet": np.min(self.unmet)}
+        return {name: float(value) for name, value in numbers.items()}
 
 
 KINDS = {kind.kind: kind for kind in (Info, LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)}

@@ -176,8 +176,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     @property
     def intercept_(self) -> Array:
         """(1,) offset of the plane, which goes through the mean of the training set, or through the origin."""
-        normal = self.coef_
-        mean = self.preprocessing_.mean
+        normal, mean = self.coef_, self.preprocessing_.mean
         return np.zeros(1) if mean is None else -(normal @ mean)
 
     def decision_function(self, X: ArrayLike) -> Array:

@@ -62,8 +62,11 @@ def _judged(samples: Samples) -> Array:
 
 
 def _overlap(weights: Array, chain: Array, prediction: Prediction | None) -> Estimate | None:
-    estimate, _ = _cross_overlap(_chain_means(weights, chain))
-    if estimate is None or prediction is None:
+    means = _chain_means(weights, chain)
+    if len(means) < 2:
+        return None
+    estimate, _ = _cross_overlap(means)
+    if prediction is None:
         return estimate
     return replace(_widened(estimate, Estimate(0.0, INSTANCE / np.sqrt(weights.shape[1]))), theory=prediction.overlap)
 
@@ -85,15 +88,13 @@ def _chain_means(values: Array, chain: Array) -> Array:
     return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def _cross_overlap(means: Array) -> tuple[Estimate | None, Array]:
+def _cross_overlap(means: Array) -> tuple[Estimate, Array]:
     """Return the overlap of two chains with these `means` (chains, n), and its values (chains,) leaving out one each.
 
-    None for fewer than two chains. For two chains the error is that of two single weight vectors, 1/√n.
+    For only two chains the error is that of two single weight vectors, 1/√n.
     """
     chains, n = means.shape
     total, own = means.sum(axis=0), np.einsum("ci,ci->c", means, means)
-    if chains < 2:
-        return None, np.empty(0)
     value = float((total @ total - own.sum()) / (n * chains * (chains - 1)))
     if chains < 3:
         return Estimate(value, 1 / np.sqrt(n)), np.full(chains, value)
@@ -299,8 +300,6 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
     if min(map(len, means)) < 3:
         return None
     (own, without), (other, others_without) = (_cross_overlap(one) for one in means)
-    assert own is not None
-    assert other is not None
     overlap = replace(_widened(own, other), value=own.value - other.value, theory=0.0)
     (a, b), n = means, means[0].shape[1]
     total, others = a.sum(axis=0), b.sum(axis=0)
@@ -309,10 +308,11 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
     right = others_without - 2 * ((others - b) @ total) / (n * len(a) * (len(b) - 1))
     error = float(np.hypot(_jackknife(left), _jackknife(right)))
     square = Estimate(float(own.value + other.value - 2 * between), error, 0.0)
-    if not all(np.isfinite(one).all() for one in energies) or not any(np.ptp(one) for one in energies):
-        return Agreement(overlap, square, None)
-    error = float(np.hypot(*(one.std(ddof=1) / np.sqrt(len(one)) for one in energies)))
-    return Agreement(overlap, square, Estimate(float(energies[0].mean() - energies[1].mean()), error, 0.0))
+    energy = None
+    if all(np.isfinite(one).all() for one in energies) and any(np.ptp(one) for one in energies):
+        error = float(np.hypot(*(one.std(ddof=1) / np.sqrt(len(one)) for one in energies)))
+        energy = Estimate(float(energies[0].mean() - energies[1].mean()), error, 0.0)
+    return Agreement(overlap, square, energy)
 
 
 def _summary(samples: Samples) -> tuple[Array, Array]:
