@@ -18,7 +18,7 @@ import numpy as np
 import solspace as ss
 from solspace.learn import BinaryPerceptronClassifier
 from solspace.plots import style
-from solspace.plots.samples import overlap_histogram, sample_panels, stability_histogram
+from solspace.plots.samples import overlap_histogram, stability_histogram
 from solspace.plots.theory import free_entropy, overlap_path
 
 FOLDER = Path(__file__).parent / "images"
@@ -204,7 +204,7 @@ def samples():
     found = ss.localize(problem, n_samples=16, rng=1)
     with style.style(style.TEXT):
         figure, axes = style.panels(3, width=style.DOUBLE / 3, height=0.3 * style.DOUBLE)
-        sample_panels(found, axes, ss.predict(LOG, 0.3))
+        found.plot("all", axes, ss.predict(LOG, 0.3))
     return figure
 
 

@@ -71,25 +71,23 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'solspace' has no attribute {name!r}{_hint(name)}")
+        hint = "" if name.startswith("_") else f": {_hint(name)}"
+        raise AttributeError(f"module 'solspace' has no attribute {name!r}{hint}")
     home = import_module(f"solspace.{_HOME[name]}")
     globals()[name] = getattr(home, name, home)  # some names are those of modules
     return globals()[name]
 
 
 def _hint(name: str) -> str:
-    """Return what was probably meant by a name that is not public."""
-    if name.startswith("_"):
-        return ""
     from difflib import get_close_matches
     from importlib.util import find_spec
 
     if find_spec(f"solspace.{name}"):
         inside = [f"ss.{own}" for own, home in _HOME.items() if f"{home}.".startswith(f"{name}.")]
-        return f": use {', '.join(inside)}, or import solspace.{name}" if inside else f": import solspace.{name} first"
+        return f"use {', '.join(inside)}, or import solspace.{name}" if inside else f"import solspace.{name} first"
     lowered = {public.lower(): public for public in __all__}
     close = get_close_matches(name.lower(), lowered, n=1)
-    return f": did you mean {lowered[close[0]]!r}?" if close else f": public names are {', '.join(__all__)}"
+    return f"did you mean {lowered[close[0]]!r}?" if close else f"public names are {', '.join(__all__)}"
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,4 @@
-"""The exact law of a small problem: all 2^n weights, n <= 20.
-
-Weight number c has w_i = +1 where bit i of c is set. Stabilities are sums of two tables, one for the lower and one for the
-upper bits, added block by block.
-"""
+"""The exact law of a small problem: all 2^n weights, n <= 20, by sums of two tables for the lower and the upper bits."""
 
 from __future__ import annotations
 
@@ -60,14 +56,14 @@ class Enumeration:
         self.log_partition = float(logsumexp(self.log_weights))
         if np.isnan(self.log_partition):
             raise ValueError(f"the log weight of the {problem.target.potential} potential is NaN at some stabilities.")
-        if np.isneginf(self.log_partition):
+        if np.isneginf(self.log_partition) and self.n_solutions:
             raise ValueError(
-                f"this instance (n = {problem.n}, m = {problem.m}) has no solution: none of its 2^{problem.n} weights "
-                "meets every constraint; lower the load or the margin."
-                if self.n_solutions == 0
-                else f"the {problem.target.potential} potential gives weight zero to all {self.n_solutions} solutions of this "
+                f"the {problem.target.potential} potential gives weight zero to all {self.n_solutions} solutions of this "
                 "instance: each has a stability at the very end of what is allowed; potential='uniform' counts them."
             )
+        if np.isneginf(self.log_partition):
+            none = f"none of its 2^{problem.n} weights meets every constraint; lower the load or the margin"
+            raise ValueError(f"this instance (n = {problem.n}, m = {problem.m}) has no solution: {none}.")
 
     @cached_property
     def probabilities(self) -> Array:
@@ -89,7 +85,7 @@ class Enumeration:
     def marginals(self) -> Array:
         """(n,) mean of each weight."""
         cube = self.probabilities.reshape((2,) * self.n)
-        return 2 * np.array([cube.take(1, axis=self.n - 1 - i).sum() for i in range(self.n)]) - 1
+        return 2 * np.array([cube.take(1, axis).sum() for axis in reversed(range(self.n))]) - 1
 
     @property
     def entropy(self) -> float:
@@ -106,10 +102,8 @@ class Enumeration:
             (n + 1,) each.
         """
         # w·w' is distributed by the XOR-correlation of the probabilities: two Walsh-Hadamard transforms
-        spectrum = _walsh(self.probabilities) ** 2
-        product = _walsh(spectrum) / len(spectrum)
-        distance = np.bitwise_count(np.arange(len(product)))
-        mass = np.bincount(distance, weights=product, minlength=self.n + 1)
+        product = _walsh(_walsh(self.probabilities) ** 2) / 2**self.n
+        mass = np.bincount(np.bitwise_count(np.arange(2**self.n)), weights=product)
         return 1 - 2 * np.arange(self.n, -1, -1) / self.n, np.clip(mass[::-1], 0, None)
 
     def stability_distribution(self) -> tuple[Array, Array]:
@@ -120,11 +114,11 @@ class Enumeration:
         stabilities, probabilities : ndarray
             (j,) distinct values and their probabilities.
         """
-        values, mass = [], []
+        values, mass, m = [], [], self.problem.m
         for first, stabilities in _stability_blocks(self.problem):
-            p = np.repeat(self.probabilities[first : first + len(stabilities)], self.problem.m) / self.problem.m
             distinct, where = np.unique(stabilities.round(12), return_inverse=True)
             values.append(distinct)
+            p = np.repeat(self.probabilities[first : first + len(stabilities)], m) / m
             mass.append(np.bincount(where.ravel(), weights=p))
         distinct, where = np.unique(np.concatenate(values), return_inverse=True)
         return distinct, np.bincount(where, weights=np.concatenate(mass))
@@ -198,10 +192,10 @@ def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
     if problem.n > LARGEST:
         raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
     low = min(problem.n, 10)
-    exact = problem.patterns.astype(np.int64 if problem.has_binary_patterns else np.float64)
-    lower = decode(np.arange(1 << low), low).astype(exact.dtype) @ exact[:, :low].T
+    patterns = problem.patterns.astype(np.int64 if problem.has_binary_patterns else np.float64)
+    lower = decode(np.arange(1 << low), low).astype(patterns.dtype) @ patterns[:, :low].T
     for high in range(1 << (problem.n - low)):
-        upper = exact[:, low:] @ decode(np.array([high]), problem.n - low)[0].astype(exact.dtype)
+        upper = patterns[:, low:] @ decode(np.array([high]), problem.n - low)[0].astype(patterns.dtype)
         stabilities = (lower + upper) / np.sqrt(problem.n)
         if not problem.has_binary_patterns:
             problem._settle(stabilities, np.sqrt(problem.n))
@@ -209,10 +203,8 @@ def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
 
 
 def _walsh(values: Array) -> Array:
-    values = values.copy()
-    half = 1
-    while half < len(values):
-        pairs = values.reshape(-1, 2, half)
-        pairs[:, 0], pairs[:, 1] = pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]
-        half *= 2
-    return values
+    cube = values.reshape((2,) * (len(values).bit_length() - 1))
+    for axis in reversed(range(cube.ndim)):
+        low, high = np.split(cube, 2, axis)
+        cube = np.concatenate([low + high, low - high], axis)
+    return cube.ravel()

@@ -1,13 +1,15 @@
-"""Records of runs: one documented dataclass for each sampler, and one record for several runs of a problem.
+"""Records of runs: one documented dataclass for each sampler, and `DrawsInfo` for samples picked or joined from several runs.
 
 Shapes: k samples, n weights, m constraints. Every record is also a mapping (`info["t"]`, `"t" in info`, `dict(info)`), and is
-saved and loaded with its samples.
+saved and loaded with its samples. The metadata of a field say how several runs are joined, and along which axis samples lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,12 +18,51 @@ from solspace.numerics.arrays import Array
 from solspace.system.plain import Values
 
 __all__ = ["AnnealingInfo", "DrawsInfo", "Info", "LocalizationInfo", "SolvingInfo"]
-RUN = {"sampler", "seed", "device", "wall_time", "extra"}  # entries on the run as a whole
 
 
-def _each(axis: int = 0, fill: object = None, **default: Any) -> Any:
+def _same(values: Sequence[Any]) -> bool:
+    return all(np.array_equal(values[0], value) for value in values[1:])
+
+
+def _shared(values: list[Any]) -> Any:
+    return values[0] if _same(values) else None
+
+
+def _extra(values: list[Values]) -> Values:
+    """Return the numbers and strings that all runs share."""
+    scalars = {name: value for name, value in values[0].items() if np.isscalar(value)}
+    return {name: value for name, value in scalars.items() if _same([one.get(name) for one in values])}
+
+
+def _numbered(values: list[Array]) -> Array:
+    """Return the labels of the chains of several runs, counted on from one run to the next."""
+    labels, count = [], 0
+    for own in values:
+        numbers = np.unique(own, return_inverse=True)[1]
+        labels.append(numbers + count)
+        count += int(numbers.max(initial=-1)) + 1
+    return np.concatenate(labels)
+
+
+def _stacked(values: list[Any], axis: int, fill: Any) -> Any:
+    if any(value is None for value in values):
+        return None
+    if isinstance(values[0], list):
+        return [entry for value in values for entry in value]
+    if axis == 1:
+        steps = max(map(len, values))
+        values = [np.pad(one, [(0, steps - len(one)), (0, 0)], constant_values=fill) for one in values]
+    return np.concatenate(values, axis)
+
+
+def _run(join: Callable[[list[Any]], Any], **default: Any) -> Any:
+    """Return a field with one value for each run; fields without `join` are settings, which must be equal."""
+    return field(metadata={"join": join}, **default)
+
+
+def _each(axis: int = 0, fill: Any = None, join: Callable[[list[Any]], Any] | None = None, **default: Any) -> Any:
     """Return a field that holds a value for each sample along `axis`; shorter paths are padded with `fill`."""
-    return field(metadata={"axis": axis, "fill": fill}, **default)
+    return field(metadata={"axis": axis, "join": join or partial(_stacked, axis=axis, fill=fill)}, **default)
 
 
 @dataclass(kw_only=True, frozen=True, eq=False)
@@ -32,10 +73,8 @@ class Info(Mapping[str, Any]):
     ----------
     sampler : str
         Name of the sampler, as in `solspace sample --sampler`.
-    seed : str or None
-        Seed of the run.
-    device : str or None
-        "cpu" or "gpu".
+    seed, device : str or None
+        Seed of the run, and "cpu" or "gpu".
     wall_time : float or None
         Seconds.
     extra : dict
@@ -51,11 +90,11 @@ class Info(Mapping[str, Any]):
     kind: ClassVar[str] = "plain"  # class of the record in files
     PATH: ClassVar[tuple[str, ...]] = ()  # arrays along the run; a sweep stores them if `path` is set
 
-    sampler: str = ""
-    seed: str | None = None
-    device: str | None = None
-    wall_time: float | None = None
-    extra: Values = field(default_factory=dict)
+    sampler: str = _run(lambda names: " + ".join(dict.fromkeys(filter(None, names))), default="")
+    seed: str | None = _run(_shared, default=None)
+    device: str | None = _run(_shared, default=None)
+    wall_time: float | None = _run(lambda times: None if None in times else sum(times), default=None)
+    extra: Values = _run(_extra, default_factory=dict)
 
     @property
     def chains(self) -> Array | None:
@@ -118,12 +157,10 @@ class LocalizationInfo(Info):
         End of the path.
     step : float or str
         Relative length of the first steps, or "grid" for given times.
-    t, overlap : ndarray
-        (steps, k) time, and |m|²/n.
+    t, overlap, instability : ndarray
+        (steps, k) time, |m|²/n, and λ = α mean(Δ²) mean(g'²).
     iterations, converged : ndarray
         (steps, k) iterations of message passing, and whether it met its tolerance.
-    instability : ndarray
-        (steps, k) λ = α mean(Δ²) mean(g'²).
     damping, careful : ndarray
         (k,) final damping, and whether a sample slowed down on its way.
     status : list of str
@@ -173,10 +210,8 @@ class AnnealingInfo(Info):
         "integer" for ±1 patterns, "fixed point" for others.
     key : int or None
         Key of the chains' random numbers; None for chains of several runs.
-    n_chains, n_draws : int
-        Chains, and draws of each.
-    n_anneal : int
-        Sweeps of the schedule; later ones sample its last stage.
+    n_chains, n_draws, n_anneal : int
+        Chains, draws of each, and sweeps of the schedule; later ones sample its last stage.
     chain, draw : ndarray
         (k,) chain of each sample, and its number among the chain's draws.
     acceptance, energy : ndarray
@@ -187,12 +222,9 @@ class AnnealingInfo(Info):
         (draws,) sweeps that ended in draws.
     temperature, tau : ndarray
         (sweeps,) T, and τ (None if some stage has none).
-    ladder : ndarray or None
-        (rungs,) sweeps of the schedule at whose stages replicas were exchanged; None without exchange.
-    swap_acceptance : ndarray or None
-        (rungs - 1,) share of accepted exchanges between neighbouring rungs.
-    round_trips : ndarray or None
-        (chains,) times that a replica went from the last rung to the first and back.
+    ladder, swap_acceptance, round_trips : ndarray or None
+        With exchange: (rungs,) sweeps of the schedule at whose stages replicas were exchanged, (rungs - 1,) share of accepted
+        exchanges between neighbouring rungs, and (chains,) times that a replica went from the last rung to the first and back.
     """
 
     kind: ClassVar[str] = "annealing"
@@ -200,11 +232,11 @@ class AnnealingInfo(Info):
 
     mode: str
     kernel: str
-    key: int | None = None
-    n_chains: int
+    key: int | None = _run(_shared, default=None)
+    n_chains: int = _run(sum)
     n_draws: int
     n_anneal: int
-    chain: Array = _each()
+    chain: Array = _each(join=_numbered)
     draw: Array = _each()
     acceptance: Array = _each()  # these and round_trips by chain
     energy: Array = _each()
@@ -213,7 +245,7 @@ class AnnealingInfo(Info):
     temperature: Array
     tau: Array | None = None
     ladder: Array | None = None
-    swap_acceptance: Array | None = None
+    swap_acceptance: Array | None = _run(lambda shares: shares[0], default=None)  # weighted in `joined`
     round_trips: Array | None = _each(default=None)
 
     def at_draws(self) -> dict[str, Array]:
@@ -264,18 +296,15 @@ class SolvingInfo(Info):
         Method that found the last solution, or was tried last: "reinforce", "tau", "ep" or "exact".
     tried : list of str
         All methods, in the order of their trial.
-    iterations : int
-        Iterations of message passing and sweeps of chains, of all runs in parallel.
-    restarts : int
-        Runs and chains beyond those needed if each found a solution.
+    iterations, restarts : int
+        Iterations of message passing and sweeps of chains, of all runs in parallel; runs and chains beyond those needed if each
+        found a solution.
     seconds : float
         Duration.
     unmet : ndarray
         (k,) constraints that each row of weights violates.
-    ended : str
-        Why the search stopped early; empty if it found all solutions that were requested.
-    impossible : str
-        Why there is no solution; empty if that is not known.
+    ended, impossible : str
+        Why the search stopped early, and why there is no solution; empty if it did not, or if that is not known.
     words : str
         What law the solutions follow.
     """
@@ -283,14 +312,14 @@ class SolvingInfo(Info):
     kind: ClassVar[str] = "solving"
     mode: ClassVar[str] = "solve"
 
-    method: str
-    tried: list[str]
-    iterations: int
-    restarts: int
-    seconds: float
+    method: str = _run(lambda names: names[-1])
+    tried: list[str] = _run(lambda names: list(dict.fromkeys(name for own in names for name in own)))
+    iterations: int = _run(sum)
+    restarts: int = _run(sum)
+    seconds: float = _run(sum)
     unmet: Array = _each()
-    ended: str = ""
-    impossible: str = ""
+    ended: str = _run(lambda reasons: max(reasons, key=bool), default="")
+    impossible: str = _run(lambda reasons: max(reasons, key=bool), default="")
     words: str = "these solutions follow no known law; for fair ones use localize or anneal"
 
     def numbers(self) -> dict[str, float]:
@@ -298,12 +327,14 @@ class SolvingInfo(Info):
         return {name: float(value) for name, value in numbers.items()}
 
 
+KINDS = {kind.kind: kind for kind in (Info, LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)}
+
+
 def from_dict(values: Mapping[str, Any], kind: str) -> Info:
     """Return the record with the entries of `Info.to_dict`; `kind` is that of its class."""
     if kind == "localization" and "method" in values:  # the name of `accuracy` in version 0.2
         values = {"accuracy": values["method"], **values}
-    kinds = (LocalizationInfo, AnnealingInfo, DrawsInfo, SolvingInfo)
-    found = next((own for own in kinds if own.kind == kind), Info)
+    found = KINDS.get(kind, Info)
     known = {f.name for f in fields(found) if f.name != "extra"}
     own = {name: value for name, value in values.items() if name in known}
     return found(**own, extra={name: value for name, value in values.items() if name not in known})
@@ -312,28 +343,34 @@ def from_dict(values: Mapping[str, Any], kind: str) -> Info:
 def taken(info: Info, rows: Array) -> Info:
     """Return the record of the samples with the numbers `rows` (j,).
 
-    Entries on the run (seed, wall time) are kept; of `extra` only numbers and strings.
+    Chains keep their record if whole ones are taken, or the same draws of several; other draws have a `DrawsInfo`. Entries on
+    the run (seed, wall time) are kept; of `extra` only numbers and strings.
     """
+    own: Values = {"extra": _extra([info.extra])}
     if isinstance(info, AnnealingInfo):
-        return _draws_taken(info, rows)
-    own = {name: _entries(getattr(info, name), rows, axis) for name, (axis, _) in _each_of(info).items()}
-    return replace(info, **own, extra=_scalars(info.extra))
+        chain, draw = np.asarray(info.chain)[rows], np.asarray(info.draw)[rows]
+        grid = _grid(chain, draw)
+        if grid is None:
+            run = {f.name: getattr(info, f.name) for f in fields(Info)}
+            return DrawsInfo(**run | own, mode=info.mode, chain=chain)
+        rows, draws = grid
+        own |= {"n_chains": len(rows), "n_draws": len(draws)}
+        own["chain"], own["draw"] = np.indices((len(rows), len(draws))).reshape(2, -1)
+        if info.mode == "sample":
+            own["draw_sweep"] = np.asarray(info.draw_sweep)[draws]
+    for f in fields(info):
+        value = getattr(info, f.name)
+        if "axis" in f.metadata and f.name not in own and value is not None:
+            listed = isinstance(value, list)
+            own[f.name] = [value[row] for row in rows] if listed else np.take(value, rows, f.metadata["axis"])
+    return replace(info, **own)
 
 
-def _draws_taken(info: AnnealingInfo, rows: Array) -> Info:
-    """Return the record of whole chains, or of the same draws of several; a `DrawsInfo` for any other samples."""
-    chain, draw = np.asarray(info.chain)[rows], np.asarray(info.draw)[rows]
-    extra = _scalars(info.extra)
-    grid = _grid(chain, draw)
-    if grid is None:
-        return DrawsInfo(**{name: getattr(info, name) for name in RUN} | {"extra": extra}, mode=info.mode, chain=chain)
-    chains, draws = grid
-    own = {name: _entries(getattr(info, name), chains, 0) for name in _each_of(info)}
-    own["chain"] = np.repeat(np.arange(len(chains)), len(draws))
-    own["draw"] = np.tile(np.arange(len(draws)), len(chains))
-    if info.mode == "sample":
-        own["draw_sweep"] = np.asarray(info.draw_sweep)[draws]
-    return replace(info, **own, n_chains=len(chains), n_draws=len(draws), extra=extra)
+def _grid(chain: Array, draw: Array) -> tuple[Array, Array] | None:
+    """Return chains and draws whose every combination is there, chain by chain and in the order of time; None otherwise."""
+    chains, draws = np.array(list(dict.fromkeys(chain.tolist())), int), draw[chain == chain[:1]]
+    whole = np.array_equal(chain, np.repeat(chains, len(draws))) and np.array_equal(draw, np.tile(draws, len(chains)))
+    return (chains, draws) if whole and len(draws) and (np.diff(draws) > 0).all() else None
 
 
 def joined(records: Sequence[Info], sizes: Sequence[int]) -> Info:
@@ -345,103 +382,22 @@ def joined(records: Sequence[Info], sizes: Sequence[int]) -> Info:
     >>> joined([Info(sampler="mine", wall_time=1.0), Info(sampler="mine", wall_time=2.0)], [3, 4]).wall_time
     3.0
     """
-    kind, whole = type(records[0]), None
-    if kind is not DrawsInfo and all(type(record) is kind for record in records):
-        special: dict[type, Any] = {AnnealingInfo: _chains_joined, SolvingInfo: _searches_joined}
-        whole = special.get(kind, _alike_joined)(records)
-    return _draws_joined(records, sizes) if whole is None else whole
-
-
-def _chains_joined(records: Sequence[AnnealingInfo]) -> Info | None:
-    if len({record.energy.shape[1] for record in records}) > 1:
-        return None
-    chains = [record.n_chains for record in records]
-    whole = _alike_joined(records, ("key", "n_chains", "swap_acceptance"))
-    if whole is None:
-        return None
-    offsets = np.repeat(np.cumsum([0, *chains[:-1]]), [len(record.chain) for record in records])
-    own: Values = {"n_chains": sum(chains), "chain": whole.chain + offsets}
-    if whole.swap_acceptance is not None:
-        own["swap_acceptance"] = np.average([one.swap_acceptance for one in records], axis=0, weights=chains)
-    return replace(whole, **own, key=whole.key if _same([one.key for one in records]) else None)
-
-
-def _searches_joined(records: Sequence[SolvingInfo]) -> Info:
-    own: Values = {name: sum(one[name] for one in records) for name in ("iterations", "restarts", "seconds")}
-    own |= {name: next((one[name] for one in records if one[name]), "") for name in ("ended", "impossible")}
-    own["tried"] = list(dict.fromkeys(word for one in records for word in one.tried))
-    own["unmet"] = np.concatenate([one.unmet for one in records])
-    return replace(records[-1], **_common(records), **own)
-
-
-def _draws_joined(records: Sequence[Info], sizes: Sequence[int]) -> DrawsInfo:
-    labels, count = [], 0
-    for record, size in zip(records, sizes):
-        own = np.arange(size) if record.chains is None else np.unique(record.chains, return_inverse=True)[1]
-        labels.append(own + count)
-        count += int(own.max(initial=-1)) + 1
+    kind = type(records[0])
+    settings = [f.name for f in fields(kind) if not f.metadata]
+    alike = all(type(one) is kind for one in records) and all(_same([one.get(s) for one in records]) for s in settings)
+    if alike and kind is not DrawsInfo:
+        with suppress(ValueError):  # of arrays whose shapes differ
+            own = _values_joined(kind, records)
+            if own.get("swap_acceptance") is not None:
+                shares, chains = zip(*((one["swap_acceptance"], one["n_chains"]) for one in records))
+                own["swap_acceptance"] = np.average(shares, axis=0, weights=chains)
+            return kind(**own)
+    chain = _numbered([np.arange(size) if one.chains is None else one.chains for one, size in zip(records, sizes)])
     mode = "solve" if any(one.lawless for one in records) else "sample"
-    return DrawsInfo(**_common(records), mode=mode, chain=np.concatenate(labels))
+    return DrawsInfo(**_values_joined(Info, records), mode=mode, chain=chain)
 
 
-def _alike_joined(records: Sequence[Any], but: Iterable[str] = ()) -> Any:
-    """Return one record for runs whose settings are equal, apart from those in `but`; None for others."""
-    each = _each_of(records[0])
-    settings = {f.name for f in fields(records[0])} - RUN - set(each) - set(but)
-    if not all(_same([getattr(one, name) for one in records]) for name in settings):
-        return None
-    own = {name: _stacked([getattr(one, name) for one in records], *how) for name, how in each.items()}
-    return replace(records[0], **_common(records), **own)
-
-
-def _common(records: Sequence[Info]) -> Values:
-    """Return the entries on the runs: those that are equal, the samplers' names joined, and the sum of the times."""
-    names = dict.fromkeys(record.sampler for record in records if record.sampler)
-    times = [record.wall_time for record in records if record.wall_time is not None]
-    same = {
-        name: records[0].get(name) if _same([one.get(name) for one in records]) else None for name in ("seed", "device")
-    }
-    shared = set.intersection(*(set(record.extra) for record in records))
-    extra = {name: records[0].extra[name] for name in sorted(shared) if _same([one.extra[name] for one in records])}
-    wall_time = sum(times) if len(times) == len(records) else None
-    return {"sampler": " + ".join(names), **same, "wall_time": wall_time, "extra": _scalars(extra)}
-
-
-def _each_of(record: Info) -> dict[str, tuple[int, Any]]:
-    """Return the entries with a value for each sample: the axis of the samples, and what pads shorter paths."""
-    return {f.name: (f.metadata["axis"], f.metadata["fill"]) for f in fields(record) if f.metadata}
-
-
-def _same(values: Sequence[object]) -> bool:
-    return all(np.array_equal(np.asarray(values[0]), np.asarray(value)) for value in values[1:])
-
-
-def _scalars(extra: Values) -> Values:
-    return {name: value for name, value in extra.items() if np.isscalar(value)}
-
-
-def _entries(values: Any, rows: Array, axis: int) -> Any:
-    if values is None:
-        return None
-    return [values[row] for row in rows] if isinstance(values, list) else np.take(values, rows, axis)
-
-
-def _stacked(parts: list[Any], axis: int, fill: Any) -> Any:
-    if any(part is None for part in parts):
-        return None
-    if isinstance(parts[0], list):
-        return [value for part in parts for value in part]
-    steps = max(map(len, parts))
-    if axis == 1:
-        parts = [np.pad(part, [(0, steps - len(part)), (0, 0)], constant_values=fill) for part in parts]
-    return np.concatenate(parts, axis)
-
-
-def _grid(chain: Array, draw: Array) -> tuple[Array, Array] | None:
-    """Return chains and draws whose every combination is there, chain by chain and in the order of time; None otherwise."""
-    chains = chain[np.sort(np.unique(chain, return_index=True)[1])]
-    if len(chain) == 0 or len(chain) % len(chains):
-        return None
-    chain, draw = chain.reshape(len(chains), -1), draw.reshape(len(chains), -1)
-    whole = (chain == chain[:, :1]).all() and (draw == draw[0]).all() and (np.diff(draw[0]) > 0).all()
-    return (chains, draw[0]) if whole else None
+def _values_joined(kind: type[Info], records: Sequence[Info]) -> Values:
+    """Return the entries of a record of this `kind` for several runs."""
+    joins = {f.name: f.metadata.get("join", _shared) for f in fields(kind)}
+    return {name: join([getattr(one, name) for one in records]) for name, join in joins.items()}

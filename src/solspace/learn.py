@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -30,11 +32,11 @@ from solspace.samplers.registry import SAMPLERS
 from solspace.system.checks import one_of, optional, whole
 
 __all__ = ["BinaryPerceptronClassifier"]
-METHODS = ("sample", "solve")
 LARGE = 1e6  # a stability that every classifier must be able to reach
 _reported: set[str] = set()  # warnings in folds of a cross-validation, which are shown once
 
 
+@dataclass(eq=False, repr=False)
 class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     """Two classes separated by ±1 weights, drawn fairly from those that make no training error.
 
@@ -99,34 +101,19 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     (True, True)
     """
 
-    def __init__(
-        self,
-        sampler: str = "tau",
-        *,
-        n_sweeps: int | None = None,
-        temperature: float | None = None,
-        n_solutions: int = 1,
-        preprocess: str = "centred",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        method: str = "sample",
-        time_limit: float | None = None,
-        margin: float = 0.0,
-        potential: str | Potential | None = None,
-    ) -> None:
-        self.sampler = sampler
-        self.n_sweeps = n_sweeps
-        self.temperature = temperature
-        self.n_solutions = n_solutions
-        self.preprocess = preprocess
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.method = method
-        self.time_limit = time_limit
-        self.margin = margin
-        self.potential = potential
+    sampler: str = "tau"
+    _: KW_ONLY
+    n_sweeps: int | None = None
+    temperature: float | None = None
+    n_solutions: int = 1
+    preprocess: str = "centred"
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    method: str = "sample"
+    time_limit: float | None = None
+    margin: float = 0.0
+    potential: str | Potential | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,7 +138,11 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         BinaryPerceptronClassifier
             The fitted estimator.
         """
-        self._check()
+        fair = [name for name, one in SAMPLERS.items() if one.any_patterns and one.fair]
+        for name, allowed in {"sampler": fair, "method": ("sample", "solve"), "preprocess": PREPROCESSING}.items():
+            one_of(allowed)(name, getattr(self, name))
+        whole(1)("n_solutions", self.n_solutions)
+        optional(whole(1))("n_sweeps", self.n_sweeps)
         target = self._target()
         X, y = validate_data(self, X, y, accept_sparse="csr")
         check_classification_targets(y)
@@ -185,8 +176,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
     @property
     def intercept_(self) -> Array:
         """(1,) offset of the plane, which goes through the mean of the training set, or through the origin."""
-        normal = self.coef_
-        mean = self.preprocessing_.mean
+        normal, mean = self.coef_, self.preprocessing_.mean
         return np.zeros(1) if mean is None else -(normal @ mean)
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -239,13 +229,6 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         votes = np.where(votes == 0.5, votes + casting, votes)
         return np.column_stack([1 - votes, votes])
 
-    def _check(self) -> None:
-        fair = [name for name, one in SAMPLERS.items() if one.any_patterns and one.fair]
-        for name, allowed in {"sampler": fair, "method": METHODS, "preprocess": PREPROCESSING}.items():
-            one_of(allowed)(name, getattr(self, name))
-        whole(1)("n_solutions", self.n_solutions)
-        optional(whole(1))("n_sweeps", self.n_sweeps)
-
     def _target(self) -> Target:
         cooled = self.sampler == "temperature"
         potential = ("hinge" if cooled else "log") if self.potential is None else self.potential
@@ -268,9 +251,7 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
         options: dict[str, Any] = {"device": self.device, "progress": False}
         if name == "solve":
             options["time_limit"] = self.time_limit
-        elif name == "asl":
-            options["damping"] = "auto"
-        else:
+        elif name != "asl":
             options["n_sweeps"] = max(100, problem.n) if self.n_sweeps is None else self.n_sweeps
             options["n_threads"] = effective_n_jobs(self.n_jobs)
         if name == "temperature":
@@ -286,30 +267,24 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
             remedies = ["more n_sweeps"] * (self.sampler != "asl") + ["method='solve'"]
         elif self.time_limit is not None:
             remedies = ["a longer time_limit"]
-        advice = ", ".join(
-            [*remedies, "or more features, without which ±1 weights may not be able to separate the data"]
-        )
-        if _in_fold():
+        last = "more features, without which ±1 weights may not be able to separate the data"
+        advice = f"{', '.join(remedies)} or {last}" if remedies else last
+        if any(frame.function == "_fit_and_score" for frame in inspect.stack(0)):  # in a fold of a cross-validation
             if advice in _reported:
                 return
             _reported.add(advice)
         failed = int((self.violations_ > 0).sum())
         what = "the solution gets" if self.n_solutions == 1 else f"{failed} of {self.n_solutions} solutions get up to"
         short = "wrong" if self.margin == 0 else f"short of the margin {self.margin:g}"
-        warnings.warn(
-            f"{what} {self.n_violations_} of {m} training samples {short}: try {advice.removeprefix('or ')}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        words = f"{what} {self.n_violations_} of {m} training samples {short}: try {advice}."
+        warnings.warn(words, ConvergenceWarning, stacklevel=3)
 
     def _fields_of(self, X: Any) -> Array:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr")
-        if not hasattr(X, "toarray"):
-            return self._fields(self.preprocessing_(X))
-        some = max(1, BLOCK // X.shape[1])
-        parts = [self._fields(self.preprocessing_(_dense(X[i : i + some]))) for i in range(0, X.shape[0], some)]
-        return np.concatenate(parts)
+        rows = max(1, BLOCK // X.shape[1]) if issparse(X) else X.shape[0]
+        parts = (_dense(X[i : i + rows]) for i in range(0, X.shape[0], rows))
+        return np.concatenate([self._fields(self.preprocessing_(part)) for part in parts])
 
     def _fields(self, rows: Array) -> Array:
         """Return the stabilities (k, n_solutions) of rows (k, n)."""
@@ -325,12 +300,4 @@ class BinaryPerceptronClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray()) if hasattr(X, "toarray") else X
-
-
-def _in_fold() -> bool:
-    """Return whether scikit-learn is fitting one fold of a cross-validation."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_name != "_fit_and_score":
-        frame = frame.f_back
-    return frame is not None
+    return X.toarray() if issparse(X) else X

@@ -78,7 +78,9 @@ class Perceptron:
 
     def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
         matrix = original = _matrix(patterns)
-        if _all_signs(matrix):
+        rows = max(1, BLOCK // matrix.shape[1])
+        parts = (matrix[start : start + rows] for start in range(0, len(matrix), rows))
+        if matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in parts):
             matrix = matrix.astype(np.int8, copy=False)
         elif matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
@@ -90,12 +92,8 @@ class Perceptron:
 
     def _keep(self, patterns: Array, target: Target) -> None:
         patterns.flags.writeable = False
-        self.patterns, self.target = patterns, target
-        m, n = patterns.shape
-        self._measure(m, n, binary=patterns.dtype == np.int8)
-
-    def _measure(self, m: int, n: int, binary: bool) -> None:
-        self.m, self.n, self.alpha, self.has_binary_patterns = m, n, m / n, binary
+        self.patterns, self.target, (self.m, self.n) = patterns, target, patterns.shape
+        self.alpha, self.has_binary_patterns = self.m / self.n, patterns.dtype == np.int8
 
     @classmethod
     def random(
@@ -133,13 +131,10 @@ class Perceptron:
             raise ValueError(f"n and alpha give more than {MOST:.2g} entries of patterns; take smaller ones.")
         m = constraints(alpha, n)
         random = generator(rng)
-        problem = cls.__new__(cls)
-        if patterns == "binary":
-            bits = np.unpackbits(np.frombuffer(random.bytes((m * n + 7) // 8), np.uint8), count=m * n)
-            matrix: Array = (2 * bits.view(np.int8) - 1).reshape(m, n)
-        else:
-            matrix = random.standard_normal((m, n), dtype=np.float32)
-        problem._keep(matrix, target)
+        problem, binary = cls.__new__(cls), patterns == "binary"
+        if binary:
+            matrix = unpacked(np.frombuffer(random.bytes((m * n + 7) // 8), np.uint8), m, n)
+        problem._keep(matrix if binary else random.standard_normal((m, n), dtype=np.float32), target)
         problem.ensemble = patterns
         return problem
 
@@ -155,7 +150,7 @@ class Perceptron:
         rng: RNG = None,
         balanced: bool = False,
     ) -> Perceptron:
-        """Make a problem from labelled data: m = round(alpha n) rows drawn at random from a pool.
+        """Draw a problem with m = round(alpha n) rows from a pool of labelled data.
 
         Parameters
         ----------
@@ -208,12 +203,10 @@ class Perceptron:
         """128-bit digest of the patterns, from a few entries of each."""
         rows = -(-self.m // 4096)
         seen = self._entries(rows, max(1, self.n * self.m // rows // 2**14))
-        total = hashlib.sha256(str(((self.m, self.n), seen.dtype.str)).encode())
-        total.update(np.ascontiguousarray(seen).view(np.uint8).data)
-        return total.hexdigest()[:32]
+        head = str(((self.m, self.n), seen.dtype.str)).encode()
+        return hashlib.sha256(head + np.ascontiguousarray(seen).tobytes()).hexdigest()[:32]
 
     def _entries(self, rows: int, columns: int) -> Array:
-        """Return every so many-th entry of every so many-th pattern."""
         return self.patterns[::rows, ::columns]
 
     def with_target(self, target: Target) -> Perceptron:
@@ -255,9 +248,8 @@ class Perceptron:
         """Return the stabilities ⟨x, w⟩/√n.
 
         For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin, or of an edge
-        of a band, is returned as exactly that value and its constraint counts as met, so that ties do not depend on the order of
-        summation. The rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least
-        4.8e-7 |x| |w| / n.
+        of a band, is returned as exactly that value and its constraint counts as met, whatever the order of summation. The
+        rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least 4.8e-7 |x| |w| / n.
 
         Parameters
         ----------
@@ -269,7 +261,9 @@ class Perceptron:
         ndarray
             (m,) or (k, m), float64.
         """
-        weights = self._weights(weights)
+        weights = np.asarray(weights)
+        if weights.ndim not in (1, 2) or weights.shape[-1] != self.n:
+            raise ValueError(f"weights must have shape ({self.n},) or (k, {self.n}); got {weights.shape}.")
         # sums of ±1 are exact in float32 below 2^24, and twice as fast
         exact = self.has_binary_patterns and self.n < 1 << 24 and np.array_equal(np.abs(weights), np.ones_like(weights))
         dtype = np.float32 if exact else np.float64
@@ -284,16 +278,16 @@ class Perceptron:
 
     def _rounding(self, norms: Array | float) -> Array:
         """Return the rounding error (m,) or (k, m) of the stabilities of weights of these `norms`, a number or (k, 1)."""
-        share = np.sqrt(self.n) * np.finfo(np.float64).eps
-        if self.patterns.dtype == np.float32:
-            share = max(share, 4 * np.finfo(np.float32).eps / self.n)
-        return share * self._lengths * norms
+        single = 4 * np.finfo(np.float32).eps / self.n if self.patterns.dtype == np.float32 else 0.0
+        return max(np.sqrt(self.n) * np.finfo(np.float64).eps, single) * self._lengths * norms
 
     def _settle(self, stabilities: Array, norms: Array | float) -> None:
         """Set `stabilities` (k, m) within rounding error of the margin or an edge to exactly that, in place."""
-        rounding = self._rounding(norms)
-        for edge in _edges(self.target):
-            stabilities[np.abs(stabilities - edge) <= rounding] = edge
+        rounding, violated = self._rounding(norms), self.target.violated
+        for point in self.target.potential.breakpoints:
+            edge: Any = self.target.margin + point
+            nearest = (edge, np.nextafter(edge, -np.inf), np.nextafter(edge, np.inf))  # on the allowed side, if one is
+            stabilities[np.abs(stabilities - edge) <= rounding] = next((x for x in nearest if not violated(x)), edge)
 
     @cached_property
     def _lengths(self) -> Array:
@@ -332,7 +326,7 @@ class Perceptron:
         bool or ndarray of bool
             () or (k,).
         """
-        solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(self._weights(weights))
+        solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(np.asarray(weights))
         return bool(solved) if solved.ndim == 0 else solved
 
     def looks_random(self) -> bool:
@@ -341,7 +335,7 @@ class Perceptron:
         Returns
         -------
         bool
-            True if `structure()` is empty.
+            True if `structure` finds no reason against it.
         """
         return not self.structure()
 
@@ -363,10 +357,7 @@ class Perceptron:
         """
         if self.ensemble is not None:
             return ""
-        lengths, sums = np.empty(self.m), np.zeros(self.n)
-        for rows, block in self.blocks():
-            lengths[rows] = (block**2).mean(axis=1)
-            sums += block.sum(axis=0)
+        lengths, sums = self._lengths**2 / self.n, sum(block.sum(axis=0) for _, block in self.blocks())
         slack = 10 / np.sqrt(self.n) + 10 / np.sqrt(self.m * self.n)
         if lengths.std() > slack:
             return "their rows differ in length"
@@ -374,11 +365,10 @@ class Perceptron:
             return f"their entries have a mean square of {lengths.mean():.3g} instead of 1"
         if (sums**2).mean() / self.m > 1 + 6 * np.sqrt(2 / self.n):
             return "their columns, times the labels, have means"
-        direction = generator(0).standard_normal(self.n)
+        direction: Any = generator(0).standard_normal(self.n)
         for _ in range(12):
             direction /= np.linalg.norm(direction)
-            image = sum(block.T @ (block @ direction) for _, block in self.blocks())
-            direction = np.asarray(image)
+            direction = sum(block.T @ (block @ direction) for _, block in self.blocks())
         edge = (1 + np.sqrt(self.alpha)) ** 2 * (1 + 3 * self.n ** (-2 / 3))
         largest = np.linalg.norm(direction) / self.n
         return f"they vary {largest / edge:.2g} times too much along one direction" if largest >= edge else ""
@@ -394,12 +384,6 @@ class Perceptron:
         from solspace.enumeration import Enumeration
 
         return Enumeration(self)
-
-    def _weights(self, weights: ArrayLike) -> Array:
-        weights = np.asarray(weights)
-        if weights.ndim not in (1, 2) or weights.shape[-1] != self.n:
-            raise ValueError(f"weights must have shape ({self.n},) or (k, {self.n}); got {weights.shape}.")
-        return weights
 
     def __repr__(self) -> str:
         return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
@@ -425,48 +409,41 @@ def constraints(alpha: float, n: int) -> int:
     return max(1, round(alpha * n))
 
 
+def unpacked(bits: Array, m: int, n: int) -> Array:
+    """Return the patterns (m, n) of ±1, int8, whose signs are `bits`, eight to a byte."""
+    return (2 * np.unpackbits(bits, count=m * n).view(np.int8) - 1).reshape(m, n)
+
+
 def problem_list(problem: Any) -> list[Perceptron]:
-    """Return a list of problems from one or several."""
     found = list(problem) if isinstance(problem, Iterable) else [problem]
     if not all(isinstance(one, Perceptron) for one in found):
         raise ValueError(f"problem must be a solspace Perceptron or a list of them; got {shown(problem)}.")
     return found
 
 
-def _edges(target: Target) -> list[float]:
-    """Return the stabilities at which constraints end, each on the allowed side."""
-    places = [target.margin + point for point in target.potential.breakpoints]
-    nearest = [(x, np.nextafter(x, -np.inf), np.nextafter(x, np.inf)) for x in places]
-    return [float(next((x for x in three if not target.violated(x)), three[0])) for three in nearest]
-
-
 def _matrix(patterns: Any) -> Array:
-    """Return patterns of any kind as a matrix of finite real numbers."""
     if hasattr(patterns, "toarray"):
         if np.prod(patterns.shape, dtype=float) > _LARGE_SPARSE:
             size = f"{patterns.shape[0]} x {patterns.shape[1]}"
             warnings.warn(f"a sparse matrix of {size} is made dense: solspace works on dense patterns.", stacklevel=3)
         patterns = patterns.toarray()
-    elif hasattr(patterns, "to_numpy"):
-        patterns = patterns.to_numpy()
     if np.ma.is_masked(patterns):
         raise ValueError("patterns must have no masked entries; fill them first, as in patterns.filled(0).")
     try:
         matrix = np.asarray(patterns)
-        if matrix.dtype.kind not in "biufc" or (matrix.dtype.kind != "c" and matrix.dtype.itemsize > 8):
+        if matrix.dtype.kind == "c":
+            raise TypeError
+        if matrix.dtype.kind not in "biuf" or matrix.dtype.itemsize > 8:
             with np.errstate(over="ignore"):  # numbers beyond double precision become infinite, and are refused
                 matrix = matrix.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("patterns must be a rectangular array of numbers; got something else.") from None
-    if matrix.dtype.kind == "c":
-        raise ValueError(f"patterns must be real numbers; got {matrix.dtype}, whose imaginary part would be lost.")
+        raise ValueError(f"patterns must be a rectangular array of real numbers; got {shown(patterns)}.") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"patterns must have shape (m, n) with m, n >= 1; got {matrix.shape}.")
     largest = max(abs(float(matrix.min())), abs(float(matrix.max())))  # neither makes a copy; NaN if there is one
-    if not np.isfinite(largest):
-        raise ValueError("patterns must be finite; they contain NaN or inf.")
-    if largest > LARGEST:
-        raise ValueError(f"patterns must be at most {LARGEST:g} in size; the largest is {largest:.3g}. Rescale them.")
+    if not largest <= LARGEST:
+        allowed = f"finite, without NaN or inf, and at most {LARGEST:g} in size"
+        raise ValueError(f"patterns must be {allowed}; the largest is {largest:.3g}.")
     return matrix
 
 
@@ -479,24 +456,13 @@ def _frozen(array: object) -> bool:
     return array is None or isinstance(array, (bytes, mmap.mmap))
 
 
-def _all_signs(matrix: Array) -> bool:
-    rows = max(1, BLOCK // matrix.shape[1])
-    parts = (matrix[first : first + rows] for first in range(0, len(matrix), rows))
-    return matrix.dtype.kind not in "bu" and all((np.abs(part) == 1).all() for part in parts)
-
-
-def _signs(labels: ArrayLike, m: int) -> Array:
+def _signs(labels: Any, m: int) -> Array:
     if np.ma.is_masked(labels):
         raise ValueError("labels must have no masked entries.")
-    labels = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
-    if labels.shape == (m, 1):
-        labels = labels[:, 0]
-    if labels.shape != (m,):
-        raise ValueError(f"labels must have shape ({m},), one for each pattern; got {labels.shape}.")
-    if labels.dtype.kind not in "if" or not np.isin(labels, (-1, 1)).all():
-        found = list(dict.fromkeys(map(str, labels.tolist())))
-        raise ValueError(
-            f"labels must be +1 or -1; got {' and '.join(found if len(found) < 3 else [*found[:2], 'others'])}. "
-            "Perceptron.from_data(X, y) takes labels of any two classes."
-        )
-    return labels.astype(np.int8)
+    signs = np.asarray(labels)
+    if signs.shape not in ((m,), (m, 1)):
+        raise ValueError(f"labels must have shape ({m},), one for each pattern; got {signs.shape}.")
+    if signs.dtype.kind not in "if" or not np.isin(signs, (-1, 1)).all():
+        advice = "Perceptron.from_data(X, y) takes labels of any two classes"
+        raise ValueError(f"labels must be +1 or -1; got {shown(labels)}. {advice}.")
+    return signs.reshape(m).astype(np.int8)

@@ -36,10 +36,8 @@ class Samples:
 
     Parameters
     ----------
-    weights : ndarray
-        (k, n).
-    stabilities : ndarray
-        (k, m), ⟨x, w⟩/√n.
+    weights, stabilities : ndarray
+        (k, n) and (k, m): w and ⟨x, w⟩/√n.
     solved : ndarray of bool
         (k,), whether each sample meets all constraints.
     target : Target
@@ -58,12 +56,8 @@ class Samples:
     --------
     >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
     >>> samples = Samples.of(problem, problem.enumerate().sample(4, rng=1), {"sampler": "exact"})
-    >>> samples
-    Samples(k=4, n=7, m=3, solved 4/4, exact)
-    >>> samples.overlaps().shape
-    (6,)
-    >>> samples[-1], samples[1:3], samples[samples.solved].n
-    (Samples(k=1, n=7, m=3, solved 1/1, exact), Samples(k=2, n=7, m=3, solved 2/2, exact), 7)
+    >>> samples[-1], samples[samples.solved].n, samples.overlaps().shape
+    (Samples(k=1, n=7, m=3, solved 1/1, exact), 7, (6,))
     >>> samples[:2] + samples[2:]
     Samples(k=4, n=7, m=3, solved 4/4, exact)
     """
@@ -102,7 +96,7 @@ class Samples:
         info : mapping, optional
             Record of the run.
         stabilities : ndarray, optional
-            (k, m) where they are known already.
+            (k, m) if already known.
         named : bool, default True
             Whether to store the digest of the problem.
 
@@ -187,12 +181,11 @@ class Samples:
         runs: list[Samples] = [instance(Samples)("an entry of parts", part) for part in parts]
         if not runs:
             raise ValueError("parts must hold at least one Samples; got none.")
-        for other in runs[1:]:
-            if why := runs[0].differs(other):
-                raise ValueError(f"samples of one problem and target can be put together, but {why}.")
+        if why := next(filter(None, map(runs[0].differs, runs)), ""):
+            raise ValueError(f"samples of one problem and target can be put together, but {why}.")
         weights, stabilities, solved = (np.concatenate([getattr(one, name) for one in runs]) for name in ARRAYS)
         info = joined([one.info for one in runs], [len(one) for one in runs]) if len(runs) > 1 else runs[0].info
-        digest = next((one.digest for one in runs if one.digest is not None), None)
+        digest = next(filter(None, (one.digest for one in runs)), None)
         return cls(weights, stabilities, solved, runs[0].target, info, digest)
 
     def overlaps(self) -> Array:
@@ -236,12 +229,9 @@ class Samples:
 
         Examples
         --------
-        >>> from matplotlib import pyplot
         >>> problem = Perceptron.random(n=7, alpha=0.4, rng=0)
-        >>> ax = Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3)
-        >>> ax.get_xlabel()
+        >>> Samples.of(problem, problem.enumerate().sample(40, rng=1)).plot("overlaps", alpha=0.3).get_xlabel()
         'overlap of two samples'
-        >>> pyplot.close(ax.figure)
         """
         from solspace.plots.samples import plot_samples
 
@@ -256,15 +246,15 @@ class Samples:
         chains = self.info.chains
         count = f"{len(self):,}" if chains is None else f"{len(self):,} draws of {len(np.unique(chains)):,} chains"
         wall = self.info.wall_time
-        rows = {
-            "samples": count,
-            "solved": f"{int(self.solved.sum()):,} of {len(self):,}",
-            "weights n, constraints m": f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})",
-            "sampler": self.info.sampler,
-            "seconds": "" if wall is None else f"{wall:.3g}",
-            "target": str(self.target),
-        }
-        return html_table("Samples", [(name, value) for name, value in rows.items() if value])
+        rows = [
+            ("samples", count),
+            ("solved", f"{int(self.solved.sum()):,} of {len(self):,}"),
+            ("weights n, constraints m", f"{self.n:,}, {self.m:,} (α = {self.m / self.n:.4g})"),
+            ("sampler", self.info.sampler),
+            ("seconds", "" if wall is None else f"{wall:.3g}"),
+            ("target", str(self.target)),
+        ]
+        return html_table("Samples", [row for row in rows if row[1]])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the samples to one compressed `.npz` file, atomically.
@@ -274,11 +264,10 @@ class Samples:
         path : str or path-like
             The file.
         """
-        record = self.info.to_dict()
+        record, kind = self.info.to_dict(), self.info.kind
         arrays = {f"info/{name}": value for name, value in record.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in record.items() if f"info/{name}" not in arrays}
-        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": self.info.kind}
-        meta |= {} if self.digest is None else {"patterns": self.digest}
+        meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": kind, "patterns": self.digest}
         arrays |= {name: getattr(self, name) for name in ARRAYS} | {"meta": np.array(json.dumps(meta, default=_plain))}
         with replacing(path) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -303,30 +292,27 @@ class Samples:
             If the file is damaged, of a newer version, or not a file of samples.
         """
         try:
-            return cls._loaded(read_npz(path))
+            arrays = read_npz(path)
+            meta = json.loads(str(arrays.pop("meta")))
+            if meta["format"] > FORMAT:
+                raise ValueError(f"it was written by a newer solspace (format {meta['format']}); upgrade to read it")
+            if meta["format"] < FORMAT:
+                raise ValueError("it was written by version 0.1; read it with solspace 0.2, or draw the samples again")
+            weights, stabilities, solved = own = [arrays.pop(name) for name in ARRAYS]
+            shapes = [one.shape for one in own]
+            if [len(shape) for shape in shapes] != [2, 2, 1] or len({len(one) for one in own}) != 1:
+                raise ValueError(f"its weights, stabilities and solved have the shapes {shapes}")
+            if weights.dtype.kind not in "if" or stabilities.dtype.kind != "f" or solved.dtype != bool:
+                raise ValueError("its weights, stabilities or solved have another type")
+            if not np.isfinite(weights).all():
+                raise ValueError("its weights are not finite")
+            record = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
+            target, info = Target.from_dict(meta["target"]), from_dict(record, meta["kind"])
+            return cls(weights, stabilities, solved, target, info, meta.get("patterns"))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = str(error).rstrip(".") if isinstance(error, ValueError) else "its description is damaged"
-            reason = error.reason if isinstance(error, Damaged) else reason
+            reason = str(error) if isinstance(error, ValueError) else "its description is damaged"
+            reason = error.reason if isinstance(error, Damaged) else reason.rstrip(".")
             raise ValueError(f"{os.fspath(path)} is not a file of solspace samples: {reason}.") from error
-
-    @classmethod
-    def _loaded(cls, arrays: dict[str, Array]) -> Samples:
-        meta = json.loads(str(arrays.pop("meta")))
-        if meta["format"] > FORMAT:
-            raise ValueError(f"it was written by a newer solspace (format {meta['format']}); upgrade to read it")
-        if meta["format"] < FORMAT:
-            raise ValueError("it was written by version 0.1; read it with solspace 0.2, or draw the samples again")
-        weights, stabilities, solved = (arrays.pop(name) for name in ARRAYS)
-        shapes = weights.shape, stabilities.shape, solved.shape
-        if [len(shape) for shape in shapes] != [2, 2, 1] or len({shape[0] for shape in shapes}) != 1:
-            raise ValueError(f"its weights, stabilities and solved have the shapes {shapes}")
-        if weights.dtype.kind not in "if" or stabilities.dtype.kind != "f" or solved.dtype != bool:
-            raise ValueError("its weights, stabilities or solved have another type")
-        if not np.isfinite(weights).all():
-            raise ValueError("its weights are not finite")
-        target = Target.from_dict(meta["target"])
-        info = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
-        return cls(weights, stabilities, solved, target, from_dict(info, meta["kind"]), meta.get("patterns"))
 
     def by_chain(self) -> Array:
         """Return the weights by chain and draw; independent samples are chains of one draw.
@@ -341,9 +327,9 @@ class Samples:
         ValueError
             If the chains have different numbers of draws.
         """
-        labels = np.arange(len(self)) if self.info.chains is None else np.asarray(self.info.chains)
+        labels = chains_of(self)
         chains = len(np.unique(labels))
-        if chains and (len(labels) % chains or (np.ptp(labels.reshape(chains, -1), axis=1) > 0).any()):
+        if chains and (len(labels) % chains or np.ptp(labels.reshape(chains, -1), axis=1).any()):
             why = "the draws of these chains are not equally many, chain by chain"
             raise ValueError(f"{why}: take whole chains, or the same draws of each.")
         return self.weights.reshape(chains, -1, self.n)
@@ -351,8 +337,7 @@ class Samples:
     def chain_overlaps(self) -> Array:
         """Return the mean overlap of each draw with the draws of all other chains.
 
-        Its mean is the overlap of two independent samples, provided the chains have mixed. For a single chain: the overlap with
-        its own mean.
+        Its mean is the overlap of two independent samples if the chains have mixed. A single chain is compared with its own mean.
 
         Returns
         -------
@@ -370,31 +355,30 @@ class Samples:
         Returns
         -------
         InferenceData or DataTree
-            InferenceData for ArviZ 0.x, DataTree for 1.x: group "posterior" with `weights`; group "sample_stats" with `overlap`,
-            `solved`, `energy` where finite and, for annealed chains, `acceptance`.
+            By ArviZ 0.x or 1.x: group "posterior" with `weights`; group "sample_stats" with `overlap`, `solved`, `energy` where
+            finite and, for annealed chains, `acceptance`.
 
         Raises
         ------
         ImportError
             If ArviZ is not installed.
         """
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # once a day ArviZ announces its next version
-                import arviz
-        except ImportError:
-            raise ImportError(f"to_arviz needs ArviZ: {install('arviz')}.") from None
-        weights = self.by_chain()
-        shape = weights.shape[:2]
-        stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}
-        if isinstance(self.info, AnnealingInfo):
-            stats |= self.info.at_draws()
-        elif np.isfinite(energy := self.energies()).all():
-            stats["energy"] = energy.reshape(shape)
-        groups = {"posterior": {"weights": weights}, "sample_stats": stats}
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # once a day ArviZ announces its next version
             # independent samples are chains of one draw, of which ArviZ 0 and 1 warn
             warnings.filterwarnings("ignore", "More chains|Found chain dimension")
+            try:
+                import arviz
+            except ImportError:
+                raise ImportError(f"to_arviz needs ArviZ: {install('arviz')}.") from None
+            weights = self.by_chain()
+            shape = weights.shape[:2]
+            stats = {"overlap": self.chain_overlaps(), "solved": self.solved.reshape(shape)}
+            if isinstance(self.info, AnnealingInfo):
+                stats |= self.info.at_draws()
+            elif np.isfinite(energy := self.energies()).all():
+                stats["energy"] = energy.reshape(shape)
+            groups = {"posterior": {"weights": weights}, "sample_stats": stats}
             # ArviZ 1 takes the groups as one mapping, ArviZ 0 by name
             return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
 
@@ -409,19 +393,22 @@ class Samples:
         return -scaled_log_weight(self.target.potential, self.stabilities - self.target.margin, 1.0).sum(axis=1)
 
 
-def _rows(which: object, k: int) -> Array:
+def chains_of(samples: Samples) -> Array:
+    """Return the chain of each sample, (k,); a sample that is independent of all others is a chain of its own."""
+    chains = samples.info.chains
+    return np.arange(len(samples)) if chains is None else np.asarray(chains)
+
+
+def _rows(which: Any, k: int) -> Array:
     """Return the numbers of the samples that an index picks."""
-    if isinstance(which, slice):
-        return np.arange(k)[which]
-    index = np.asarray(None if isinstance(which, tuple) else which)
-    index = index if index.size else np.empty(0, int)
-    mask = index.dtype == bool and index.shape == (k,)
-    if index.ndim > 1 or not (mask or index.dtype.kind in "iu"):
-        raise IndexError(f"samples are picked by an integer, a slice, a mask ({k},) or integers; got {shown(which)}.")
     try:
-        return np.atleast_1d(np.arange(k)[index])
+        rows = np.arange(k)[which]
+        if rows.ndim > 1:
+            raise IndexError
+        return np.atleast_1d(rows)
     except IndexError:
-        raise IndexError(f"there are {k} samples, numbered from 0 to {k - 1}; got {shown(which)}.") from None
+        ways = f"an integer from {-k} to {k - 1}, a slice, a mask ({k},) or integers"
+        raise IndexError(f"samples are picked by {ways}; got {shown(which)}.") from None
 
 
 def _plain(value: object) -> object:

@@ -138,8 +138,8 @@ def test_the_mean_is_learned_once() -> None:
         ({"alpha": 1e100}, "but there are 200"),
         ({"features": 10**400}, "features must be an integer of at least 1 and at most 1000000000"),
         ({"X": np.full(PIXELS.shape, np.inf)}, "finite"),
-        ({"X": PIXELS * 1j}, "must be real numbers"),
-        ({"X": "nonsense"}, "array of numbers"),
+        ({"X": PIXELS * 1j}, "array of real numbers"),
+        ({"X": "nonsense"}, "array of real numbers"),
     ],
 )
 def test_wrong_arguments_get_a_sentence(arguments: dict[str, object], message: str) -> None:

@@ -54,7 +54,7 @@ def promising(shape):
         (b"", "empty"),
         (pickle.dumps(Bomb()), "not text"),
         (npy(np.array([[Bomb()]], dtype=object), allow_pickle=True), "pickled"),
-        (npy(np.array([["a"]])), "array of numbers"),
+        (npy(np.array([["a"]])), "array of real numbers"),
         (npy(np.ones(3)), r"shape \(m, n\)"),
         (npy(np.full((2, 2), np.nan)), "finite"),
         (npy(np.ones((3, 3)))[:-8], "announces 72 bytes"),

@@ -314,7 +314,6 @@ def _judged(
     problem: Perceptron, run: Run, drawn: Samples, prediction: Prediction | None, chains: Samples | None
 ) -> Outcome:
     from solspace.diagnostics import diagnose
-    from solspace.plots.samples import sample_panels
 
     about = _about(problem, run, drawn)
     judged = diagnose(drawn, prediction, chains)
@@ -338,7 +337,7 @@ def _judged(
 
     columns = ("", "samples", "theory" if chains is None else "chains")
     advice = as_options("\n".join([verdict, *notes]), run.sampler)
-    picture = partial(sample_panels, drawn, prediction=prediction, reference=chains)
+    picture = partial(drawn.plot, "all", prediction=prediction, reference=chains)
     return Outcome(drawn, report, rows, columns, advice, picture, empty=empty)
 
 

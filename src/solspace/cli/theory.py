@@ -74,14 +74,13 @@ def predict(
     Green: φ_t(q) has one maximum at time t. Yellow: a second one, lower. Red: the second one is higher, and sampling by
     localization fails. All three: `solspace predict --prior spherical --potential uniform --margin -2.5 --alpha 278`.
     """
-    from solspace.plots.theory import prediction_panels
     from solspace.theory import prediction as replicas
     from solspace.theory.thresholds import thresholds
 
     out = result_file(out, "prediction.png")
     prediction = replicas.predict(Target(**vars(target)), alpha)
     limits = None if no_thresholds else thresholds(prediction.target)
-    write_picture(out, lambda figure: prediction_panels(prediction, figure.subplots(1, 4), times), (16, 3.8))
+    write_picture(out, lambda figure: prediction.plot("all", figure.subplots(1, 4), times=times), (16, 3.8))
     if as_json:
         show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
         return

@@ -16,7 +16,7 @@ from solspace.diagnostics import chains, comparison
 from solspace.diagnostics.report import Agreement, Distance, Estimate, Mixing, Report, Verdict
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.samples import Samples
-from solspace.system.checks import instance
+from solspace.system.checks import instance, optional
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
@@ -66,10 +66,8 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
     from solspace.theory.prediction import Prediction
 
     instance(Samples)("samples", samples)
-    if prediction is not None:
-        instance(Prediction)("prediction", prediction)
-    if reference is not None:
-        instance(Samples)("reference", reference)
+    optional(instance(Prediction))("prediction", prediction)
+    optional(instance(Samples))("reference", reference)
     k = len(samples)
     if k == 0:
         raise ValueError("samples must hold at least one sample; got none.")
@@ -81,18 +79,14 @@ def diagnose(samples: Samples, prediction: Prediction | None = None, reference: 
         mixing=chains.mixing(samples, samples.info) if isinstance(samples.info, AnnealingInfo) else None,
         agreement=None if reference is None else comparison.agreement(samples, reference),
     )
-    notes, diverged, unstable = (
-        _notes(samples, found, prediction),
-        _lost(samples, "diverged"),
-        _lost(samples, "unstable"),
-    )
     verdict = _verdict(samples, found, prediction, reference)
-    if verdict.fair and diverged:
-        words = f"message passing diverged in {diverged} of {k} samples"
-        verdict = Verdict(False, f"biased: {words}: those are no samples of the target.")
-    elif verdict.fair and unstable:
-        words = f"message passing was unstable in {unstable} of {k} samples"
+    if verdict.fair and (lost := _lost(samples, "diverged")):
+        words = f"message passing diverged in {lost} of {k} samples: those are no samples of the target"
+        verdict = Verdict(False, f"biased: {words}.")
+    elif verdict.fair and (lost := _lost(samples, "unstable")):
+        words = f"message passing was unstable in {lost} of {k} samples"
         verdict = Verdict(None, f"cannot tell: {words}: they agree with what judges them, but may be biased.")
+    notes = _notes(samples, found, prediction)
     return replace(found, fair=verdict.fair, verdict=verdict.words, within=verdict.within, notes=notes)
 
 
@@ -106,14 +100,11 @@ def _comparable(samples: Samples, prediction: Prediction | None, reference: Samp
     own, other = samples.target, prediction.target
     # a temperature that changes nothing is not in the name
     if own != other and (other.replace(temperature=own.temperature) != own or str(own) != str(other)):
-        why = f"it is of {other}, and the samples are of {own}"
-        raise ValueError(
-            f"prediction must be of the samples' target, but {why}: take ss.predict(samples.target, alpha)."
-        )
+        raise ValueError(f"prediction must be ss.predict(samples.target, alpha), of {own}; got one of {other}.")
     # m is a whole number: within one constraint the load is the same
     if abs(prediction.alpha * samples.n - samples.m) > 1 + 1e-9:
-        why = f"it is at alpha = {prediction.alpha:g}, and the samples are at m/n = {samples.m}/{samples.n}"
-        raise ValueError(f"prediction must be at the samples' load, but {why} = {samples.m / samples.n:.4g}.")
+        load = f"m/n = {samples.m}/{samples.n} = {samples.m / samples.n:.4g}"
+        raise ValueError(f"prediction must be at the samples' load, {load}; it is at alpha = {prediction.alpha:g}.")
 
 
 def _verdict(samples: Samples, found: Report, prediction: Prediction | None, reference: Samples | None) -> Verdict:
@@ -122,13 +113,13 @@ def _verdict(samples: Samples, found: Report, prediction: Prediction | None, ref
         return Verdict(None, "solutions, not samples: each chain stopped at its first solution.")
     if info.lawless:
         return Verdict(None, "solutions, not samples: some of them were found by a search that follows no law.")
-    alone = found.mixing is not None and prediction is None and reference is None
-    if not alone and (failed := _failed(samples, found)):
-        return Verdict(False, failed)
     # with few solutions independent chains meet: chains that are judged by themselves are not judged by their copies
-    if found.copies and not alone:
-        words = f"{found.copies} of {k} samples are copies of another one, or nearly so: keep one of each"
-        return Verdict(False, f"biased: {words}.")
+    if found.mixing is None or prediction is not None or reference is not None:
+        if samples.target.potential.hard and found.n_solved < k:
+            return Verdict(False, _failed(samples, k - found.n_solved))
+        if found.copies:
+            words = f"{found.copies} of {k} samples are copies of another one, or nearly so: keep one of each"
+            return Verdict(False, f"biased: {words}.")
     if reference is not None:
         return comparison.judge_by_reference(found.agreement, diagnose(reference))
     if prediction is not None:
@@ -142,19 +133,14 @@ def _verdict(samples: Samples, found: Report, prediction: Prediction | None, ref
 
 def _lost(samples: Samples, how: str) -> int:
     """Return in how many samples message passing was `how` ("diverged" or "unstable")."""
-    return sum(how in word for word in samples.info.status) if isinstance(samples.info, LocalizationInfo) else 0
+    return sum(how in words for words in samples.info.status) if isinstance(samples.info, LocalizationInfo) else 0
 
 
-def _failed(samples: Samples, found: Report) -> str:
-    """Return the verdict if some samples are no solutions; empty otherwise."""
-    k, solved = found.n_samples, found.n_solved
-    if not samples.target.potential.hard or solved == k:
-        return ""
-    lost = _lost(samples, "diverged")
+def _failed(samples: Samples, missing: int) -> str:
+    lost, k = _lost(samples, "diverged"), len(samples)
     why = f"message passing diverged in {lost}" if lost else "constraints are missed"
-    missed = f"{k - solved} of {k} samples are no solutions ({why})"
-    word, rest = ("failed", "") if solved < k / 2 else ("biased", "; the rest may be biased")
-    return f"{word}: {missed}{rest}. {_cure(samples)}."
+    word, rest = ("failed", "") if missing > k / 2 else ("biased", "; the rest may be biased")
+    return f"{word}: {missing} of {k} samples are no solutions ({why}){rest}. {_cure(samples)}."
 
 
 def _consistent(samples: Samples, found: Report) -> Verdict:
@@ -167,8 +153,7 @@ def _consistent(samples: Samples, found: Report) -> Verdict:
     beside = replace(overlap, theory=start.value)
     pair = f"overlap {overlap.value:.4f} ± {overlap.error:.4f}, |m|²/n at t = 0 {start.value:.4f}"
     if beside.biased:
-        way = "similar to" if beside.sigmas > 0 else "different from"
-        words = f"samples are too {way} each other for their own marginals ({pair})"
+        words = f"samples are {comparison.too(beside)} each other for their own marginals ({pair})"
         return Verdict(False, f"biased: {words}. {_cure(samples)}.")
     agree = f"samples agree with their own marginals, but for a bias below {overlap.visible:.4f} ({pair})"
     return Verdict(None, f"cannot tell: {agree}, which shows no error that both share; {_others(samples)}.")
@@ -188,12 +173,9 @@ def _cure(samples: Samples) -> str:
         careful = ['accuracy="careful"'] * (info.accuracy != "careful")
         damping = ["damping=0.9"] * (info.denoiser == "amp")  # expectation propagation has no such argument
         found = [*careful, *damping, *flips, "a lower load"]
-    elif isinstance(info, AnnealingInfo):
-        found = ["more n_sweeps", "a lower load"]
     else:
-        found = ["ss.localize", *flips]
-    *most, last = found
-    return f"Try {', '.join(most)} or {last}" if most else f"Try {last}"
+        found = ["more n_sweeps", "a lower load"] if isinstance(info, AnnealingInfo) else ["ss.localize", *flips]
+    return f"Try {' or '.join(filter(None, [', '.join(found[:-1]), found[-1]]))}"
 
 
 def _notes(samples: Samples, found: Report, prediction: Prediction | None) -> tuple[str, ...]:

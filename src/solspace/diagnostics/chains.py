@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solspace.diagnostics.report import MISSED, Estimate, Mixing, Verdict, enough, forgotten, sigmas_of, visible
+from solspace.diagnostics.report import MISSED, REMEMBERED, Estimate, Mixing, Verdict, enough, sigmas_of, visible
 from solspace.info import AnnealingInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import autocorrelation_time, believed, effective_size, integrated, split_rhat
@@ -30,8 +30,7 @@ _LATE = 20  # most sweeps that are advised, in lengths of the run
 
 def mixing(samples: Samples, info: AnnealingInfo) -> Mixing | None:
     """Compare the draws of annealed chains; None if there are too few of them, or they are not evenly spaced."""
-    few = info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS
-    if info.mode != "sample" or few or not _even(info):
+    if info.mode != "sample" or _unjudged(info):
         return None
     # evenly spaced draws, as many as `_WORK` allows
     most = max(int(np.sqrt(_WORK / (info.n_chains * samples.n))), 2 * ENOUGH_DRAWS)
@@ -58,10 +57,6 @@ def mixing(samples: Samples, info: AnnealingInfo) -> Mixing | None:
         n_chains=info.n_chains,
         n_draws=info.n_draws,
     )
-
-
-def _even(info: AnnealingInfo) -> bool:
-    return len(set(np.diff(info.draw_sweep).tolist())) <= 1
 
 
 def _memory(weights: Array) -> tuple[Array, Estimate, Estimate, Estimate]:
@@ -91,8 +86,7 @@ def _mean(values: Array) -> Estimate:
 
 def judge(info: AnnealingInfo, found: Mixing | None) -> Verdict:
     if found is None:
-        uneven = "these draws are not equally far apart in time; take all of them, or every other"
-        return Verdict(None, f"cannot tell: {_too_few(info) if _even(info) else uneven}.")
+        return Verdict(None, f"cannot tell: {_unjudged(info)}.")
     if stuck := _stuck(found):
         return Verdict(False, f"not mixed: {stuck}; {_advice(found, info)}.")
     error, n_chains = found.memory.error, found.n_chains
@@ -109,20 +103,24 @@ def judge(info: AnnealingInfo, found: Mixing | None) -> Verdict:
     return Verdict(True, f"mixed: fair within {within:.4f} ({words}: {both}).", within)
 
 
-def _too_few(info: AnnealingInfo) -> str:
+def _unjudged(info: AnnealingInfo) -> str:
+    """Return why chains cannot be judged by their own draws, and what to run instead; empty if they can."""
     ran = info.energy.shape[1] - info.n_anneal
-    chains = "1 chain of" if info.n_chains == 1 else f"{info.n_chains} chains of"
-    draws = "1 draw" if info.n_draws == 1 else f"{info.n_draws} draws"
-    words = f"{chains} {draws} {'is' if info.n_chains == 1 else 'are'} too few to judge by"
-    if info.n_draws < ENOUGH_DRAWS and ran >= USUAL_EXTRA:
-        return f"{words}; keep more draws: run with thin <= {ran // (2 * ENOUGH_DRAWS)}"
-    return f"{words}; run n_chains >= {max(USUAL_CHAINS, info.n_chains)} with n_extra >= {max(USUAL_EXTRA, ran)}"
+    if info.n_chains < ENOUGH_CHAINS or info.n_draws < ENOUGH_DRAWS:
+        chains = "1 chain of {} is" if info.n_chains == 1 else f"{info.n_chains} chains of {{}} are"
+        words = f"{chains.format('1 draw' if info.n_draws == 1 else f'{info.n_draws} draws')} too few to judge by"
+        if info.n_draws < ENOUGH_DRAWS and ran >= USUAL_EXTRA:
+            return f"{words}; keep more draws: run with thin <= {ran // (2 * ENOUGH_DRAWS)}"
+        return f"{words}; run n_chains >= {max(USUAL_CHAINS, info.n_chains)} with n_extra >= {max(USUAL_EXTRA, ran)}"
+    if len(set(np.diff(info.draw_sweep).tolist())) > 1:
+        return "these draws are not equally far apart in time; take all of them, or every other"
+    return ""
 
 
 def _within(error: float, n_chains: int) -> float:
-    """Return the smallest memory that is found beyond `forgotten` with probability `POWER`."""
+    """Return the smallest memory that is found beyond `Mixing.forgotten` with probability `POWER`."""
     sigmas = sigmas_of(n_chains)
-    return forgotten(error, n_chains) + (visible(n_chains - 1, sigmas) - sigmas) * error
+    return max(REMEMBERED, sigmas * error) + (visible(n_chains - 1, sigmas) - sigmas) * error
 
 
 def _stuck(found: Mixing) -> str:

@@ -22,7 +22,7 @@ from solspace.info import LocalizationInfo
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.numerics.streams import generator
-from solspace.samples import Samples
+from solspace.samples import Samples, chains_of
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ MANY = 9.0  # log of the ratio of solutions to pairs of samples above which no t
 # A pair is too similar if fair samples have one as similar with probability exp(-RARE) by theory, or exp(-RARER) by the other
 # overlaps. In 30,000 sets of 3 to 64 fair samples (n = 51 to 1001, ±1 and spherical) it was at least exp(-8) and exp(-19).
 RARE, RARER = 14.0, 20.0
+INSTANCE = 0.5  # typical difference of an instance's overlap from theory's, over 1/√n
 MOST = 2048  # samples among which near copies are looked for
 ALONE = "cannot tell: there are no two independent samples to compare; draw at least four."
 
@@ -60,17 +61,14 @@ def _judged(samples: Samples) -> Array:
     return samples.solved | (not samples.target.potential.hard)
 
 
-def chains_of(samples: Samples) -> Array:
-    """Return the chain of each sample, (k,)."""
-    chains = samples.info.chains
-    return np.arange(len(samples)) if chains is None else np.asarray(chains)
-
-
 def _overlap(weights: Array, chain: Array, prediction: Prediction | None) -> Estimate | None:
-    estimate, _ = _cross_overlap(_chain_means(weights, chain))
-    if estimate is None or prediction is None:
+    means = _chain_means(weights, chain)
+    if len(means) < 2:
+        return None
+    estimate, _ = _cross_overlap(means)
+    if prediction is None:
         return estimate
-    return replace(_widened(estimate, Estimate(0.0, _instance_error(weights.shape[1]))), theory=prediction.overlap)
+    return replace(_widened(estimate, Estimate(0.0, INSTANCE / np.sqrt(weights.shape[1]))), theory=prediction.overlap)
 
 
 def _widened(estimate: Estimate, other: Estimate) -> Estimate:
@@ -78,11 +76,6 @@ def _widened(estimate: Estimate, other: Estimate) -> Estimate:
     error = float(np.hypot(estimate.error, other.error))
     spent = sum(one.error**4 / one.df for one in (estimate, other) if one.df)
     return replace(estimate, error=error, df=error**4 / spent if spent else None)
-
-
-def _instance_error(n: int) -> float:
-    """Return the typical difference of the overlap from theory's."""
-    return 0.5 / np.sqrt(n)
 
 
 def _chain_means(values: Array, chain: Array) -> Array:
@@ -95,15 +88,13 @@ def _chain_means(values: Array, chain: Array) -> Array:
     return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def _cross_overlap(means: Array) -> tuple[Estimate | None, Array]:
+def _cross_overlap(means: Array) -> tuple[Estimate, Array]:
     """Return the overlap of two chains with these `means` (chains, n), and its values (chains,) leaving out one each.
 
-    None for fewer than two chains. For two chains the error is that of two single weight vectors, 1/√n.
+    For only two chains the error is that of two single weight vectors, 1/√n.
     """
     chains, n = means.shape
     total, own = means.sum(axis=0), np.einsum("ci,ci->c", means, means)
-    if chains < 2:
-        return None, np.empty(0)
     value = float((total @ total - own.sum()) / (n * chains * (chains - 1)))
     if chains < 3:
         return Estimate(value, 1 / np.sqrt(n)), np.full(chains, value)
@@ -160,26 +151,23 @@ def _w1(ordered: Array, m: int, prediction: Prediction) -> Distance:
 
 def _path(info: LocalizationInfo, n: int, prediction: Prediction | None) -> Values:
     """Return the fields of a `Report` on the path of a localization."""
-    t, q = np.asarray(info.t, float), np.asarray(info.overlap, float)
+    t, q, instability = (np.asarray(path, float) for path in (info.t, info.overlap, info.instability))
     start = q[0][np.isfinite(q[0])]
     ran = np.asarray(info.iterations) > 0  # rows after a sample's arrival are empty
     found: Values = {"unconverged": float(1 - np.mean(np.asarray(info.converged)[ran])) if ran.any() else 0.0}
     if len(start):
-        error, theory, shared = float(start.std() / np.sqrt(len(start))), None, 0.0
-        if prediction is not None:
-            theory, shared = prediction.overlap, _instance_error(n)
-        found["overlap_at_start"] = Estimate(float(start.mean()), float(np.hypot(error, shared)), theory)
-    instability = np.asarray(info.instability, float)
+        theory, shared = (None, 0.0) if prediction is None else (prediction.overlap, INSTANCE / np.sqrt(n))
+        error = np.hypot(start.std() / np.sqrt(len(start)), shared)
+        found["overlap_at_start"] = Estimate(float(start.mean()), float(error), theory)
     if np.isfinite(instability).any():
         highest = np.nanmax(np.where(np.isfinite(instability), instability, -np.inf), axis=0)
         found["instability"] = Estimate(float(highest.mean()), float(highest.std() / np.sqrt(len(highest))))
     together = np.isfinite(q).all(axis=1) & (np.ptp(t, axis=1) == 0)
-    if prediction is None or not together.any():
-        return found
-    expected, seen = np.asarray(prediction.overlap_at(t[together, 0])), q[together].mean(axis=1)
-    known = expected > 0  # for an even measure the overlap at t = 0 is 0
-    if known.any():
-        found["path_deviation"] = float(np.abs(seen[known] / expected[known] - 1).max())
+    if prediction is not None and together.any():
+        expected, seen = np.asarray(prediction.overlap_at(t[together, 0])), q[together].mean(axis=1)
+        known = expected > 0  # for an even measure the overlap at t = 0 is 0
+        if known.any():
+            found["path_deviation"] = float(np.abs(seen[known] / expected[known] - 1).max())
     return found
 
 
@@ -253,9 +241,9 @@ def _near(rows: Array, discrete: bool, prediction: Prediction | None) -> int:
 
 
 def judge_by_theory(found: Report, samples: Samples, cure: str) -> Verdict:
+    overlap, mean, w1 = found.overlap, found.mean_stability, found.w1
     if off := _off_theory(found, cure):
         return Verdict(False, f"biased: {off}")
-    overlap, mean, w1 = found.overlap, found.mean_stability, found.w1
     if overlap is None or mean is None or w1 is None:
         return Verdict(None, ALONE)
     within = overlap.visible
@@ -268,38 +256,35 @@ def judge_by_theory(found: Report, samples: Samples, cure: str) -> Verdict:
 
 def _off_theory(found: Report, cure: str) -> str:
     """Return the deviations from theory beyond chance, and advice; empty if there are none."""
-    off = []
-    overlap, square, mean = found.overlap, found.overlap_square, found.mean_stability
+    overlaps, stabilities = [], []
+    overlap, square, mean, w1 = found.overlap, found.overlap_square, found.mean_stability, found.w1
     if overlap is not None and overlap.biased:
         pair = f"overlap {overlap.value:.3f} ± {overlap.error:.3f}, theory {overlap.theory:.3f}"
-        off.append(f"samples are {_too(overlap)} each other ({pair})")
+        overlaps.append(f"samples are {too(overlap)} each other ({pair})")
     if square is not None and square.sigmas > SIGMAS:
         pair = f"overlap² {square.value:.2g} ± {square.error:.1g}, theory {square.theory:.2g}"
-        off.append(f"samples gather in few places ({pair})")
-    gathered = len(off)
+        overlaps.append(f"samples gather in few places ({pair})")
     if mean is not None and mean.biased:
-        off.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")
+        stabilities.append(f"stabilities are off (mean {mean.value:.3f} ± {mean.error:.3f}, theory {mean.theory:.3f})")
     distances = [distance for distance in (found.ks, found.ks_pooled) if distance is not None]
     if any(distance.biased for distance in distances):
         worst = max(distances, key=lambda distance: distance.value / distance.noise)
-        off.append(f"the histogram of stabilities is off (KS {worst.value:.3f}, noise {worst.noise:.3f})")
-    if found.w1 is not None and found.w1.biased and not off:
-        off.append(f"stabilities are shifted (W1 {found.w1.value:.3f}, noise {found.w1.noise:.3f})")
-    if not off:
-        return ""
+        stabilities.append(f"the histogram of stabilities is off (KS {worst.value:.3f}, noise {worst.noise:.3f})")
+    if w1 is not None and w1.biased and not overlaps + stabilities:
+        stabilities.append(f"stabilities are shifted (W1 {w1.value:.3f}, noise {w1.noise:.3f})")
     # deviating stabilities hint at patterns that are not random, for which no sampler agrees with theory
-    random = "Are the patterns and labels random, as theory takes them to be?"
-    return f"{'; '.join(off)}. {random if len(off) > gathered else f'{cure}.'}"
+    advice = "Are the patterns and labels random, as theory takes them to be?" if stabilities else f"{cure}."
+    return f"{'; '.join(overlaps + stabilities)}. {advice}" if overlaps + stabilities else ""
 
 
-def _too(overlap: Estimate) -> str:
+def too(overlap: Estimate) -> str:
     return "too similar to" if overlap.sigmas > 0 else "too different from"
 
 
 def _coarse(overlap: Estimate, samples: Samples) -> str:
     """Return the bias that so few samples could hide, and how many could not."""
     k, n = len(samples), samples.n
-    shared = _instance_error(n)
+    shared = INSTANCE / np.sqrt(n)
     own = max(overlap.error**2 - shared**2, 0.0) * k
     many = enough(lambda count: visible(None) * float(np.hypot(np.sqrt(own / count), shared)), k + 1)
     words = f"{k} samples of {n} weights could hide a bias of {overlap.visible:.2f} of the overlaps"
@@ -315,8 +300,6 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
     if min(map(len, means)) < 3:
         return None
     (own, without), (other, others_without) = (_cross_overlap(one) for one in means)
-    assert own is not None
-    assert other is not None
     overlap = replace(_widened(own, other), value=own.value - other.value, theory=0.0)
     (a, b), n = means, means[0].shape[1]
     total, others = a.sum(axis=0), b.sum(axis=0)
@@ -325,10 +308,11 @@ def agreement(samples: Samples, reference: Samples) -> Agreement | None:
     right = others_without - 2 * ((others - b) @ total) / (n * len(a) * (len(b) - 1))
     error = float(np.hypot(_jackknife(left), _jackknife(right)))
     square = Estimate(float(own.value + other.value - 2 * between), error, 0.0)
-    if not all(np.isfinite(one).all() for one in energies) or not any(np.ptp(one) for one in energies):
-        return Agreement(overlap, square, None)
-    error = float(np.hypot(*(one.std(ddof=1) / np.sqrt(len(one)) for one in energies)))
-    return Agreement(overlap, square, Estimate(float(energies[0].mean() - energies[1].mean()), error, 0.0))
+    energy = None
+    if all(np.isfinite(one).all() for one in energies) and any(np.ptp(one) for one in energies):
+        error = float(np.hypot(*(one.std(ddof=1) / np.sqrt(len(one)) for one in energies)))
+        energy = Estimate(float(energies[0].mean() - energies[1].mean()), error, 0.0)
+    return Agreement(overlap, square, energy)
 
 
 def _summary(samples: Samples) -> tuple[Array, Array]:
@@ -364,7 +348,7 @@ def _off_reference(found: Agreement) -> list[str]:
     off = []
     if found.overlap.biased:
         pair = f"{found.overlap.value:+.4f} ± {found.overlap.error:.4f}"
-        off.append(f"samples are {_too(found.overlap)} each other (overlap {pair} off the reference)")
+        off.append(f"samples are {too(found.overlap)} each other (overlap {pair} off the reference)")
     if found.means.sigmas > SIGMAS:
         off.append(f"the weights' means differ (by {np.sqrt(found.means.value):.4f} rms)")
     if found.energy is not None and found.energy.biased:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +44,14 @@ def enough(within: Callable[[int], float], start: int, limit: float = COARSE) ->
     4
     """
     count = start
-    while count < 10**5:
-        if within(count) <= limit:
-            return count
+    while count < 10**5 and within(count) > limit:
         count += -(-count // 20)
-    return None
+    return count if count < 10**5 else None
+
+
+def sigmas_of(n_chains: int) -> float:
+    """Return how many errors, estimated from `n_chains`, are as unlikely as `SIGMAS` known ones (Student's law)."""
+    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
 
 
 class Verdict(NamedTuple):
@@ -169,7 +172,7 @@ class Mixing:
     @property
     def forgotten(self) -> float:
         """Memory beyond which the chains have not mixed."""
-        return forgotten(self.memory.error, self.n_chains)
+        return max(REMEMBERED, sigmas_of(self.n_chains) * self.memory.error)
 
     @property
     def highest_rhat(self) -> float:
@@ -203,25 +206,20 @@ class Mixing:
         list of (str, str, str)
             Quantity, measured value, and expectation.
         """
-        known = [f"{value:.3g} ({name})" for name, value in self.time.items() if value == value]
+        times = ", ".join(f"{value:.3g} ({name})" for name, value in self.time.items() if value == value)
         return [
             (f"overlap of a chain with itself, {self.lag} sweeps on", str(self.self_overlap), ""),
             ("overlap of two chains", str(self.cross_overlap), ""),
             ("a chain remembers", str(self.memory), "0 where mixed"),
             ("R-hat of energy, overlap", " ".join(f"{value:.3f}" for value in self.rhat.values()), "1 where mixed"),
             ("effective draws by energy, overlap", " ".join(f"{value:.0f}" for value in self.effective.values()), ""),
-            ("autocorrelation time, sweeps", ", ".join(known) or "chains are too short to tell", ""),
+            ("autocorrelation time, sweeps", times or "chains are too short to tell", ""),
         ]
 
 
-def sigmas_of(n_chains: int) -> float:
-    """Return how many errors, estimated from `n_chains`, are as unlikely as `SIGMAS` known ones (Student's law)."""
-    return float(stdtrit(n_chains - 1, ndtr(SIGMAS)))
-
-
-def forgotten(error: float, n_chains: int) -> float:
-    """Return the memory beyond which chains have not mixed, given its standard error."""
-    return max(REMEMBERED, sigmas_of(n_chains) * error)
+def _quantity(row: str, point: str = "", **default: Any) -> Any:
+    """Return a field with a row in the table, and a point in the picture of deviations."""
+    return field(metadata={"row": row, "point": point}, **default)
 
 
 @dataclass(frozen=True)
@@ -238,9 +236,9 @@ class Agreement:
         Energy per constraint, less that of the reference; None if the potential has none.
     """
 
-    overlap: Estimate
-    means: Estimate
-    energy: Estimate | None
+    overlap: Estimate = _quantity("overlap less the reference's", "overlap, off the reference")
+    means: Estimate = _quantity("mean square difference of the means", "means, off the reference")
+    energy: Estimate | None = _quantity("energy a constraint less the reference's", "energy, off the reference")
 
 
 @dataclass(frozen=True)
@@ -284,17 +282,17 @@ class Report:
     fair: bool | None = None
     verdict: str = ""
     within: float | None = None
-    mean_stability: Estimate | None = None
-    overlap: Estimate | None = None
-    overlap_square: Estimate | None = None
-    overlap_at_start: Estimate | None = None
-    ks: Distance | None = None
-    ks_pooled: Distance | None = None
-    w1: Distance | None = None
-    path_deviation: float | None = None
-    unconverged: float | None = None
+    mean_stability: Estimate | None = _quantity("mean stability", "mean stability", default=None)
+    overlap: Estimate | None = _quantity("overlap of two samples", "overlap of two samples", default=None)
+    overlap_square: Estimate | None = _quantity("overlap² of two samples", "overlap² of two samples", default=None)
+    overlap_at_start: Estimate | None = _quantity("overlap |m|²/n at t = 0", default=None)
+    ks: Distance | None = _quantity("KS of a sample's stabilities", "KS of a sample", default=None)
+    ks_pooled: Distance | None = _quantity("KS, all samples", "KS of all", default=None)
+    w1: Distance | None = _quantity("W1", "W1 of all", default=None)
+    path_deviation: float | None = _quantity("path |m|²/n off q(t) by at most", default=None)
+    unconverged: float | None = _quantity("message passing unconverged", default=None)
     copies: int = 0
-    instability: Estimate | None = None
+    instability: Estimate | None = _quantity("largest instability λ", default=None)
     mixing: Mixing | None = None
     agreement: Agreement | None = None
     notes: tuple[str, ...] = ()
@@ -307,16 +305,10 @@ class Report:
         list of (str, str, str)
             Quantity, measured value, and prediction or reference.
         """
-        rows = [("solved", f"{self.n_solved}/{self.n_samples}", ""), *_rows(self, _QUANTITIES)]
-        if self.path_deviation is not None:
-            rows.append(("path |m|²/n off q(t) by at most", f"{self.path_deviation:.1%}", ""))
-        if self.copies:
-            rows.append(("copies of another sample, or nearly so", str(self.copies), "0"))
-        if self.unconverged is not None:
-            rows.append(("message passing unconverged", f"{self.unconverged:.1%}", ""))
-        if self.mixing is not None:
-            rows += self.mixing.rows()
-        return rows if self.agreement is None else rows + _rows(self.agreement, _DIFFERENCES)
+        copies = [("copies of another sample, or nearly so", str(self.copies), "0")] if self.copies else []
+        chains = [] if self.mixing is None else self.mixing.rows()
+        differences = [] if self.agreement is None else _rows(self.agreement)
+        return [("solved", f"{self.n_solved}/{self.n_samples}", ""), *_rows(self), *copies, *chains, *differences]
 
     def deviations(self) -> dict[str, float]:
         """Return the deviation of each quantity in units in which a bias begins at 3.
@@ -335,9 +327,8 @@ class Report:
         overlap, start, shown = self.overlap, self.overlap_at_start, self
         if overlap is not None and overlap.theory is None and start is not None and self.agreement is None:
             shown = replace(self, overlap=replace(overlap, theory=start.value))  # localized: their own marginals
-        found = _deviations(shown, _QUANTITIES)
-        found |= {} if self.agreement is None else _deviations(self.agreement, _DIFFERENCES)
-        return found if self.mixing is None else found | self.mixing.deviations()
+        differences = {} if self.agreement is None else _deviations(self.agreement)
+        return _deviations(shown) | differences | ({} if self.mixing is None else self.mixing.deviations())
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the deviation of each quantity; beyond 3 it is called a bias.
@@ -375,40 +366,23 @@ class Report:
         return "\n".join([*lines, self.verdict, *self.notes])
 
     def _repr_html_(self) -> str:
-        against = "reference" if self.agreement is not None else "theory"
-        columns = "", "samples", against
+        columns = "", "samples", "theory" if self.agreement is None else "reference"
         return html_table("Report", self.rows(), columns, self.verdict, self.fair, self.notes)
 
 
-# names in the table, and in the picture of deviations
-_QUANTITIES = {
-    "mean_stability": ("mean stability", "mean stability"),
-    "overlap": ("overlap of two samples", "overlap of two samples"),
-    "overlap_square": ("overlap² of two samples", "overlap² of two samples"),
-    "overlap_at_start": ("overlap |m|²/n at t = 0", ""),
-    "instability": ("largest instability λ", ""),
-    "ks": ("KS of a sample's stabilities", "KS of a sample"),
-    "ks_pooled": ("KS, all samples", "KS of all"),
-    "w1": ("W1", "W1 of all"),
-}
-_DIFFERENCES = {
-    "overlap": ("overlap less the reference's", "overlap, off the reference"),
-    "means": ("mean square difference of the means", "means, off the reference"),
-    "energy": ("energy a constraint less the reference's", "energy, off the reference"),
-}
-
-
-def _rows(found: Report | Agreement, names: Mapping[str, tuple[str, str]]) -> list[tuple[str, str, str]]:
+def _rows(found: Report | Agreement) -> list[tuple[str, str, str]]:
     rows = []
-    for name, (label, _) in names.items():
-        one = getattr(found, name)
-        if isinstance(one, Distance):
+    for f in fields(found):
+        label, one = f.metadata.get("row"), getattr(found, f.name)
+        if label and isinstance(one, float):
+            rows.append((label, f"{one:.1%}", ""))
+        elif label and isinstance(one, Distance):
             rows.append((label, f"{one.value:.4f}", f"{one.noise:.4f} (noise)"))
-        elif one is not None:
+        elif label and one is not None:
             rows.append((label, str(one), "" if one.theory is None else f"{one.theory:.4f}"))
     return rows
 
 
-def _deviations(found: Report | Agreement, names: Mapping[str, tuple[str, str]]) -> dict[str, float]:
-    values = {label: getattr(found, name) for name, (_, label) in names.items() if label}
-    return {label: one.deviation for label, one in values.items() if one is not None and one.deviation is not None}
+def _deviations(found: Report | Agreement) -> dict[str, float]:
+    values = {f.metadata["point"]: getattr(found, f.name) for f in fields(found) if f.metadata.get("point")}
+    return {point: one.deviation for point, one in values.items() if one is not None and one.deviation is not None}

@@ -175,7 +175,7 @@ def _files(
     settings: Settings, samples: Samples, prediction: Prediction | None, judged: Report, own: bool
 ) -> dict[str, bytes]:
     """Return the files to download: among them pictures of stabilities, overlaps, and the course of the run."""
-    from solspace.plots.samples import sample_panels, sample_pictures
+    from solspace.plots.samples import sample_pictures
     from solspace.plots.style import panels
 
     report = {
@@ -186,7 +186,7 @@ def _files(
         "samples": len(samples),
     }
     figure, axes = panels(len(sample_pictures(samples)))
-    sample_panels(samples, axes, prediction)
+    samples.plot("all", axes, prediction)
     with tempfile.TemporaryDirectory(prefix="solspace-explorer-") as name:
         folder = Path(name)
         samples.save(folder / "samples.npz")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged, on_axes
+from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged
 
 if TYPE_CHECKING:
     from solspace.theory.phases import PhaseDiagram, SamplingMap
@@ -48,32 +48,22 @@ def entropy_curves(
     ax.legend()
 
 
-def phase_diagram(
-    diagram: PhaseDiagram, ax: Axes, thresholds: Thresholds | None = None, legend: str = "upper left", **style: Any
-) -> None:
+def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Thresholds | None, **style: Any) -> Axes:
     """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey."""
+    legend = style.pop("legend", "below" if ax is None else "upper left")
     rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
     windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
+    columns = sorted(zip(diagram.alphas.tolist(), windows), key=lambda column: column[0])
     cusp = None
     if thresholds is not None and thresholds.asl is not None and thresholds.cusp_time is not None:
         cusp = thresholds.asl, thresholds.cusp_time
-    order = np.argsort(diagram.alphas)
-    columns = [(float(diagram.alphas[k]), windows[k]) for k in order]
-    regimes(columns, ax, float(diagram.times.max()) or 1.0, legend, cusp, **style)
-    none = (diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable
-    for load in diagram.alphas[none]:
-        ax.axvspan(*_edges(diagram.alphas[order].tolist(), load), color="0.75", lw=0, zorder=3)
-    if thresholds is not None:
-        loads = {name: getattr(thresholds, name) for name in LINES}
-        mark_loads(ax, loads, 0.97 if legend == "below" else 0.35)
-    ax.set_title(str(diagram.target))
-
-
-def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Thresholds | None, **style: Any) -> Axes:
-    """Draw a t–α diagram on given or new axes."""
-    legend = style.pop("legend", "below" if ax is None else "upper left")
     with drawing(ax) as one:
-        phase_diagram(diagram, one, thresholds, legend, **style)
+        regimes(columns, one, float(diagram.times.max()) or 1.0, legend, cusp, **style)
+        for load in diagram.alphas[(diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable]:
+            one.axvspan(*_edges([alpha for alpha, _ in columns], load), color="0.75", lw=0, zorder=3)
+        if thresholds is not None:
+            mark_loads(one, {name: getattr(thresholds, name) for name in LINES}, 0.97 if legend == "below" else 0.35)
+        one.set_title(str(diagram.target))
         return one
 
 
@@ -91,8 +81,7 @@ def regimes(
     maximum appears.
     """
     ax.set_facecolor(REGIMES["green"])
-    most = max((len(windows) for _, windows in columns), default=0)
-    for k in range(most):
+    for k in range(max((len(windows) for _, windows in columns), default=0)):
         having = [(alpha, windows[k]) for alpha, windows in columns if len(windows) > k]
         if k == 0 and cusp is not None and columns[0][0] <= cusp[0] < having[0][0]:
             having.insert(0, (cusp[0], (cusp[1],) * 3))
@@ -106,12 +95,11 @@ def regimes(
             ax.plot(alphas, line, **merged(style, color="0.15", lw=0.8, ls=dash))
     ax.grid(False)
     first, last = columns[0][0], columns[-1][0]
-    ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", ylim=(0, top))
-    ax.set_xlim(*((first, last) if first < last else (0.9 * first, 1.1 * first)))
+    xlim = (first, last) if first < last else (0.9 * first, 1.1 * first)
+    ax.set(xlabel=r"load $\alpha$", ylabel="time $t$", xlim=xlim, ylim=(0, top))
     patches = [Patch(color=REGIMES[name], label=words) for name, words in MEANING.items()]
-    figure = ax.get_figure()
-    if legend == "below" and figure is not None:
-        figure.legend(handles=patches, loc="outside lower center", ncols=2)
+    if legend == "below":
+        ax.figure.legend(handles=patches, loc="outside lower center", ncols=2)
     else:
         ax.legend(handles=patches, loc=legend, frameon=True, framealpha=0.85)
 
@@ -136,34 +124,33 @@ def _line(alphas: Reals, times: Sequence[float | None], floor: float) -> Reals:
 def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> None:
     """Mark loads inside the axes by vertical lines with names and values, at a `height` relative to the axes."""
     left, right = ax.get_xlim()
-    inside = sorted((load, name) for name, load in loads.items() if load is not None and left < load < right)
-    groups: list[list[tuple[float, str]]] = []
-    for load, name in inside:
+    texts: list[tuple[float, str]] = []
+    for load, name in sorted((load, name) for name, load in loads.items() if load is not None and left < load < right):
         ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
-        if groups and load - groups[-1][0][0] < 0.015 * (right - left):  # names that would overlap
-            groups[-1].append((load, name))
+        words = f"{LINES[name][0]} {load:.5g}"
+        if texts and load - texts[-1][0] < 0.015 * (right - left):  # names that would overlap are written as one text
+            texts[-1] = texts[-1][0], f"{texts[-1][1]}\n{words}"
         else:
-            groups.append([(load, name)])
-    place = {"rotation": 90, "va": "bottom" if height < 0.5 else "top", "ha": "right", "multialignment": "left"}
-    look: dict[str, Any] = {**place, "fontsize": "small", "clip_on": True, "transform": ax.get_xaxis_transform()}
-    for group in groups:
-        words = "\n".join(f"{LINES[name][0]} {load:.5g}" for load, name in group)
-        # names longer than the height of the axes must not move them
-        ax.text(group[0][0], height, words, **look).set_in_layout(False)
+            texts.append((load, words))
+    place: dict[str, Any] = {"rotation": 90, "va": "bottom" if height < 0.5 else "top", "ha": "right"}
+    place |= {"multialignment": "left", "fontsize": "small", "clip_on": True, "transform": ax.get_xaxis_transform()}
+    for load, words in texts:  # which may be longer than the height of the axes, and must not move them
+        ax.text(load, height, words, **place).set_in_layout(False)
 
 
-@on_axes
-def sampling_map(found: SamplingMap, ax: Axes, **style: Any) -> None:
+def sampling_map(found: SamplingMap, ax: Any, **style: Any) -> Axes:
     """Draw all thresholds over margins or widths; the region that ASL samples is green."""
     lines = {name: getattr(found, name) for name in found.LINES}
-    alpha_kappa(found.places, lines, ax, axis=found.axis, **style)
     asl, far = (lines[name][np.isfinite(lines[name])] for name in ("asl", "capacity"))
-    if far.max(initial=0.0) > 30 and len(asl):
-        ax.set_xscale("log")
-        ax.set_xlim(0.8 * float(asl.min()), None)
-    ax.legend()
     name = found.target.potential.name if found.axis == "width" else str(found.target.potential)
-    ax.set_title(f"{found.target.prior} weights, {name} potential")
+    with drawing(ax) as one:
+        alpha_kappa(found.places, lines, one, axis=found.axis, **style)
+        if far.max(initial=0.0) > 30 and len(asl):
+            one.set_xscale("log")
+            one.set_xlim(0.8 * float(asl.min()), None)
+        one.legend()
+        one.set_title(f"{found.target.prior} weights, {name} potential")
+        return one
 
 
 def alpha_kappa(
@@ -178,11 +165,10 @@ def alpha_kappa(
     ax.fill_betweenx(margins, 0, lines["asl"], color=REGIMES["green"], alpha=0.45, lw=0, label="sampled by ASL")
     capacity = lines.get("capacity", np.nan)
     for name in (name for name in names if name in lines):
-        line = np.asarray(lines[name], dtype=float)
+        line, (label, colour, dash) = np.asarray(lines[name], dtype=float), LINES[name]
         # a zero entropy may be the capacity itself
         same = name == "zero_entropy" and np.allclose(line, capacity, rtol=1e-6, equal_nan=True)
         if not np.isnan(line).all() and not same:
-            label, colour, dash = LINES[name]
             ax.plot(line, margins, **merged(style, color=colour, ls=dash, lw=1.5, label=label))
     ax.set(xlabel=r"load $\alpha$", ylabel={"margin": r"margin $\kappa$", "width": "width $K$ of the band"}[axis])
 

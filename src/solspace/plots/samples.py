@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 
-from solspace.diagnostics.comparison import chains_of, last_draws
+from solspace.diagnostics.comparison import last_draws
 from solspace.diagnostics.report import SIGMAS
 from solspace.info import AnnealingInfo, LocalizationInfo
 from solspace.numerics.arrays import Reals
 from solspace.numerics.series import bins, pair_products, spacing
-from solspace.plots.style import BLUE, GREY, RED, all_panels, histogram, mark_margin, merged, on_axes, one_or_all, thick
-from solspace.samples import Samples
-from solspace.system.plain import Values
+from solspace.plots.style import BLUE, GREY, RED, drawing, histogram, mark_margin, merged, one_or_all, thick
+from solspace.samples import Samples, chains_of
 
 if TYPE_CHECKING:
     from solspace.diagnostics.report import Report
@@ -44,7 +43,10 @@ def overlap_histogram(
     samples: Samples, ax: Axes, prediction: Prediction | None = None, reference: Samples | None = None, **style: Any
 ) -> None:
     """Draw the histogram of the overlaps of all pairs (of chains: at their last draws), with theory's r and a reference."""
-    seen, other = _pairs(samples), np.empty(0) if reference is None else _pairs(reference)
+    seen, other = (
+        np.empty(0) if one is None else pair_products(last_draws(one.weights, chains_of(one))) / one.n
+        for one in (samples, reference)
+    )
     if len(seen):
         low, high = min([*seen, *other]), max([*seen, *other])
         edges = np.linspace(low, max(high, low + 1e-3), min(30, max(6, len(seen) // 6)))
@@ -59,11 +61,6 @@ def overlap_histogram(
     if len(seen) or prediction is not None:  # Matplotlib warns of a legend without entries
         ax.legend(frameon=True, framealpha=0.8, edgecolor="none", loc="upper left")
         ax.set_ylim(0, 1.4 * ax.get_ylim()[1])
-
-
-def _pairs(samples: Samples) -> Reals:
-    """Return the overlaps of all pairs of samples, of chains at their last draws."""
-    return pair_products(last_draws(samples.weights, chains_of(samples))) / samples.n
 
 
 def stability_bars(samples: Samples, ax: Axes, lattice: Reals, mass: Reals) -> Axes:
@@ -129,10 +126,9 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
     width = step * np.ceil((high - low) / 25 / step)  # overlaps lie on a lattice of 2/n
     edges = np.arange(-1 - step / 2 + width * np.floor((low + 1) / width), high + width, width)
     for (name, seen), colour in zip(overlaps.items(), (GREY, RED, BLUE)):
-        look: Values = {"histtype": "step", "alpha": 1.0}
-        if colour == GREY:
-            look = {"histtype": "stepfilled", "alpha": 0.35}
-        histogram(ax, seen, edges, color=colour, lw=2, label=f"{name}: {means[name]:.3f}", **look)
+        kind, alpha = ("stepfilled", 0.35) if colour == GREY else ("step", 1.0)
+        label = f"{name}: {means[name]:.3f}"
+        histogram(ax, seen, edges, color=colour, lw=2, label=label, histtype=kind, alpha=alpha)
         ax.axvline(means[name], color=colour, lw=1.5, ls="--")
     ax.set(xlabel="overlap of two samples", ylabel="density")
     ax.legend(frameon=False, loc="upper left", fontsize="small")
@@ -141,10 +137,10 @@ def overlap_outlines(overlaps: Mapping[str, Reals], means: Mapping[str, float], 
 
 def overlap_run(samples: Samples, ax: Axes, prediction: Prediction | None = None, **style: Any) -> None:
     """Draw |m|²/n along a localization, with q(t) by theory."""
-    t, q = samples.info["t"], samples.info["overlap"]
+    t = samples.info["t"]
     look = merged(style, color=BLUE, alpha=0.35, lw=1)
     label = look.pop("label", r"$|m|^2/n$, each sample")
-    first, *_ = ax.plot(t, q, **look)
+    first, *_ = ax.plot(t, samples.info["overlap"], **look)
     first.set_label(label)
     if prediction is not None:
         grid = np.linspace(0, float(np.nanmax(t)), 200)
@@ -186,52 +182,41 @@ def sample_pictures(
     return pictures
 
 
-def _title(samples: Samples) -> str:
-    solved = f"{int(samples.solved.sum())} of {len(samples)} solved"
-    where = f"{samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}"
-    return f"{samples.info.sampler or 'samples'}: {where}, {solved}"
-
-
-def sample_panels(
-    samples: Samples, axes: Sequence[Axes], prediction: Prediction | None = None, reference: Samples | None = None
-) -> None:
-    """Draw all pictures of samples that apply."""
-    all_panels(sample_pictures(samples, prediction, reference), axes, _title(samples))
-
-
 def plot_samples(
     samples: Samples, kind: str, ax: Any, prediction: Prediction | None, reference: Samples | None, **style: Any
 ) -> Any:
-    """Draw one picture of samples or all of them, on given or new axes."""
     if len(samples) == 0:
         raise ValueError("there is no sample to draw.")
     if reference is not None and (why := samples.differs(reference)):
         raise ValueError(f"reference must be samples of the same problem and target, but {why}.")
-    return one_or_all(sample_pictures(samples, prediction, reference), kind, ax, _title(samples), **style)
+    where = f"{samples.target}, n = {samples.n}, α = {samples.m / samples.n:.3g}"
+    title = f"{samples.info.sampler or 'samples'}: {where}, {int(samples.solved.sum())} of {len(samples)} solved"
+    return one_or_all(sample_pictures(samples, prediction, reference), kind, ax, title, **style)
 
 
-@on_axes
-def report_deviations(report: Report, ax: Axes, **style: Any) -> None:
+def report_deviations(report: Report, ax: Any, **style: Any) -> Axes:
     """Draw the deviation of each quantity of a diagnosis in units of its error; beyond the band it is a bias."""
     found = report.deviations()
-    names, values = list(found), np.array(list(found.values()))
-    ax.axvspan(-SIGMAS, SIGMAS, color=GREY, alpha=0.15, lw=0, label="chance")
-    ax.axvline(0, color=GREY, lw=0.8)
-    for inside, colour, marker in ((True, BLUE, "o"), (False, RED, "X")):
-        rows = np.flatnonzero((np.abs(values) <= SIGMAS) == inside)
-        ax.plot(values[rows], rows, **merged(style, color=colour, marker=marker, ms=5, ls=""))
+    values = np.array(list(found.values()))
     far = float(np.abs(values).max(initial=SIGMAS))
-    if far > WIDE:
-        ax.set_xscale("symlog", linthresh=2 * SIGMAS)
-    else:
-        ax.xaxis.set_major_locator(MultipleLocator(SIGMAS if far < 5 * SIGMAS else 2 * SIGMAS))
     reach = 1.15 * max(far, 1.6 * SIGMAS)
     low = -reach if values.min(initial=0.0) < -SIGMAS else -1.6 * SIGMAS
-    ax.set(xlim=(low, reach), ylim=(max(len(names), 1) - 0.5, -0.5), xlabel=f"deviation (bias beyond ±{SIGMAS:g})")
-    ax.set_yticks(range(len(names)), names)
-    if not names:
-        ax.text(0.5, 0.5, "nothing to compare with", ha="center", transform=ax.transAxes)
     verdict = report.verdict.partition(":")[0]
     if report.within is not None and "within" not in verdict:
         verdict += f", fair within {report.within:.3g}"
-    ax.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
+    with drawing(ax) as one:
+        one.axvspan(-SIGMAS, SIGMAS, color=GREY, alpha=0.15, lw=0, label="chance")
+        one.axvline(0, color=GREY, lw=0.8)
+        for inside, colour, marker in ((True, BLUE, "o"), (False, RED, "X")):
+            rows = np.flatnonzero((np.abs(values) <= SIGMAS) == inside)
+            one.plot(values[rows], rows, **merged(style, color=colour, marker=marker, ms=5, ls=""))
+        if far > WIDE:
+            one.set_xscale("symlog", linthresh=2 * SIGMAS)
+        else:
+            one.xaxis.set_major_locator(MultipleLocator(SIGMAS if far < 5 * SIGMAS else 2 * SIGMAS))
+        one.set(xlim=(low, reach), ylim=(max(len(found), 1) - 0.5, -0.5), xlabel=f"deviation (bias beyond ±{SIGMAS:g})")
+        one.set_yticks(range(len(found)), list(found))
+        if not found:
+            one.text(0.5, 0.5, "nothing to compare with", ha="center", transform=one.transAxes)
+        one.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
+        return one

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -40,31 +39,6 @@ FINE = 300  # dots per inch of such a picture
 _FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
 
 
-def _style(text: float) -> dict[Any, Any]:
-    return {
-        "figure.dpi": 110,
-        "savefig.dpi": 160,
-        "font.size": text,
-        "axes.titlesize": 1.05 * text,
-        "axes.labelsize": text,
-        "xtick.labelsize": text,
-        "ytick.labelsize": text,
-        "figure.titlesize": 1.1 * text,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.linewidth": 0.08 * text,
-        "axes.grid": True,
-        "grid.color": "0.92",
-        "grid.linewidth": 0.06 * text,
-        "axes.axisbelow": True,
-        "legend.frameon": False,
-        "legend.fontsize": 0.85 * text,
-        "lines.linewidth": 0.16 * text,
-        "svg.hashsalt": "solspace",
-        **_FONTS,
-    }
-
-
 @contextmanager
 def style(text: float = 10.0) -> Iterator[None]:
     """Draw in our style inside the block; afterwards Matplotlib's settings are as before.
@@ -81,7 +55,25 @@ def style(text: float = 10.0) -> Iterator[None]:
     >>> (figure.get_size_inches() * 25.4).round().tolist()
     [86.0, 61.0]
     """
-    with matplotlib.rc_context(_style(text)):
+    settings: dict[Any, Any] = {
+        "figure.dpi": 110,
+        "savefig.dpi": 160,
+        **dict.fromkeys(("font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize"), text),
+        "axes.titlesize": 1.05 * text,
+        "figure.titlesize": 1.1 * text,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.08 * text,
+        "axes.grid": True,
+        "grid.color": "0.92",
+        "grid.linewidth": 0.06 * text,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "legend.fontsize": 0.85 * text,
+        "lines.linewidth": 0.16 * text,
+        "svg.hashsalt": "solspace",
+    }
+    with matplotlib.rc_context(settings | _FONTS):
         yield
 
 
@@ -104,10 +96,7 @@ def panels(columns: int, width: float = 5.2, height: float = 3.8, rows: int = 1,
     axes : matplotlib.axes.Axes or ndarray of Axes
         Its axes: one, or an array.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, **options)
 
 
@@ -115,7 +104,6 @@ class JournalFigure(Figure):
     """A figure whose `savefig` embeds fonts as TrueType and writes 300 dots per inch by default."""
 
     def savefig(self, *args: Any, **options: Any) -> None:
-        """Write the figure, as Matplotlib's `savefig` does."""
         if matplotlib.rcParams["savefig.dpi"] == "figure":
             options.setdefault("dpi", FINE)
         with matplotlib.rc_context(_FONTS):
@@ -124,10 +112,9 @@ class JournalFigure(Figure):
 
 @contextmanager
 def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
-    """Yield the axes to draw on: `ax` in the user's own style, or new ones in ours.
+    """Yield the axes to draw on: `ax` in the user's own style, or new ones in ours; an array of several `columns`.
 
-    New axes belong to a figure of `pyplot`, which notebooks show, one column wide; or two columns for several `columns` of
-    axes, which are then an array.
+    New axes belong to a figure of `pyplot`, which notebooks show, one column wide, or two for several.
     """
     if ax is not None:
         axes = np.ravel(np.asarray(ax, dtype=object))
@@ -143,40 +130,21 @@ def drawing(ax: Any = None, columns: int = 1) -> Iterator[Any]:
         yield pyplot.subplots(1, columns, figsize=size, layout="constrained", FigureClass=JournalFigure)[1]
 
 
-def all_panels(pictures: Mapping[str, Callable[..., None]], axes: Sequence[Axes], title: str) -> Sequence[Axes]:
-    """Draw each of `pictures` on axes of its own, under a common title."""
-    for ax, draw in zip(axes, pictures.values()):
-        draw(ax)
-    figure = axes[0].get_figure()
-    assert figure is not None
-    figure.suptitle(title)
-    return axes
-
-
 def one_or_all(pictures: Mapping[str, Callable[..., None]], kind: str, ax: Any, title: str, **style: Any) -> Any:
-    """Draw one of `pictures` by its name, or "all", on given or new axes."""
+    """Draw one of `pictures` by its name, or "all" under a common title, on given or new axes."""
     if kind == "all":
         if style:
             raise ValueError(f"several pictures have no style in common; give a kind with {', '.join(style)}.")
         with drawing(ax, len(pictures)) as axes:
-            return all_panels(pictures, axes, title)
+            for one, draw in zip(axes, pictures.values()):
+                draw(one)
+            axes[0].figure.suptitle(title)
+            return axes
     if kind not in pictures:
         raise unknown("kind of picture", kind, ("all", *pictures))
     with drawing(ax) as one:
         pictures[kind](one, **style)
         return one
-
-
-def on_axes(draw: Callable[..., None]) -> Callable[..., Axes]:
-    """Make `draw(found, ax, ...)` draw on new axes where `ax` is None, and return the axes."""
-
-    @wraps(draw)
-    def drawn(found: Any, ax: Axes | None = None, *args: Any, **options: Any) -> Axes:
-        with drawing(ax) as one:
-            draw(found, one, *args, **options)
-            return one
-
-    return drawn
 
 
 def histogram(ax: Axes, values: Reals, edges: Reals, style: Mapping[str, Any] | None = None, **ours: Any) -> Values:
@@ -192,7 +160,6 @@ def thick() -> float:
 
 
 def mark_margin(ax: Axes, margin: float) -> None:
-    """Mark the margin on an axis of stabilities."""
     ax.axvline(margin, color=GREY, lw=1, ls="--", label=f"margin {margin:g}")
 
 
@@ -222,13 +189,12 @@ def save(figure: Figure, path: str | os.PathLike[str], formats: Sequence[str] = 
     list of Path
         The files.
     """
-    written, stem = [], Path(path)
+    stem = Path(path)
     if stem.suffix.lstrip(".") in figure.canvas.get_supported_filetypes():  # any other suffix belongs to the name
         stem = stem.with_suffix("")
-    for name in formats:
-        file = stem.with_name(f"{stem.name}.{name}")
+    files = [stem.with_name(f"{stem.name}.{name}") for name in formats]
+    for name, file in zip(formats, files):
         dateless = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(name)
         with style(), replacing(file) as target:
             figure.savefig(target, format=name, metadata=dateless)
-        written.append(file)
-    return written
+    return files

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from solspace.numerics.arrays import Reals
-from solspace.plots.style import GREY, MARKERS, RED, SERIES, histogram, merged, on_axes
+from solspace.plots.style import GREY, MARKERS, RED, SERIES, drawing, histogram, merged
 
 Points = Iterable[Mapping[str, Any]]  # rows of `Results.mean`: the values of the axes, `mean`, `low`, `high`
 
@@ -53,35 +53,32 @@ def curves(
 
 
 def success(points: Points, ax: Axes, series: str = "n", label: str = "N = {}") -> None:
-    """Draw the fraction solved against the load."""
     curves(points, ax, series, "alpha", label)
     ax.set(xlabel=r"load $\alpha$", ylabel="fraction solved", ylim=(-0.03, 1.05))
     ax.legend(loc="lower left")  # free, since curves fall; searching for the best place takes seconds
 
 
-@on_axes
-def sweep_curves(points: Points, ax: Axes, value: str, x: str, series: Sequence[str], **style: Any) -> None:
+def sweep_curves(points: Points, ax: Any, value: str, x: str, series: Sequence[str], **style: Any) -> Axes:
     """Draw the mean of a quantity of a sweep, one line for each combination of the series."""
 
     def order(line: tuple[Any, ...]) -> list[tuple[bool, Any]]:
         return [(isinstance(value, str), value if value is not None else -np.inf) for value in line]
 
+    def label(line: int) -> str:
+        formats = ["{}" if name in WORDS else NAMES.get(name, f"{name} = {{}}") for name in series]
+        return ", ".join(form.format(one) for form, one in zip(formats, lines[line]))
+
     points = list(points)
     lines = sorted({tuple(point[name] for name in series) for point in points}, key=order)
     numbered = [{**point, "line": lines.index(tuple(point[name] for name in series))} for point in points]
-
-    def label(line: int) -> str:
-        named = zip(series, lines[line])
-        return ", ".join(
-            str(one) if name in WORDS else NAMES.get(name, f"{name} = {{}}").format(one) for name, one in named
-        )
-
-    curves(numbered, ax, "line", x, label, **style)
-    ax.set(xlabel=AXES.get(x, x), ylabel=AXES.get(value, value))
-    if value.endswith("fraction"):
-        ax.set_ylim(-0.03, 1.05)
-    if series:
-        ax.legend(loc="best" if len(points) < 200 else "lower left")
+    with drawing(ax) as one:
+        curves(numbered, one, "line", x, label, **style)
+        one.set(xlabel=AXES.get(x, x), ylabel=AXES.get(value, value))
+        if value.endswith("fraction"):
+            one.set_ylim(-0.03, 1.05)
+        if series:
+            one.legend(loc="best" if len(points) < 200 else "lower left")
+        return one
 
 
 def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> None:
@@ -106,7 +103,6 @@ def self_and_cross(points: Points, ax: Axes, name: str, series: int) -> None:
 
 
 def threshold(ax: Axes, alpha: float, label: str, colour: str = RED) -> None:
-    """Mark a load predicted by theory."""
     ax.axvline(alpha, color=colour, lw=1.2, ls="--", label=f"{label} {alpha:.3f}")
 
 
@@ -123,8 +119,8 @@ def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
     """Put one legend over all panels, under the picture's title, in place of those inside them."""
     entries: dict[str, Any] = {}
     for ax in axes:
-        for handle, label in zip(*ax.get_legend_handles_labels()):
-            entries.setdefault(label, handle)
+        named = zip(*ax.get_legend_handles_labels())
+        entries |= {label: handle for handle, label in named if label not in entries}
         if inside := ax.get_legend():
             inside.remove()
     place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(entries)}
@@ -132,5 +128,4 @@ def legend_above(figure: Figure, axes: Iterable[Axes], title: str) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """Write a note below the picture: sizes, instances, meaning of the bars."""
     figure.supxlabel(text, fontsize=7.5, color=GREY)

@@ -11,21 +11,19 @@ from matplotlib.axes import Axes
 
 from solspace.numerics.arrays import Reals
 from solspace.plots.diagrams import entropy_curves
-from solspace.plots.style import BLUE, GREY, RED, REGIMES, all_panels, mark_margin, merged, one_or_all, thick
+from solspace.plots.style import BLUE, GREY, RED, REGIMES, mark_margin, merged, one_or_all, thick
 
 if TYPE_CHECKING:
     from solspace.theory.prediction import Prediction
 
 
-def _overlap_grid(prediction: Prediction, count: int = 400) -> Reals:
+def _overlap_grid(prediction: Prediction) -> Reals:
     """Return overlaps from r to 1, dense at both ends."""
-    r = prediction.overlap
-    x = np.linspace(0, 1, count + 2)[1:-1]
-    return r + (1 - r) * (x**2 * (3 - 2 * x))
+    x = np.linspace(0, 1, 402)[1:-1]
+    return prediction.overlap + (1 - prediction.overlap) * (x**2 * (3 - 2 * x))
 
 
 def _last_window(prediction: Prediction) -> float | None:
-    """Return the last time with two maxima."""
     return max((w.high for w in prediction.windows if np.isfinite(w.high) and w.high > 0), default=None)
 
 
@@ -34,18 +32,13 @@ def free_entropy(
 ) -> None:
     """Draw φ_t(q) at several times; maxima are coloured by regime."""
     times = prediction.telling_times if times is None else sorted(set(map(float, times)))
-    q, r = _overlap_grid(prediction), prediction.overlap
-    phi = np.array([prediction.free_entropy_at(q, time) for time in times])
-    tops = [[float(prediction.overlap_at(time, start=start)) for start in ("low", "high")] for time in times]
-    row = {
-        "regimes": [prediction.regime(time) for time in times],
-        "maxima": [
-            [[top, float(prediction.free_entropy_at(max(top, r), time))] for top in dict.fromkeys(own)]
-            for own, time in zip(tops, times)
-        ],
-        "at_overlap": [float(prediction.free_entropy_at(r, time)) for time in times],
-    }
-    entropy_curves(q, phi, times, row, ax, base, **style)
+    q, r, entropy = _overlap_grid(prediction), prediction.overlap, prediction.free_entropy_at
+    row: dict[str, list[Any]] = {"regimes": [prediction.regime(time) for time in times], "maxima": [], "at_overlap": []}
+    for time in times:
+        tops = dict.fromkeys(float(prediction.overlap_at(time, start=start)) for start in ("low", "high"))
+        row["maxima"].append([[top, float(entropy(max(top, r), time))] for top in tops])
+        row["at_overlap"].append(float(entropy(r, time)))
+    entropy_curves(q, np.array([entropy(q, time) for time in times]), times, row, ax, base, **style)
     ax.set_title("free entropy")
 
 
@@ -61,17 +54,15 @@ def localization_curve(prediction: Prediction, ax: Axes, time: float | None = No
         ax.axhline(time, color=GREY, lw=1, ls="--", label=f"t = {time:g}")
     last, finite = _last_window(prediction), f[np.isfinite(f)]
     top = float(np.quantile(finite, 0.9)) if last is None else 2.5 * last
-    ax.set(xlabel="overlap $q$", ylabel="time $t$", ylim=(min(0.0, *finite[:1], -0.05 * top), top))
-    ax.set_title("stationary overlaps")
+    ax.set(xlabel="overlap $q$", ylabel="time $t$", title="stationary overlaps")
+    ax.set_ylim(min(0.0, *finite[:1], -0.05 * top), top)
     ax.legend(frameon=False)
 
 
 def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, **style: Any) -> None:
     """Draw q(t) from a low and from a high start."""
-    if times is None:
-        last = _last_window(prediction)
-        times = np.linspace(0, 8.0 if last is None else 3 * last, 200)
-    t = np.asarray(times, dtype=float)
+    last = _last_window(prediction)
+    t = np.linspace(0, 8.0 if last is None else 3 * last, 200) if times is None else np.asarray(times, dtype=float)
     low = high = np.asarray(prediction.overlap_at(t))
     if not prediction.samplable:
         high = np.asarray(prediction.overlap_at(t, start="high"))
@@ -104,27 +95,17 @@ KINDS: dict[str, Callable[..., None]] = {
 }
 
 
-def _doubts(prediction: Prediction) -> str:
-    """Return the load and the reasons to doubt a prediction, as part of a title."""
+def plot_prediction(prediction: Prediction, kind: str, ax: Any, **style: Any) -> Any:
     reasons = {", RS unstable": prediction.stable, ", entropy < 0": prediction.populated}
     reasons[", past capacity"] = prediction.satisfiable
-    return f"α = {prediction.alpha:g}{''.join(reason for reason, fine in reasons.items() if not fine)}"
-
-
-def prediction_panels(prediction: Prediction, axes: Sequence[Axes], times: Sequence[float] | None = None) -> Any:
-    """Draw all four pictures of a prediction."""
-    pictures = {name: partial(draw, prediction) for name, draw in KINDS.items()}
-    pictures["free entropy"] = partial(free_entropy, prediction, times=times)
-    return all_panels(pictures, axes, f"{prediction.target}, {_doubts(prediction)}")
-
-
-def plot_prediction(prediction: Prediction, kind: str, ax: Any, **style: Any) -> Any:
-    """Draw one picture of a prediction or all of them, on given or new axes."""
+    doubts = f"α = {prediction.alpha:g}{''.join(reason for reason, fine in reasons.items() if not fine)}"
+    own = {"free entropy": {"times": style.pop("times")}} if kind == "all" and "times" in style else {}
 
     def draw(name: str, one: Axes, **style: Any) -> None:
-        KINDS[name](prediction, one, **style)
+        KINDS[name](prediction, one, **style, **own.get(name, {}))
         if ax is None and kind != "all":
-            one.set_title(f"{prediction.target}\n{_doubts(prediction)}", fontsize="small")
+            one.set_title(f"{prediction.target}\n{doubts}", fontsize="small")
 
-    pictures = {name: partial(draw, name) for name in KINDS}
-    return one_or_all(pictures, kind, ax, f"{prediction.target}, {_doubts(prediction)}", **style)
+    return one_or_all(
+        {name: partial(draw, name) for name in KINDS}, kind, ax, f"{prediction.target}, {doubts}", **style
+    )

@@ -13,7 +13,7 @@ import numpy as np
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
-from solspace.problem import Perceptron
+from solspace.problem import Perceptron, unpacked
 
 
 class PackedPerceptron(Perceptron):
@@ -27,15 +27,13 @@ class PackedPerceptron(Perceptron):
     ensemble = "binary"
 
     def __init__(self, n: int, m: int, target: Target, rng: RNG = None) -> None:
-        self.target = target
-        self._measure(m, n, binary=True)
+        self.target, self.m, self.n, self.alpha, self.has_binary_patterns = target, m, n, m / n, True
         self.bits = _bytes(rng, (m * n + 7) // 8)
 
     @cached_property
     def patterns(self) -> Array:  # type: ignore[override]
         """(m, n) int8, unpacked when they are first read."""
-        bits = np.unpackbits(self.bits, count=self.m * self.n)
-        patterns = (2 * bits.view(np.int8) - 1).reshape(self.m, self.n)
+        patterns = unpacked(self.bits, self.m, self.n)
         patterns.flags.writeable = False
         return patterns
 
