@@ -87,20 +87,20 @@ class Verbs(TyperGroup):
         for name, about in VERBS.items():
             self.add_command(TyperCommand(name, help=about))
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in VERBS:
-            app = typer.Typer()
-            app.callback()(lambda: None)
-            found = getattr(import_module(f"solspace.cli.{MODULES.get(args[0], args[0])}"), args[0])
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=args[0])
-            else:
-                app.command(args[0])(found)
-            self.commands[args[0]] = typer.main.get_group(app).commands[args[0]]
+            self.commands[args[0]] = _load(args[0])
         return super().resolve_command(ctx, args)
+
+
+def _load(verb: str) -> Any:
+    """Return the command of a verb."""
+    found = getattr(import_module(f"solspace.cli.{MODULES.get(verb, verb)}"), verb)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    app = typer.Typer(add_completion=False)
+    app.command(verb)(found)
+    return typer.main.get_command(app)
 
 
 def _show_version(wanted: bool) -> None:

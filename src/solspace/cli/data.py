@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import typer
 
+from solspace import data as images
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
 from solspace.cli.output import fail, show_json, show_table
-from solspace.data.catalogue import CATALOGUE, data_set
+from solspace.data.catalogue import CATALOGUE, DataSet, data_set
 from solspace.system.plain import Values
 
 
@@ -17,26 +19,17 @@ def image_sets() -> list[tuple[str, str]]:
     return [(one.name, one.title) for one in CATALOGUE.values()]
 
 
-BEHIND = Rule("folder as_json", lambda o: o.subcommand is None, "goes behind the word prepare")
-
-
 data = typer.Typer(help="Show which image data sets are found and where; `prepare` fetches them.")
 
 
 @data.callback(invoke_without_command=True)
-@verb(BEHIND)
+@verb(Rule("folder as_json", lambda o: o.subcommand is None, "goes behind the word prepare"))
 def show(
-    context: typer.Context,
     folder: Path | None = option(None, "Look in this folder instead of SOLSPACE_DATA and the usual places."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show which image data sets are found and where; `prepare` fetches them.
-
-    A data set is looked for in SOLSPACE_DATA, in our download folder and where torchvision, Keras and Debian put it.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    rows = [row for name in CATALOGUE for row in _found(name, folder)]
+    """Show which image data sets are found, in SOLSPACE_DATA, our download folder and those of torchvision, Keras, Debian."""
+    rows = [row for one in CATALOGUE.values() for row in _found(one, folder)]
     if as_json:
         show_json(rows)
     else:
@@ -53,15 +46,13 @@ def prepare(
     as_json: bool = AS_JSON,
 ) -> None:
     """Download the data sets that are not on this machine yet; what broke off is resumed."""
-    from solspace.data import fetch, find
-
     report: list[Values] = []
     for one in [data_set(name) for name in names] if names else CATALOGUE.values():
         try:
-            here = find(one.name, folder, split)
+            here = images.find(one.name, folder, split)
             if not one.downloads and split == "test":
                 raise FileNotFoundError(f"{one.name} has no test split.")
-            files = here[0].files if here else fetch(one.name, folder, split)
+            files = here[0].files if here else images.fetch(one.name, folder, split)
             report.append({"name": one.name, "files": [str(path) for path in files], "downloaded": not here})
         except FileNotFoundError as error:
             report.append({"name": one.name, "problem": str(error)})
@@ -78,27 +69,22 @@ def prepare(
         fail("\nsolspace: ".join(problems), code=1)
 
 
-def _found(name: str, folder: Path | None) -> list[Values]:
-    import numpy as np
-
-    from solspace.data import find
-
-    one = CATALOGUE[name]
-    about = {"name": name, "title": one.title, "licence": one.licence}
+def _found(one: DataSet, folder: Path | None) -> list[Values]:
+    about = {"name": one.name, "title": one.title, "licence": one.licence}
     if not one.downloads:
         return [{**about, "found": True, "where": "scikit-learn", "images": one.count, "classes": list(range(10))}]
     rows: list[Values] = []
     for split in ("train", "test"):
-        for source in find(name, folder, split):
+        for source in images.find(one.name, folder, split):
             row: Values = {**about, "split": split, "format": source.format, "where": str(source)}
             try:
-                images, labels = source.read()
-                row |= {"found": True, "images": len(images), "classes": np.unique(labels).tolist()}
-                row |= {"original": source.is_original(images, labels)}
+                pixels, labels = source.read()
+                row |= {"found": True, "images": len(pixels), "classes": np.unique(labels).tolist()}
+                row |= {"original": source.is_original(pixels, labels)}
             except (ValueError, OSError) as error:
                 row |= {"found": False, "problem": str(error)}
             rows.append(row)
-    return rows or [{**about, "found": False, "problem": f"not found; solspace data prepare {name} fetches it"}]
+    return rows or [{**about, "found": False, "problem": f"not found; solspace data prepare {one.name} fetches it"}]
 
 
 def _cells(row: Values) -> tuple[str, ...]:

@@ -9,40 +9,32 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
 from solspace.cli.output import fail, leave_quietly
-from solspace.system.checks import Check
-
-if TYPE_CHECKING:
-    from solspace.system.checks import Config
+from solspace.system.checks import Check, Config
 
 LARGEST = 1 << 31
 """No number of anything reaches this; only a seed may."""
 Offer = Callable[[], Iterable[str | tuple[str, str]]]
 """What the shell completes: names, or names with what they are."""
+_KINDS = (bool, int, float, str, Path, int | None, float | None, str | None, Path | None, list[str] | None)
+"""Types that Typer reads; a value of any other type is read from text by the check of its option."""
 
 
 def option(
-    default: object,
-    help: str,
-    flag: str = "",
-    panel: str | None = None,
-    choices: Sequence[str] = (),
-    offer: Offer | None = None,
-    check: Check | None = None,
+    default: object, help: str, flag: str = "", panel: str = "", offer: Offer | None = None, check: Check | None = None
 ) -> Any:
     """Return the field of an option; `flag` is its spelling, by default its name."""
-    about = {"help": help, "flag": flag, "panel": panel, "choices": choices, "offer": offer, "check": check}
-    return field(default=default, metadata=about)
+    return field(default=default, metadata={"help": help, "flag": flag, "panel": panel, "offer": offer, "check": check})
 
 
 def argument(help: str, metavar: str, offer: Offer | None = None, default: object = MISSING) -> Any:
@@ -58,7 +50,7 @@ def sampler_option(config: type[Config], name: str, prefix: str = "") -> Any:
 
 def registered(module: str) -> Offer:
     """Return what offers the names in a module's registry, the user's own among them."""
-    return lambda: list(import_module(module).REGISTRY)
+    return lambda: import_module(module).REGISTRY
 
 
 POTENTIALS = registered("solspace.measure.potentials")
@@ -97,9 +89,6 @@ TEMPERATURE = Rule(
 )
 
 
-_OPTIONAL = (int | None, float | None, str | None, Path | None, list[str] | None)
-
-
 @dataclass(frozen=True)
 class _Option:
     name: str
@@ -114,19 +103,19 @@ class _Option:
 
     @property
     def parameter(self) -> inspect.Parameter:
-        """What Typer takes: text where it cannot read the type, for the check to read."""
+        """What Typer takes."""
         about, default = self.field.metadata, self.field.default
         choices = about.get("choices")
-        offer = (lambda: list(choices)) if choices else about.get("offer")
+        shared = {"help": about["help"], "autocompletion": (lambda: choices) if choices else about.get("offer")}
         if "metavar" in about:
-            made = typer.Argument(help=about["help"], metavar=about["metavar"], autocompletion=offer)
+            made = typer.Argument(metavar=self.spelled, **shared)
         else:
-            panel = about.get("panel") or self.panel
-            made = typer.Option(self.spelled, help=about["help"], rich_help_panel=panel, autocompletion=offer)
-        kind = self.kind if self.kind in (bool, int, float, str, Path, *_OPTIONAL) else str
-        start = inspect.Parameter.empty if default is MISSING else default
+            made = typer.Option(self.spelled, rich_help_panel=about.get("panel") or self.panel, **shared)
         return inspect.Parameter(
-            self.name, inspect.Parameter.KEYWORD_ONLY, default=start, annotation=Annotated[kind, made]
+            self.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=Annotated[self.kind if self.kind in _KINDS else str, made],
         )
 
     def read(self, value: Any) -> Any:
@@ -135,73 +124,72 @@ class _Option:
             with suppress(ValueError):
                 value = float(value)
         if isinstance(value, int) and abs(value) >= LARGEST and self.name != "seed":
-            digits = len(str(abs(value)))
-            raise ValueError(f"{self.spelled} must be smaller than 2^31; got a number of {digits} digits.")
+            raise ValueError(
+                f"{self.spelled} must be smaller than 2^31; got a number of {len(str(abs(value)))} digits."
+            )
         check = self.field.metadata.get("check")
         return value if check is None or value is None else check(self.spelled.partition("/")[0], value)
 
 
+def verb(*rules: Rule) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that makes a command for Typer: options are held to `rules`, and an error is one sentence."""
+
+    def command(function: Callable[..., None]) -> Callable[..., None]:
+        options, groups = _options_of(function)
+
+        def run(*, context: typer.Context, **values: Any) -> None:
+            try:
+                values = _checked(context, values, options, rules)
+                for name, kind in groups.items():
+                    values[name] = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
+                if context.invoked_subcommand is None:
+                    function(**values)
+                sys.stdout.flush()
+            except (typer.Exit, typer.Abort):
+                raise
+            except BrokenPipeError:
+                leave_quietly()
+            except KeyboardInterrupt:
+                fail("stopped; nothing was written.", code=130)
+            except Exception as error:
+                if context.find_root().params.get("debug"):
+                    raise
+                fail(*_described(error))
+
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [*(one.parameter for one in options.values()), context]
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return command
+
+
 def _options_of(function: Callable[..., None]) -> tuple[dict[str, _Option], dict[str, Any]]:
     """Return the options of a verb by name, and its parameters that are dataclasses of options."""
-    options: dict[str, _Option] = {}
-    groups: dict[str, Any] = {}
+    options, groups = dict[str, _Option](), dict[str, Any]()
     hints = get_type_hints(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        group = hints[name]
-        if is_dataclass(group):
-            groups[name], kinds, panel = group, get_type_hints(group), getattr(group, "PANEL", None)
-            options |= {one.name: _Option(one.name, kinds[one.name], one, panel) for one in fields(group)}
-        elif name != "context":
-            options[name] = _Option(name, group, parameter.default)
+        kind = hints[name]
+        if is_dataclass(kind):
+            groups[name], kinds, panel = kind, get_type_hints(kind), getattr(kind, "PANEL", None)
+            options |= {one.name: _Option(one.name, kinds[one.name], one, panel) for one in fields(kind)}
+        else:
+            options[name] = _Option(name, kind, parameter.default)
     return options, groups
 
 
-def verb(*rules: Rule) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the decorator that makes a command for Typer: options are held to `rules`, and an error is one sentence."""
-    return lambda function: _command(function, rules)
-
-
-def _command(function: Callable[..., None], rules: Sequence[Rule]) -> Callable[..., None]:
-    options, groups = _options_of(function)
-    own = "context" in inspect.signature(function).parameters
-
-    def run(*, context: typer.Context, **values: Any) -> None:
-        try:
-            values = _checked(context, values, options, rules)
-            for name, kind in groups.items():
-                values[name] = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
-            function(**values, **({"context": context} if own else {}))
-            sys.stdout.flush()
-        except (typer.Exit, typer.Abort):
-            raise
-        except BrokenPipeError:
-            leave_quietly()
-        except KeyboardInterrupt:
-            fail("stopped; nothing was written.", code=130)
-        except Exception as error:
-            if context.find_root().params.get("debug"):
-                raise
-            fail(*_described(error))
-
-    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [*(one.parameter for one in options.values()), context]
-    run.__name__, run.__doc__ = function.__name__, function.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
-
-
 def _checked(
-    context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Sequence[Rule]
+    context: typer.Context, values: dict[str, Any], options: dict[str, _Option], rules: Iterable[Rule]
 ) -> dict[str, Any]:
     """Return the checked values; raise ValueError for the first rule that an option which the user wrote does not keep."""
     values = {name: options[name].read(value) for name, value in values.items()}
-    sources = {name: context.get_parameter_source(name) for name in options}
-    written = {name for name, source in sources.items() if source and not source.name.startswith("DEFAULT")}
+    sources = {name: getattr(context.get_parameter_source(name), "name", "") for name in options}
     chosen = SimpleNamespace(**values, subcommand=context.invoked_subcommand)
     for rule in rules:
         for name in rule.options.split():
-            if name in written and not rule.where(chosen):
+            if sources[name] == "COMMANDLINE" and not rule.where(chosen):
                 raise ValueError(f"{options[name].spelled} {rule.words}.")
     return values
 
@@ -215,9 +203,10 @@ def _described(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     files = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
-    wrong = isinstance(error, (ValueError, ImportError, NoDevice, JitDisabled, *files))
-    if wrong or isinstance(error, OSError):
-        return words, 2 if wrong else 1
+    if isinstance(error, (ValueError, ImportError, NoDevice, JitDisabled, *files)):
+        return words, 2
+    if isinstance(error, OSError):
+        return words, 1
     if isinstance(error, MemoryError):
         return f"there is not enough memory for this ({words}); ask for less.", 1
     what = "the numbers left the range of the computation" if isinstance(error, ArithmeticError) else "this failed"

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import typer
 
+from solspace.system.files import replacing
+from solspace.system.plain import plain
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -57,20 +60,14 @@ def show_table(
 
 
 def _json(values: object) -> str:
-    from solspace.system.plain import plain
-
-    return json.dumps(plain(values), indent=2, allow_nan=False)
+    return json.dumps(plain(values), indent=2, allow_nan=False)  # numbers that JSON lacks are None by now
 
 
 def show_json(values: object) -> None:
-    """Print `values` as JSON; numbers that JSON lacks become null."""
     print(_json(values))
 
 
 def write_json(file: Path, values: object) -> None:
-    """Write `values` as JSON."""
-    from solspace.system.files import replacing
-
     with replacing(file) as stream:
         stream.write(_json(values).encode())
 
@@ -80,7 +77,6 @@ def write_picture(file: Path, draw: Callable[[Figure], object], size: tuple[floa
     from matplotlib.figure import Figure
 
     from solspace.plots.style import style
-    from solspace.system.files import replacing
 
     with style(), replacing(file) as stream:
         figure = Figure(figsize=size, layout="constrained")

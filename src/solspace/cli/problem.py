@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,7 +51,9 @@ class ProblemOptions:
         "Load: constraints per weight; by default 0.3 to sample, 0.7 to solve, 0.4 for images, all of your patterns.",
         panel=RANDOM,
     )
-    ensemble: str = option("binary", "Entries of the patterns: binary or gaussian.", panel=RANDOM, choices=ENSEMBLES)
+    ensemble: str = option(
+        "binary", "Entries of the patterns: binary or gaussian.", panel=RANDOM, offer=lambda: ENSEMBLES
+    )
     patterns: Path | None = option(None, "Patterns (m, n): .npy .npz .csv .tsv, also .gz, .parquet")
     labels: Path | None = option(None, "Labels (m,) of two classes, in a file of their own; by default y of the .npz.")
     data: str | None = option(
@@ -65,10 +67,10 @@ class ProblemOptions:
     classes: str | None = option(None, "Two classes among the labels, for -1 and +1, as in 3,8.")
     features: int | None = option(None, "How many random linear features to take of the patterns.")
     preprocess: str | None = option(
-        None, "centred, raw or binarised; images are centred unless given.", choices=PREPROCESSING
+        None, "centred, raw or binarised; images are centred unless given.", offer=lambda: PREPROCESSING
     )
     scale: str | None = option(
-        None, "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.", choices=SCALES
+        None, "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.", offer=lambda: SCALES
     )
 
     def build(self, target: Target, rng: RNG, n: int, alpha: float, quiet: bool) -> tuple[Perceptron, Values]:
@@ -78,46 +80,43 @@ class ProblemOptions:
         """
         if self.patterns is not None or is_file(self.data):
             problem, notes = self._from_files(target, rng)
-        elif self.data is not None:
+            if not quiet and "labels" in notes:
+                say(f"labels: {notes['labels']['-1']} is taken for -1, {notes['labels']['+1']} for +1")
+            if not quiet and "hint" in notes:
+                say(f"hint: {notes['hint']}")
+            return problem, notes
+        if self.data is not None:
             pair: Any = None if self.classes is None else tuple(_pair(self.classes))
             X, y = load(self.data, pair, self.preprocess or "centred")
             alpha = 0.4 if self.alpha is None else self.alpha
-            problem, notes = Perceptron.from_data(X, y, alpha, self.features, target=target, rng=rng), {}
-        else:
-            n, alpha = n if self.n is None else self.n, alpha if self.alpha is None else self.alpha
-            _check_memory(n, alpha, self.ensemble)
-            problem, notes = Perceptron.random(n, alpha, target, self.ensemble, rng=rng), {}
-        if not quiet and "labels" in notes:
-            say(f"labels: {notes['labels']['-1']} is taken for -1, {notes['labels']['+1']} for +1")
-        if not quiet and "hint" in notes:
-            say(f"hint: {notes['hint']}")
-        return problem, notes
+            return Perceptron.from_data(X, y, alpha, self.features, target=target, rng=rng), {}
+        n, alpha = n if self.n is None else self.n, alpha if self.alpha is None else self.alpha
+        _check_memory(n, alpha, self.ensemble)
+        return Perceptron.random(n, alpha, target, self.ensemble, rng=rng), {}
 
     def _from_files(self, target: Target, rng: RNG) -> tuple[Perceptron, Values]:
         path, notes = self.patterns or Path(self.data or ""), Values()
-        unlabelled = f"{path} needs labels: say which column holds them with --label, or which file with --labels; "
-        unlabelled += "patterns that need none go to --patterns."
+        unlabelled = ValueError(
+            f"{path} needs labels: say which column holds them with --label, or which file with --labels; "
+            "patterns that need none go to --patterns."
+        )
         if self.patterns is None and self.label is None and self.labels is None and _is_table(path):
-            raise ValueError(unlabelled)
+            raise unlabelled
         X, y = read_data(path, self.labels, self.label, self.index)
         if y is not None:
             X, y, meaning = two_classes(X, y, self.classes, self.labels or path)
             notes = {"labels": meaning} if meaning else {}
         elif self.patterns is None:
-            raise ValueError(unlabelled)
+            raise unlabelled
         elif self.classes is not None:
             raise ValueError("--classes chooses among labels, and there are none: give --labels.")
         if self.scale is not None:
             X = scale(Perceptron(X).patterns, self.scale)
-        if (self.alpha, self.features, self.preprocess) == (None, None, None):
-            problem = Perceptron(X, y, target=target)
-        elif y is not None:
-            problem = Perceptron.from_data(X, y, self.alpha, self.features, self.preprocess, target, rng)
-        else:
+        if (self.alpha, self.features, self.preprocess) != (None, None, None):
             Perceptron(X)  # its checks
-            pool, every = np.asarray(X), np.ones(len(X), np.int8)
-            rows, _ = drawn(pool, every, self.alpha, features=self.features, preprocess=self.preprocess, rng=rng)
-            problem = Perceptron(rows, target=target)
+            labels = np.ones(len(X), np.int8) if y is None else y
+            X, y = drawn(X, labels, self.alpha, features=self.features, preprocess=self.preprocess, rng=rng)
+        problem = Perceptron(X, y, target=target)
         if self.preprocess is None and self.scale != "none" and (hint := scale_hint(problem.patterns)):
             notes["hint"] = hint
         return problem, notes
@@ -136,6 +135,11 @@ RULES = (
 )
 
 
+def about(problem: Perceptron) -> Values:
+    """Return what reports say of a problem."""
+    return {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+
+
 def _pair(classes: str) -> list[str]:
     words = [word.strip() for word in classes.split(",")]
     if len(words) != 2 or words[0] == words[1]:
@@ -151,13 +155,23 @@ def read_data(
     In a table the labels are the column `label`; in a .npz the array of that name, one of `LABELS` by default; in a single
     array the column of that number.
     """
-    y: Array | None
+    y: Array | None = None
     if _is_table(path) and (label is not None or index is not None):
         X, y = read_table(path, label, index)
     elif index is not None:
         raise ValueError(f"--index names a column of a table; {path} holds arrays.")
     else:
-        X, y = _split(path, read_arrays(path), label)
+        arrays = read_arrays(path)
+        if len(arrays) > 1 and label is not None and label not in arrays:
+            raise Damaged(path, f"it has no array {label!r}; it holds {', '.join(list(arrays)[:6])}")
+        if len(arrays) > 1 and (label is not None or set(LABELS) & set(arrays)):
+            y = _one(path, arrays, LABELS if label is None else (label,))
+        X = _one(path, {name: held for name, held in arrays.items() if name != label}, PATTERNS)
+        if len(arrays) == 1 and label is not None:
+            if X.ndim != 2 or X.shape[1] < 2:
+                raise Damaged(path, f"its array has the shape {X.shape}, which has no column for labels")
+            column = position(path, label, None, X.shape[1])
+            X, y = np.delete(X, column, axis=1), X[:, column]
     if X.dtype.kind in "US":
         raise Damaged(path, "it holds words instead of numbers")
     if labels is not None:
@@ -173,30 +187,13 @@ def _is_table(path: Path) -> bool:
     return path.name.lower().endswith(TABLES)
 
 
-def _split(path: Path, arrays: Mapping[str, Array], label: str | None) -> tuple[Array, Array | None]:
-    """Return patterns, and the labels that `label` or an array's name tells apart."""
-    if len(arrays) > 1:
-        if label is not None and label not in arrays:
-            raise Damaged(path, f"it has no array {label!r}; it holds {', '.join(list(arrays)[:6])}")
-        there = label is not None or set(LABELS) & set(arrays)
-        y = _one(path, arrays, LABELS if label is None else (label,)) if there else None
-        return _one(path, {name: held for name, held in arrays.items() if name != label}, PATTERNS), y
-    X = _one(path, arrays, PATTERNS)
-    if label is None:
-        return X, None
-    if X.ndim != 2 or X.shape[1] < 2:
-        raise Damaged(path, f"its array has the shape {X.shape}, which has no column for labels")
-    at = position(path, label, None, X.shape[1])
-    return np.delete(X, at, axis=1), X[:, at]
-
-
-def _one(path: Path, arrays: Mapping[str, Array], names: tuple[str, ...]) -> Array:
+def _one(path: Path, arrays: dict[str, Array], names: tuple[str, ...]) -> Array:
+    """Return the array with one of `names`, or the only one there is."""
     there = [name for name in names if name in arrays] or (list(arrays) if len(arrays) == 1 else [])
     if len(there) != 1:
         held = ", ".join(list(arrays)[:6]) or "nothing"
-        raise Damaged(
-            path, f"it holds several arrays or none ({held}); name one of them {' or '.join(map(repr, names))}"
-        )
+        wanted = " or ".join(map(repr, names))
+        raise Damaged(path, f"it holds several arrays or none ({held}); name one of them {wanted}")
     return arrays[there[0]]
 
 
@@ -212,14 +209,12 @@ def two_classes(X: Array, y: Array, wanted: str | None, path: Path) -> tuple[Arr
         raise ValueError(f"labels must have shape ({len(X)},), one label for each row of the patterns; got {y.shape}.")
     y = y.reshape(len(X))
     there = {f"{value:g}" if y.dtype.kind == "f" else str(value): value for value in np.unique(y)}
+    pair = list(there) if wanted is None else _pair(wanted)
     if wanted is None:
-        _check_two(y, list(there), path)
-        pair = list(there)
-    else:
-        pair = _pair(wanted)
-        for word in pair:
-            if word not in there:
-                raise unknown("class", word, list(there)[:20])
+        _check_two(y, pair, path)
+    for word in pair:
+        if word not in there:
+            raise unknown("class", word, list(there)[:20])
     low, high = (there[word] for word in pair)
     chosen = np.isin(y, (low, high))
     labels = np.where(y[chosen] == high, np.int8(1), np.int8(-1))
@@ -243,10 +238,8 @@ def _check_two(y: Array, there: list[str], path: Path) -> None:
 
 def _check_memory(n: int, alpha: float, ensemble: str) -> None:
     """Raise ValueError where the patterns of a random instance exceed the memory of the machine."""
-    if not hasattr(os, "sysconf"):
-        return
     size = float(n) * n * alpha * (1 if ensemble == "binary" else 4)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if size > memory:
         raise ValueError(
             f"{n} weights at load {alpha:g} have {size / 1e9:,.0f} GB of patterns, and this machine has "

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
 from solspace.cli.output import fail, say, show_json, show_table
-from solspace.cli.sweep import DEVICE, RUNNING, RunOptions, check_device, count_workers
+from solspace.cli.sweep import DEVICE, RUNNING, RunOptions, check_device
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -58,17 +57,17 @@ def reproduce(
     `solspace reproduce binary-t-alpha --set temperature=0.7 --set margin=0.2`.
     """
     from solspace.experiments import figures
+    from solspace.experiments.executors import RunConfig
     from solspace.experiments.reproduce import ReproduceConfig
 
     if listed or figure is None:
         _list(as_json)
         return
-    named = _values(parameters or [])
-    run = running.config()
+    named, run = _values(parameters or []), RunConfig(**vars(running))
     config = ReproduceConfig(size=size, store=store, out=out, parameters=named, device=device, run=run)
     chosen = [config.figure(name) for name in (figures.FIGURES if figure == "all" else (figure,))]
     if dry_run:
-        _estimate(chosen, config, as_json)
+        _estimate(chosen, config, running.count(), as_json)
         return
     if device is not None:
         check_device([spec for one in chosen for spec in one.specs(size)], figure)
@@ -78,26 +77,25 @@ def reproduce(
         fail(f"stopped; what was computed so far is in {store}. The same command goes on.", code=130)
 
 
-def _values(assignments: list[str]) -> dict[str, float]:
-    pairs = [assignment.partition("=") for assignment in assignments]
-    try:
-        values = {name: float(text) for name, _, text in pairs}
-    except ValueError:
-        raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {' '.join(assignments)!r}.") from None
-    for name, count in Counter(name for name, _, _ in pairs).items():
-        if count > 1:
+def _values(assignments: Sequence[str]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name, _, text in (assignment.partition("=") for assignment in assignments):
+        if name in values:
             raise ValueError(f"--set gives {name} twice.")
+        try:
+            values[name] = float(text)
+        except ValueError:
+            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {name}={text!r}.") from None
     return values
 
 
 def _list(as_json: bool) -> None:
     from solspace.experiments import figures
 
-    found = [figures.find(name) for name in figures.FIGURES]
     rows: list[Values] = [
         {"id": one.name, "place": one.place, "shows": one.title, "parameters": one.parameters}
         | {size: one.count(size) for size in figures.SIZES}
-        for one in found
+        for one in figures.FIGURES.values()
     ]
     if as_json:
         show_json(rows)
@@ -119,10 +117,10 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
     start, several = time.perf_counter(), len(names) > 1
     # with several figures, one whose images are not on this machine does not stop the others
     for one in figures.reproduce_all(names, config) if several else [figures.reproduce(names[0], config)]:
-        computed, failed = one.outcome.computed, one.outcome.failed
-        row: Values = {"files": [str(path) for path in one.files], "computed": computed, "failed": failed}
-        row = {"problem": one.problem} if one.problem else row
-        rows.append({"id": one.name, **row, "seconds": one.seconds, "together": one.together})
+        computed = one.outcome.computed
+        made: Values = {"files": list(map(str, one.files)), "computed": computed, "failed": one.outcome.failed}
+        about = {"problem": one.problem} if one.problem else made
+        rows.append({"id": one.name, **about, "seconds": one.seconds, "together": one.together})
         counted = not several or computed  # what was computed with others is counted with one of them
         words = one.problem or f"{computed} tasks computed, " * bool(counted) + str(one.files[0])
         others = f", together with {one.together - 1} more" * (one.together > 1)
@@ -131,71 +129,64 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
         say(f"{len(rows)} figures in {duration(time.perf_counter() - start)}.")
     if as_json:
         show_json(rows)
-    failed = sum(row.get("failed", 0) for row in rows)
-    problems = sum("problem" in row for row in rows)
-    if failed:
+    if failed := sum(row.get("failed", 0) for row in rows):
         fail(f"{failed} tasks failed and are missing from the pictures; --retry tries them again.", code=1)
-    if problems:
+    if problems := sum("problem" in row for row in rows):
         fail(f"{problems} of {len(rows)} figures could not be made; the reasons are above.", code=1)
 
 
-def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, as_json: bool) -> None:
+def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | None, as_json: bool) -> None:
     from solspace.experiments.runner import duration
 
-    count = count_workers(config.run)
     rows = [_cost(one, config) for one in chosen]
     total = sum(row["core_seconds"] or 0.0 for row in rows)
     if as_json:
-        seconds = total / count if count else None
-        show_json({"size": config.size, "figures": rows, "core_seconds": total, "seconds": seconds, "workers": count})
+        seconds = total / workers if workers else None
+        show_json({"size": config.size, "figures": rows, "core_seconds": total, "seconds": seconds, "workers": workers})
         return
 
-    def shown(value: float | None, share: int | None) -> str:
-        return "?" if value is None or not share else duration(value / share) if value else "-"
+    def times(seconds: float | None) -> list[str]:
+        """Return the time on one core, and on all workers."""
+        known = [None if seconds is None or not count else seconds / count for count in (1, workers)]
+        return ["?" if time is None else duration(time) if time else "-" for time in known]
 
-    table = [
-        (
-            row["id"],
-            str(row.get("theory_tasks", "")),
-            f"{row['tasks']:,}" if "tasks" in row else "",
-            shown(row["core_seconds"], 1),
-            shown(row["core_seconds"], count),
-        )
-        for row in [*rows, *([{"id": "all", "core_seconds": total}] if len(rows) > 1 else [])]
-    ]
-    columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {count or 'the cluster'}")
+    table = [[row["id"], str(row["theory_tasks"]), f"{row['tasks']:,}", *times(row["core_seconds"])] for row in rows]
+    table += [["all", "", "", *times(total)]] if len(rows) > 1 else []
+    columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {workers or 'the cluster'}")
     show_table(f"to compute at size {config.size}", table, columns)
-    done = sum(row["done"] for row in rows)
-    store = config.store
-    print(f"{done:,} further tasks are in {store} already." if done else f"Nothing of it is in {store} yet.")
-    if timed := sum(row["timed"] for row in rows):
+    done, timed, theory = (sum(row[name] for row in rows) for name in ("done", "timed", "theory_tasks"))
+    print(
+        f"{done:,} further tasks are in {config.store} already." if done else f"Nothing of it is in {config.store} yet."
+    )
+    if timed:
         print(
             f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
             "proportion to their work; expect them right within a factor of two."
         )
-    if sum(row["theory_tasks"] for row in rows):
+    if theory:
         print("Theory takes seconds a task and is not in the times.")
     for row in rows:
         if "problem" in row:
             print(f"{row['id']}: {row['problem']}")
-    print(f"Results would go to {store}, pictures to {config.out}.")
+    print(f"Results would go to {config.store}, pictures to {config.out}.")
 
 
 def _cost(figure: Figure, config: ReproduceConfig) -> Values:
     """Return what is still to be computed for a figure, and its cost or the problem that prevents an estimate."""
     from solspace.experiments.runner import CannotEstimate, estimate, stored
 
-    size = config.size
-    tasks = sum(map(len, figure.specs(size)))
+    specs, theory = figure.specs(config.size), figure.theory(config.size)
     row: Values = {"id": figure.name, "core_seconds": None, "timed": 0, "done": 0}
-    if missing := figure.missing(size):
+    row |= {"theory_tasks": len(theory), "tasks": sum(map(len, specs))}
+    if missing := figure.missing(config.size):
         sets = " ".join(missing)
-        problem = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
-        return {**row, "problem": problem, "theory_tasks": len(figure.theory(size)), "tasks": tasks}
-    done = stored(figure.tasks(size), config.store, config.run.retry)
-    row |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in figure.theory(size))}
+        return row | {
+            "problem": f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
+        }
+    done = stored(figure.tasks(config.size), config.store, config.run.retry)
+    row |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in theory)}
     try:
-        cost = estimate(figure.specs(size), allowed=5.0, skipped=done)
+        cost = estimate(specs, allowed=5.0, skipped=done)
     except CannotEstimate as error:
-        return {**row, "tasks": tasks, "problem": f"a task that was timed failed: {error}"}
-    return {**row, "tasks": cost.tasks, "core_seconds": cost.seconds, "timed": len(cost.timed)}
+        return row | {"problem": f"a task that was timed failed: {error}"}
+    return row | {"tasks": cost.tasks, "core_seconds": cost.seconds, "timed": len(cost.timed)}

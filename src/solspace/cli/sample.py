@@ -7,17 +7,18 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+import solspace as ss
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, sampler_option, verb
 from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json, write_picture
-from solspace.cli.problem import ProblemOptions
+from solspace.cli.problem import ProblemOptions, about
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
 from solspace.measure import Target
 from solspace.numerics.streams import child, generator, seed_sequence
@@ -28,13 +29,11 @@ from solspace.samplers.localization.localize import LocalizeConfig, choose_denoi
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count, emptiness
 from solspace.samples import Samples
-from solspace.system.checks import Config, unknown, whole
+from solspace.system.checks import unknown, whole
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from solspace.theory.prediction import Prediction
 
 ALIASES = {"sa": "temperature"}
 """Other names of samplers that are usual elsewhere."""
@@ -47,36 +46,16 @@ CHAINS, FEWEST, SWEEPS = 64, 8, 1000
 WORK = 2e11
 """Flips times constraints that the judges may cost, about two minutes of a core."""
 DENOISERS = {"amp": "AMP", "ep": "expectation propagation"}
-Row = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class Run:
-    """A sampler with its configuration, and how it is run."""
-
-    sampler: Sampler
-    config: Config
-    samples: int
-    seed: int
-    checkpoint: Path
-    resume: bool
-    """Whether to go on from the checkpoint."""
-    quiet: bool
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Samples, and what is printed and written of them."""
-
-    samples: Samples
-    report: Values
-    rows: Sequence[Row]
-    columns: Row
-    verdict: str
-    picture: Callable[[Sequence[Axes]], object]
-    panels: int = 3
-    empty: str = ""
-    """Why there is no solution at all, where that is proved."""
+def _fair(option: str, name: str) -> str:
+    """Return the registered name of a sampler of fair samples."""
+    name = ALIASES.get(name, name)
+    if name not in SAMPLERS:
+        raise unknown("sampler", name, SAMPLERS)
+    if not SAMPLERS[name].fair:
+        raise ValueError(f"{option} {name} would draw no fair samples; it has a verb of its own: solspace {name}.")
+    return name
 
 
 @dataclass(frozen=True)
@@ -88,6 +67,7 @@ class SamplerOptions:
         "asl",
         "How: asl, tau, temperature (or sa) or exact (see above).",
         offer=lambda: [(one.name, one.about) for one in SAMPLERS.values() if one.fair],
+        check=_fair,
     )
     samples: int = option(16, "How many samples (chains for tau and temperature).", check=whole(1))
     seed: int = option(0, "Same seed, same result; asl on real-valued patterns up to rounding.", check=whole(0))
@@ -100,39 +80,32 @@ class SamplerOptions:
     exchange: bool = sampler_option(AnnealConfig, "exchange", "tau: ")
     device: str = sampler_option(LocalizeConfig, "device")
 
-    def config(self, sampler: Sampler) -> Config:
-        """Return the configuration of a sampler."""
+    @property
+    def config(self) -> Any:
+        """The configuration of the sampler."""
+        kind = SAMPLERS[self.sampler].config
         options = {**vars(self), "thin": max(1, self.n_extra // DRAWS)}
-        return sampler.config(**{one.name: options[one.name] for one in fields(sampler.config) if one.name in options})
-
-
-def _named(name: str) -> Sampler:
-    chosen = SAMPLERS.get(ALIASES.get(name, name))
-    if chosen is None:
-        raise unknown("sampler", name, SAMPLERS)
-    if not chosen.fair:
-        raise ValueError(f"--sampler {name} would draw no fair samples; it has a verb of its own: solspace {name}.")
-    return chosen
+        return kind(**{name: options[name] for name in kind.__dataclass_fields__ if name in options})
 
 
 def _belongs(name: str) -> Rule:
     """Return the rule for an option of some samplers."""
     having = " and ".join(f"--sampler {one.name}" for one in SAMPLERS.values() if one.fair and name in one.options)
-    return Rule(name, lambda o: name in _named(o.sampler).options, f"belongs to {having}")
+    return Rule(name, lambda o: name in SAMPLERS[o.sampler].options, f"belongs to {having}")
 
 
 RULES = (
     Rule("denoiser", lambda o: o.denoiser != "ep" or o.prior == "binary", "ep takes ±1 weights; amp takes spherical ones too"),
     Rule("damping", lambda o: o.denoiser != "ep", "belongs to AMP: it cannot stand beside --denoiser ep"),
     *map(_belongs, ("accuracy", "denoiser", "damping", "precision", "n_sweeps", "n_extra")),
-    Rule("exchange", lambda o: _named(o.sampler).name == "tau", "belongs to --sampler tau"),
+    Rule("exchange", lambda o: o.sampler == "tau", "belongs to --sampler tau"),
     Rule("exchange", lambda o: o.n_extra > 0, "needs --extra, the sweeps in which replicas are exchanged"),
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
     *inputs.RULES,
     Rule(
         "prior",
-        lambda o: o.prior == "binary" or _named(o.sampler).name == "asl",
+        lambda o: o.prior == "binary" or o.sampler == "asl",
         "must be binary with --sampler tau, temperature and exact; --sampler asl takes spherical weights",
     ),
     Rule(
@@ -142,16 +115,32 @@ RULES = (
     ),
     Rule(
         "potential",
-        lambda o: _named(o.sampler).name != "temperature" or o.potential in ("hinge", "errors"),
+        lambda o: o.sampler != "temperature" or o.potential in ("hinge", "errors"),
         "must be hinge or errors with --sampler temperature, which anneals on one of them",
     ),
     Rule(
         "temperature",
-        lambda o: _named(o.sampler).name != "temperature",
+        lambda o: o.sampler != "temperature",
         "has no effect with --sampler temperature, which goes from 1 to 0",
     ),
     TEMPERATURE,
 )  # fmt: skip
+Row = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Samples, and what is printed and written of them."""
+
+    samples: Samples
+    report: Values
+    rows: Sequence[Row]
+    columns: Row
+    picture: Callable[[Sequence[Axes]], object]
+    panels: int = 3
+    verdict: str = ""
+    empty: str = ""
+    """Why there is no solution at all, where that is proved."""
 
 
 @verb(*RULES)
@@ -170,27 +159,42 @@ def sample(
 
     {}
     """
-    sampler = _named(sampling.sampler)
-    config = sampling.config(sampler)
-    if sampling.device != "cpu":
-        resolve(sampling.device)  # which may be missing
+    sampler = SAMPLERS[sampling.sampler]
+    resolve(sampling.device)  # which may be missing
     checkpoint = out / f"{sampler.name}.checkpoint.npz"
     make_room(out, [*FILES, checkpoint.name])
     measure, rng = Target(**vars(target)), generator(sampling.seed, 0)
     problem, notes = stated.build(measure, rng, n=sampler.size, alpha=0.3, quiet=as_json)
-    run = Run(sampler, config, sampling.samples, sampling.seed, checkpoint, resume, quiet=as_json)
-    outcome = _finished(problem, run, out, notes)
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {as_options(str(message), sampler)}")
+            if sampler.name == "exact":
+                outcome = _enumerated(problem, sampling)
+            else:
+                outcome = _sampled(problem, sampling, checkpoint, quiet=as_json)
+            samples = outcome.samples
+            drawn = {"problem": about(problem.with_target(samples.target)), "samples": len(samples)}
+            report = {"sampler": sampler.name, **drawn, "solved": int(samples.solved.sum()), **outcome.report, **notes}
+            samples.save(out / FILES[0])
+            write_json(out / FILES[1], report)
+            size = (4 + 3 * outcome.panels, 4)
+            write_picture(out / FILES[2], lambda figure: outcome.picture(figure.subplots(1, outcome.panels)), size)
+    except KeyboardInterrupt:
+        fail(f"stopped; {_resume_hint(checkpoint)}", code=130)
+    except OSError as error:
+        raise OSError(f"cannot write the results ({error}); {_resume_hint(checkpoint)}") from error
+    checkpoint.unlink(missing_ok=True)
     if as_json:
-        show_json(outcome.report)
+        show_json(report)
     else:
         show_table(str(problem), outcome.rows, outcome.columns)
         if outcome.verdict:
             print(outcome.verdict)
-        say(f"wrote samples.npz, report.json and samples.png to {out}")
-    samples = outcome.samples
-    sought = samples.target.potential.hard or isinstance(
-        samples.info, AnnealingInfo
-    )  # soft potentials seek no solution
+        say(f"wrote {', '.join(FILES[:2])} and {FILES[2]} to {out}")
+    sought = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
     if sought and not samples.solved.any():
         fail(_shortfall(outcome, out), code=1)
 
@@ -199,32 +203,10 @@ _LISTED = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.va
 sample.__doc__ = (sample.__doc__ or "").format(_LISTED)
 
 
-def _finished(problem: Perceptron, run: Run, out: Path, notes: Values) -> Outcome:
-    """Run the sampler and write its results; only then the checkpoint goes."""
-    if not run.resume:
-        run.checkpoint.unlink(missing_ok=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: say(f"warning: {as_options(str(message), run.sampler)}")
-            outcome = _enumerated(problem, run) if run.sampler.name == "exact" else _sampled(problem, run)
-            outcome.report.update(notes)
-            outcome.samples.save(out / FILES[0])
-            write_json(out / FILES[1], outcome.report)
-            size = (4 + 3 * outcome.panels, 4)
-            write_picture(out / FILES[2], lambda figure: outcome.picture(figure.subplots(1, outcome.panels)), size)
-    except KeyboardInterrupt:
-        fail(f"stopped; {_resume_hint(run.checkpoint)}", code=130)
-    except OSError as error:
-        raise OSError(f"cannot write the results ({error}); {_resume_hint(run.checkpoint)}") from error
-    run.checkpoint.unlink(missing_ok=True)
-    return outcome
-
-
-def _enumerated(problem: Perceptron, run: Run) -> Outcome:
+def _enumerated(problem: Perceptron, sampling: SamplerOptions) -> Outcome:
     law = problem.enumerate()
-    info = Info(sampler="exact", seed=str(run.seed))
-    drawn = Samples.of(problem, law.sample(run.samples, rng=generator(run.seed, 1)), info)
+    info = Info(sampler="exact", seed=str(sampling.seed))
+    drawn = Samples.of(problem, law.sample(sampling.samples, rng=generator(sampling.seed, 1)), info)
     overlaps, mass = law.overlap_distribution()
     overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
     seen, means = drawn.overlaps(), drawn.stabilities.mean(axis=1)
@@ -237,7 +219,6 @@ def _enumerated(problem: Perceptron, run: Run) -> Outcome:
         ("entropy per weight", "", f"{law.entropy:.4f}"),
     ]
     report = {
-        **_about(problem, run, drawn),
         "log_partition": law.log_partition,
         "entropy": law.entropy,
         "n_solutions": law.n_solutions,
@@ -251,36 +232,37 @@ def _enumerated(problem: Perceptron, run: Run) -> Outcome:
         stability_bars(drawn, axes[0], *law.stability_distribution())
         overlap_bars(drawn, axes[1], overlaps, mass)
 
-    return Outcome(drawn, report, rows, ("", "samples", "exact"), "", picture, panels=2)
+    return Outcome(drawn, report, rows, ("", "samples", "exact"), picture, panels=2)
 
 
-def _sampled(problem: Perceptron, run: Run) -> Outcome:
-    localized = isinstance(run.config, LocalizeConfig)
-    prediction, judges = _announced(problem, run) if localized else (None, 0)
-    seed = child(seed_sequence(run.seed), 1)
-    shown = False if run.quiet else None
-    options = {"progress": shown, "checkpoint": run.checkpoint, **vars(run.config)}
-    drawn = run.sampler.draw(problem, run.samples, rng=seed, **options)
+def _sampled(problem: Perceptron, sampling: SamplerOptions, checkpoint: Path, quiet: bool) -> Outcome:
+    """Draw samples, and judge them by theory, or localized ones by chains where there is none."""
+    sampler, config, progress = SAMPLERS[sampling.sampler], sampling.config, False if quiet else None
+    seeds, localized, judges = seed_sequence(sampling.seed), isinstance(config, LocalizeConfig), 0
+    if localized:
+        prediction, theory = _predicted(problem)
+        note = f"theory: {theory}"
+        if prediction is None:
+            judges, lacking = _judges(problem)
+            denoiser, _ = choose_denoiser(problem, config)
+            judged = (
+                f"no chains judge the samples, since {lacking}" if lacking else f"{judges} chains judge the samples"
+            )
+            note += f"\ndenoiser: {DENOISERS[denoiser]}; {judged}."
+        if not quiet:
+            say(note)
+    options = {"progress": progress, "checkpoint": checkpoint, **vars(config)}
+    drawn = sampler.draw(problem, sampling.samples, rng=child(seeds, 1), **options)
+    chains = None
+    if judges:
+        plan = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=config.device)
+        chains = SAMPLERS["tau"].draw(problem, judges, rng=child(seeds, 2), progress=progress, **vars(plan))
     if not localized:
         problem = problem.with_target(drawn.target)
-        prediction, words = _predicted(problem)
-        if prediction is None and not problem.structure() and not run.quiet:
-            say(f"theory: {words}")
-    return _judged(problem, run, drawn, prediction, _chains(problem, judges, run) if judges else None)
-
-
-def _announced(problem: Perceptron, run: Run) -> tuple[Prediction | None, int]:
-    """Return theory's prediction of a localization and the number of chains that judge it instead; print both."""
-    prediction, words = _predicted(problem)
-    judges, why_none = (0, "") if prediction is not None else _judges(problem)
-    if not run.quiet:
-        say(f"theory: {words}")
-        if prediction is None:
-            assert isinstance(run.config, LocalizeConfig)
-            name, _ = choose_denoiser(problem, run.config)
-            none = f"no chains judge the samples, since {why_none}"
-            say(f"denoiser: {DENOISERS[name]}; {none if why_none else f'{judges} chains judge the samples'}.")
-    return prediction, judges
+        prediction, theory = _predicted(problem)
+        if prediction is None and not problem.structure() and not quiet:
+            say(f"theory: {theory}")
+    return _judged(problem, sampler, drawn, prediction, chains)
 
 
 def _judges(problem: Perceptron) -> tuple[int, str]:
@@ -291,34 +273,22 @@ def _judges(problem: Perceptron) -> tuple[int, str]:
     return (number, "") if number >= FEWEST else (0, "the problem is too large for them")
 
 
-def _chains(problem: Perceptron, number: int, run: Run) -> Samples:
-    config = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=vars(run.config)["device"])
-    seed = child(seed_sequence(run.seed), 2)
-    return SAMPLERS["tau"].draw(problem, number, rng=seed, progress=False if run.quiet else None, **vars(config))
-
-
-def _predicted(problem: Perceptron) -> tuple[Prediction | None, str]:
+def _predicted(problem: Perceptron) -> tuple[ss.Prediction | None, str]:
     """Return theory's prediction where the patterns look random, and its summary or why there is none."""
-    from solspace.theory.prediction import predict
-
     if structure := problem.structure():
         return None, f"none, since the patterns do not look random ({structure})."
     try:
-        prediction = predict(problem.target, problem.alpha)
+        prediction = ss.predict(problem.target, problem.alpha)
     except ValueError as error:
         return None, str(error)
     return prediction, prediction.summary()
 
 
 def _judged(
-    problem: Perceptron, run: Run, drawn: Samples, prediction: Prediction | None, chains: Samples | None
+    problem: Perceptron, sampler: Sampler, drawn: Samples, prediction: ss.Prediction | None, chains: Samples | None
 ) -> Outcome:
-    from solspace.diagnostics import diagnose
-
-    about = _about(problem, run, drawn)
-    judged = diagnose(drawn, prediction, chains)
-    report = {**about, **judged.to_dict()}
-    rows = list(judged.rows())
+    judged = ss.diagnose(drawn, prediction, chains)
+    report, rows = judged.to_dict(), judged.rows()
     if isinstance(drawn.info, LocalizationInfo):
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
         rows.insert(0, ("denoiser", DENOISERS[drawn.info.denoiser], ""))
@@ -334,11 +304,10 @@ def _judged(
             notes.append(f"do not trust the number of solutions: {counted.doubt}.")
     if binary and not drawn.solved.any() and (empty := emptiness(problem)):
         verdict = f"failed: there is no solution: {empty}"
-
     columns = ("", "samples", "theory" if chains is None else "chains")
-    advice = as_options("\n".join([verdict, *notes]), run.sampler)
     picture = partial(drawn.plot, "all", prediction=prediction, reference=chains)
-    return Outcome(drawn, report, rows, columns, advice, picture, empty=empty)
+    verdict = as_options("\n".join([verdict, *notes]), sampler)
+    return Outcome(drawn, report, rows, columns, picture, verdict=verdict, empty=empty)
 
 
 _OPTIONS = {
@@ -365,11 +334,6 @@ def as_options(words: str, sampler: Sampler) -> str:
     return re.sub(r'\b(accuracy|denoiser|damping)="?(\w+(?:\.\w+)?)"?', r"--\1 \2", words)
 
 
-def _about(problem: Perceptron, run: Run, drawn: Samples) -> Values:
-    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
-    return {"sampler": run.sampler.name, "problem": about, "samples": len(drawn), "solved": int(drawn.solved.sum())}
-
-
 def _resume_hint(checkpoint: Path) -> str:
     """Return what is kept of a run, and how to go on."""
     if not checkpoint.exists():
@@ -381,7 +345,6 @@ def _resume_hint(checkpoint: Path) -> str:
 def _shortfall(outcome: Outcome, out: Path) -> str:
     samples = outcome.samples
     unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
-    number = f"none of the {len(samples)} samples meets" if len(samples) > 1 else "the sample does not meet"
     kept = f"with {unmet} of {samples.m} unmet at best; see {out / FILES[0]}"
     if outcome.empty:
         return f"there is no solution: {outcome.empty} The samples are not solutions, {kept}."
@@ -392,4 +355,5 @@ def _shortfall(outcome: Outcome, out: Path) -> str:
         ways.append("--sampler tau")
     if not SAMPLERS["solve"].lacks(samples.n, samples.target):
         ways.append("solspace solve, which goes further")
+    number = f"none of the {len(samples)} samples meets" if len(samples) > 1 else "the sample does not meet"
     return f"{number} all constraints, {kept}. Try {', or '.join(ways)}."

@@ -9,13 +9,14 @@ from pathlib import Path
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, MARGIN, POTENTIALS, Rule, option, verb
 from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json
-from solspace.cli.problem import ProblemOptions
+from solspace.cli.problem import ProblemOptions, about
 from solspace.info import SolvingInfo
 from solspace.measure import Target
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
+from solspace.samplers.solving import counting
 from solspace.samplers.solving.solve import Search, SolveConfig
 from solspace.samplers.solving.solve import solve as search_for
 from solspace.samples import Samples
@@ -60,18 +61,24 @@ def solve(
         _count(problem, config.device, out, as_json, notes)
         return
     samples, stopped = _search(problem, solutions, seed, config, quiet=as_json)
-    info = samples.info
+    info, solved = samples.info, int(samples.solved.sum())
     assert isinstance(info, SolvingInfo)
-    about = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
     search = {name: value for name, value in info.to_dict().items() if name not in ("sampler", "wall_time")}
-    solved = int(samples.solved.sum())
-    report = {"problem": about, "solutions": len(samples), "solved": solved, **search, **notes}
+    report = {"problem": about(problem), "solutions": len(samples), "solved": solved, **search, **notes}
     samples.save(out / FILES[0])
     write_json(out / FILES[1], report)
     if as_json:
         show_json(report)
     else:
-        show_table(str(problem), _rows(samples, info), ("", "value"))
+        rows = [
+            ("solutions found", f"{solved}/{len(samples)}"),
+            ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
+            ("found by", info.method) if solved else ("tried", ", ".join(info.tried)),
+            ("iterations", f"{info.iterations:,}"),
+            ("further runs", str(info.restarts)),
+            ("seconds", f"{info.seconds:.2f}"),
+        ]
+        show_table(str(problem), rows, ("", "value"))
         if solved:
             print(f"{info.words}.")
         say(f"wrote {FILES[0]} and {FILES[1]} to {out}")
@@ -93,25 +100,12 @@ def _search(problem: Perceptron, solutions: int, seed: int, config: SolveConfig,
         return seen[-1].samples("it was stopped"), True
 
 
-def _rows(samples: Samples, info: SolvingInfo) -> list[tuple[str, str]]:
-    solved = int(samples.solved.sum())
-    return [
-        ("solutions found", f"{solved}/{len(samples)}"),
-        ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
-        ("found by", info.method) if solved else ("tried", ", ".join(info.tried)),
-        ("iterations", f"{info.iterations:,}"),
-        ("further runs", str(info.restarts)),
-        ("seconds", f"{info.seconds:.2f}"),
-    ]
-
-
 def _shortfall(problem: Perceptron, samples: Samples, info: SolvingInfo, stopped: bool) -> str:
     """Return how far the search fell short, and what theory says of that load."""
     missing = f"{int((~samples.solved).sum())} of {len(samples)} solutions" if len(samples) > 1 else "no solution"
+    lead = f"{missing} not found" if len(samples) > 1 else "no solution found"
     if stopped:
         lead = f"stopped; {missing} found"
-    else:
-        lead = f"{missing} not found" if len(samples) > 1 else "no solution found"
     best = f"at best {int(info.unmet[~samples.solved].min())} of {problem.m} constraints are unmet"
     doubt, _ = tie(problem)
     why = info.impossible or (doubt and f"{doubt}, and none were found.") or _theory(problem)
@@ -138,9 +132,7 @@ def _theory(problem: Perceptron) -> str:
 
 
 def _count(problem: Perceptron, device: str, out: Path, as_json: bool, notes: Values) -> None:
-    from solspace.samplers.solving.counting import count, emptiness
-
-    found = count(problem, device)
+    found = counting.count(problem, device)
     report = {"n": problem.n, "m": problem.m, **vars(found), **notes}
     write_json(out / FILES[1], report)
     if as_json:
@@ -148,21 +140,20 @@ def _count(problem: Perceptron, device: str, out: Path, as_json: bool, notes: Va
         return
     say(f"wrote {FILES[1]} to {out}")
     if math.isinf(found.log_number):
-        print(f"there is no solution: {emptiness(problem)}")
-        return
-    if math.isnan(found.log_number):
+        print(f"there is no solution: {counting.emptiness(problem)}")
+    elif math.isnan(found.log_number):
         cure = "try a lower load, or solspace solve without --count to look for one."
         print(f"the number of solutions is {found}; {cure}")
-        return
-    digits = found.log_number / math.log(10)
-    rows = [
-        ("log of the number of solutions", str(found)),
-        ("their number", f"{math.exp(found.log_number):.0f}" if not found.error else f"about 10^{digits:.1f}"),
-        ("log number per weight", f"{found.log_number / problem.n:.5f}"),
-        ("found by", "looking at all weights" if found.method == "exact" else "expectation propagation"),
-    ]
-    show_table(str(problem), rows, ("", "value"))
-    if found.error:
-        say("the error is the median one against enumeration (n = 16, small images); it grows with the load.")
-    if found.doubt:
-        say(f"do not trust this number: {found.doubt}.")
+    else:
+        digits = found.log_number / math.log(10)
+        rows = [
+            ("log of the number of solutions", str(found)),
+            ("their number", f"about 10^{digits:.1f}" if found.error else f"{math.exp(found.log_number):.0f}"),
+            ("log number per weight", f"{found.log_number / problem.n:.5f}"),
+            ("found by", "looking at all weights" if found.method == "exact" else "expectation propagation"),
+        ]
+        show_table(str(problem), rows, ("", "value"))
+        if found.error:
+            say("the error is the median one against enumeration (n = 16, small images); it grows with the load.")
+        if found.doubt:
+            say(f"do not trust this number: {found.doubt}.")

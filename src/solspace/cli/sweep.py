@@ -7,32 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import solspace as ss
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
 from solspace.cli.output import fail, say, show_json, show_table
-from solspace.system.checks import whole
+from solspace.system.checks import one_of, whole
 
 if TYPE_CHECKING:
     from solspace.experiments.images import ImageSpec
     from solspace.experiments.results import Results
-    from solspace.experiments.runner import RunConfig
-    from solspace.experiments.spec import Spec
+
+EXECUTORS = ("serial", "processes", "dask")
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where tasks run."""
+    """Where tasks run: the arguments of `solspace.sweep`."""
 
     PANEL: ClassVar = "Where it runs"
-    executor: str = option("processes", "serial, processes or dask.")
+    executor: str = option(
+        "processes", "serial, processes or dask.", offer=lambda: EXECUTORS, check=one_of(EXECUTORS, "executor")
+    )
     scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")
     n_workers: int | None = option(None, "Number of processes; by default one for each core.", check=whole(1))
     retry: bool = option(False, "Try tasks again that failed.")
 
-    def config(self) -> RunConfig:
-        """Return the configuration of the runner."""
-        from solspace.experiments.runner import RunConfig
+    def count(self) -> int | None:
+        """Return how many tasks would run side by side; None if only the cluster knows."""
+        from joblib import cpu_count
 
-        return RunConfig(**vars(self))
+        if self.executor == "serial":
+            return 1
+        return None if self.scheduler else self.n_workers or cpu_count()
 
 
 DEVICE = option(None, "cpu, gpu or auto, for samplers that have a choice.")
@@ -72,18 +77,15 @@ def sweep(
     Stop it whenever you like, by Ctrl-C or by pulling the plug: the same command goes on where it stopped and ends
     with the rows of an uninterrupted run.
     """
-    from solspace.experiments import runner
     from solspace.experiments.results import Results
-    from solspace.experiments.spec import Spec
 
-    grid = Spec.from_toml(spec)
+    grid = ss.Spec.from_toml(spec)
     if device is not None:
         check_device([grid], str(spec))
         grid = grid.with_options(device=device)
-    config = running.config()
     results = Results(grid.tasks, store)
     if dry_run:
-        _show_plan(grid, store, config, as_json)
+        _show_plan(grid, store, running, as_json)
     elif export is not None:
         _export(results, export, as_json)
     elif verify:
@@ -92,17 +94,17 @@ def sweep(
         _show_status(grid, results, as_json)
     else:
         try:
-            runner.run_tasks(grid.tasks, store, config, total=len(grid), label=grid.name)
+            ss.sweep(grid, store, **vars(running))
         except KeyboardInterrupt:
             fail(f"stopped; {_counts(results)} in {store}. The same command goes on.", code=130)
-        _finish(results, as_json)
+        _show_results(results, as_json)
 
 
 def _counts(results: Results) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in results.status().items() if count or name == "done")
 
 
-def check_device(specs: Sequence[Spec | ImageSpec], name: str) -> None:
+def check_device(specs: Sequence[ss.Spec | ImageSpec], name: str) -> None:
     """Raise ValueError if no sampler of `specs` has an option for the device."""
     from solspace.samplers.registry import find
 
@@ -110,63 +112,51 @@ def check_device(specs: Sequence[Spec | ImageSpec], name: str) -> None:
         raise ValueError(f"--device has no effect on {name}: no sampler in it has a choice.")
 
 
-def count_workers(config: RunConfig) -> int | None:
-    """Return how many tasks would run side by side; None if only the cluster knows."""
-    from joblib import cpu_count
-
-    if config.executor == "serial":
-        return 1
-    return None if config.scheduler else config.n_workers or cpu_count()
-
-
-def _show_plan(spec: Spec, store: Path, config: RunConfig, as_json: bool) -> None:
+def _show_plan(spec: ss.Spec, store: Path, running: RunOptions, as_json: bool) -> None:
     from solspace.experiments.runner import duration, estimate, stored
 
-    done, count = stored(spec.tasks(), store, config.retry), count_workers(config)
+    done, workers = stored(spec.tasks(), store, running.retry), running.count()
     cost = estimate([spec], skipped=done)
+    seconds = cost.seconds / workers if workers else None
     timed = [
-        {"n": point["n"], "alpha": point["alpha"], "sampler": point["sampler"], **point["options"], "seconds": seconds}
-        for point, seconds in cost.timed
+        {"n": point["n"], "alpha": point["alpha"], "sampler": point["sampler"], **point["options"], "seconds": took}
+        for point, took in cost.timed
     ]
-    axes = spec.axes
     if as_json:
-        points = sum(1 for _ in spec.points())
-        report = {"name": spec.name, "axes": axes, "points": points, "tasks": cost.tasks, "done": len(done)}
-        seconds = cost.seconds / count if count else None
-        show_json({**report, "core_seconds": cost.seconds, "seconds": seconds, "timed": timed})
+        grid = {"name": spec.name, "axes": spec.axes, "points": sum(1 for _ in spec.points())}
+        tasks = {"tasks": cost.tasks, "done": len(done), "core_seconds": cost.seconds, "seconds": seconds}
+        show_json({**grid, **tasks, "timed": timed})
         return
-    rows = [(name, str(len(values)), _listed(values)) for name, values in axes.items()]
+    rows = [(name, str(len(values)), _listed(values)) for name, values in spec.axes.items()]
     show_table(spec.name, [*rows, ("instances", str(spec.instances), "")], ("axis", "", "values"))
     others = f" of {cost.tasks + len(done):,} tasks, the others are in {store}" if done else " tasks"
-    many = f", {duration(cost.seconds / count)} on {count}" if count else ""
-    print(f"\n{cost.tasks:,}{others}, about {duration(cost.seconds)} on one core{many}.")
+    beside = f", {duration(seconds)} on {workers}" if seconds is not None else ""
+    print(f"\n{cost.tasks:,}{others}, about {duration(cost.seconds)} on one core{beside}.")
     for row in timed:
         about = ", ".join(f"{name} {value}" for name, value in row.items() if name != "seconds")
         print(f"  timed: {about}: {duration(row['seconds'])}")
 
 
-def _listed(values: tuple[object, ...]) -> str:
+def _listed(values: Sequence[object]) -> str:
     shown = [f"{v:g}" if isinstance(v, (int, float)) else str(v) for v in values]
     return ", ".join(shown if len(shown) <= 6 else [*shown[:4], "...", shown[-1]])
 
 
 def _export(results: Results, path: Path, as_json: bool) -> None:
-    if path.suffix == ".csv":
-        results.to_csv(path)
-    elif path.suffix == ".parquet":
-        results.to_parquet(path)
-    else:
+    write = {".csv": results.to_csv, ".parquet": results.to_parquet}.get(path.suffix)
+    if write is None:
         raise ValueError(f"--export writes .csv or .parquet; got {path}.")
+    write(path)
     if as_json:
         show_json({"file": str(path), **results.status()})
     else:
         print(f"{_counts(results)}; wrote {path}")
 
 
-def _show_status(spec: Spec, results: Results, as_json: bool) -> None:
+def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
     counts = results.status()
     damaged = counts.get("damaged", 0)
-    failed = [] if damaged else results.rows(status="failed")
+    failed = [] if damaged else results.failed
     failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in failed]
     if as_json:
         show_json({"name": spec.name, "tasks": len(spec), **counts, "failures": failures})
@@ -194,22 +184,18 @@ def _verify(path: Path, as_json: bool) -> None:
         print(f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written")
 
 
-def _finish(results: Results, as_json: bool) -> None:
+def _show_results(results: Results, as_json: bool) -> None:
     counts = results.status()
     by = list(dict.fromkeys(["sampler", "n", "alpha", *results.varying()]))
     points = results.mean("solved_fraction", by=by)
     if as_json:
         show_json({**counts, "store": str(results.path), "solved_fraction": points})
     else:
-        rows = [
-            (
-                *(_listed((point[name],)) if point[name] is not None else "-" for name in by),
-                str(point["instances"]),
-                f"{point['mean']:.3f}",
-                f"{point['low']:.3f} – {point['high']:.3f}",
-            )
-            for point in points
-        ]
+        rows = []
+        for point in points:
+            named = ("-" if point[name] is None else _listed([point[name]]) for name in by)
+            interval = f"{point['low']:.3f} – {point['high']:.3f}"
+            rows.append((*named, str(point["instances"]), f"{point['mean']:.3f}", interval))
         if rows:
             show_table("fraction solved", rows, (*by, "instances", "solved", "one sigma"))
         say(f"{_counts(results)}, in {results.path}")

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import solspace as ss
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, verb
 from solspace.cli.output import result_file, say, show_json, show_table, write_picture
-from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.system.files import replacing
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
-    from solspace.theory.phases import PhaseDiagram, SamplingMap
     from solspace.theory.thresholds import Thresholds
 
 THRESHOLDS = {
@@ -74,32 +73,27 @@ def predict(
     Green: φ_t(q) has one maximum at time t. Yellow: a second one, lower. Red: the second one is higher, and sampling by
     localization fails. All three: `solspace predict --prior spherical --potential uniform --margin -2.5 --alpha 278`.
     """
-    from solspace.theory import prediction as replicas
-    from solspace.theory.thresholds import thresholds
+    from solspace.theory.prediction import table
 
     out = result_file(out, "prediction.png")
-    prediction = replicas.predict(Target(**vars(target)), alpha)
-    limits = None if no_thresholds else thresholds(prediction.target)
+    prediction = ss.predict(ss.Target(**vars(target)), alpha)
+    limits = None if no_thresholds else ss.thresholds(prediction.target)
     write_picture(out, lambda figure: prediction.plot("all", figure.subplots(1, 4), times=times), (16, 3.8))
     if as_json:
         show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
         return
-    show_table(f"{prediction.target}, α = {alpha:g}", replicas.table(prediction), ("", "value"))
+    show_table(f"{prediction.target}, α = {alpha:g}", table(prediction), ("", "value"))
     if limits is not None:
-        show_table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is"))
+        rows = []
+        for name, words in THRESHOLDS.items():
+            value = getattr(limits, name)
+            if value is not None:
+                rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
+            elif not name.startswith(("capacity_", "zero_entropy")):
+                rows.append((words, "none", ""))
+        show_table("thresholds", rows, ("load at which", "α", "this load is"))
     print(prediction.summary())
     say(f"wrote {out}")
-
-
-def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
-    rows = []
-    for name, words in THRESHOLDS.items():
-        value = getattr(limits, name)
-        if value is not None:
-            rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
-        elif not name.startswith(("capacity_", "zero_entropy")):
-            rows.append((words, "none", ""))
-    return rows
 
 
 @verb(*PHASE_RULES)
@@ -126,21 +120,16 @@ def phase(
 
     - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
     """
-    from solspace.theory import phases
-    from solspace.theory.thresholds import thresholds
-
     out = result_file(out, "phase.png")
-    measure = Target(**vars(target))
-    found: PhaseDiagram | SamplingMap
-    names: tuple[str, ...]
+    measure = ss.Target(**vars(target))
+    found: Any
     marked: dict[str, Any] = {}
     if margins is None and widths is None:
-        marked["thresholds"] = limits = thresholds(measure)
-        found = phases.phase_diagram(measure, _loads(limits) if alphas is None else alphas, times)
-        table: Values = {"alpha": found.alphas}
-        names = (*found.LINES, *found.FLAGS, "entropy")
+        marked["thresholds"] = limits = ss.thresholds(measure)
+        found = ss.phase_diagram(measure, _loads(limits) if alphas is None else alphas, times)
+        table, names = {"alpha": found.alphas}, (*found.LINES, *found.FLAGS, "entropy")
     else:
-        found = phases.sampling_map(measure, margins, widths)
+        found = ss.sampling_map(measure, margins, widths)
         table, names = {found.axis: found.places}, found.LINES
     table |= {name: getattr(found, name) for name in names}
     with replacing(out.with_suffix(".csv")) as file:
@@ -164,8 +153,6 @@ def _loads(limits: Thresholds) -> Reals:
 
 def _csv(table: Values) -> str:
     text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(table)
-    for row in zip(*table.values()):
-        writer.writerow(["" if isinstance(x, float) and np.isnan(x) else x for x in row])
+    rows = (["" if isinstance(x, float) and np.isnan(x) else x for x in row] for row in zip(*table.values()))
+    csv.writer(text).writerows([table, *rows])
     return text.getvalue()
