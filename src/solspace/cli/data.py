@@ -9,7 +9,7 @@ import typer
 
 from solspace import data as images
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
-from solspace.cli.output import fail, show_json, show_table
+from solspace.cli.output import Table, fail, show
 from solspace.data.catalogue import CATALOGUE, DataSet, data_set
 from solspace.system.plain import Values
 
@@ -24,17 +24,14 @@ data = typer.Typer(help="Show which image data sets are found and where; `prepar
 
 @data.callback(invoke_without_command=True)
 @verb(Rule("folder as_json", lambda o: o.subcommand is None, "goes behind the word prepare"))
-def show(
+def found_sets(
     folder: Path | None = option(None, "Look in this folder instead of SOLSPACE_DATA and the usual places."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Show which image data sets are found, in SOLSPACE_DATA, our download folder and those of torchvision, Keras, Debian."""
     rows = [row for one in CATALOGUE.values() for row in _found(one, folder)]
-    if as_json:
-        show_json(rows)
-    else:
-        columns = ("data set", "split", "images", "classes", "format", "where")
-        show_table("image data sets", map(_cells, rows), columns, justify="left")
+    columns = ("data set", "split", "images", "classes", "format", "where")
+    show(rows, [Table("image data sets", [*map(_cells, rows)], columns, justify="left")], as_json)
 
 
 @data.command("prepare")
@@ -58,12 +55,8 @@ def prepare(
             report.append({"name": one.name, "problem": str(error)})
         except KeyboardInterrupt:
             fail("stopped; what has arrived is kept. The same command goes on.", code=130)
-    if as_json:
-        show_json(report)
-    else:
-        for row in report:
-            if "files" in row:
-                print(f"{row['name']}: {', '.join(row['files']) or 'always there'}")
+    ready = (f"{row['name']}: {', '.join(row['files']) or 'always there'}" for row in report if "files" in row)
+    show(report, ready, as_json)
     problems = [row["problem"] for row in report if "problem" in row]
     if problems:
         fail("\nsolspace: ".join(problems), code=1)

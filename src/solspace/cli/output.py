@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 import typer
 
@@ -37,34 +37,50 @@ def leave_quietly() -> None:
     raise typer.Exit(128 + 13)
 
 
-def show_table(
-    title: str, rows: Iterable[Sequence[str]], columns: Sequence[str], justify: Literal["left", "right"] = "right"
-) -> None:
+class Table(NamedTuple):
+    """A table to print."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+    columns: Sequence[str]
+    justify: Literal["left", "right"] = "right"
+
+
+def show(report: object, parts: Iterable[Table | str], as_json: bool, note: str = "") -> None:
+    """Print `report` as JSON, or else its `parts` for people, and a `note` on standard error."""
+    if as_json:
+        print(_json(report))
+        return
+    for part in parts:
+        if isinstance(part, Table):
+            _show_table(part)
+        elif part:
+            print(part)
+    if note:
+        say(note)
+
+
+def _show_table(shown: Table) -> None:
     """Print a table, outside a terminal as wide as its cells; those over 60 characters are folded."""
     from rich.console import Console
     from rich.table import Table
 
-    rows = list(rows)
     table = Table(show_edge=False, pad_edge=False)
-    table.add_column(columns[0], min_width=max((len(row[0]) for row in rows), default=0))
-    for column in columns[1:]:
-        table.add_column(column, justify=justify, max_width=60, overflow="fold")
-    for row in rows:
+    table.add_column(shown.columns[0], min_width=max((len(row[0]) for row in shown.rows), default=0))
+    for column in shown.columns[1:]:
+        table.add_column(column, justify=shown.justify, max_width=60, overflow="fold")
+    for row in shown.rows:
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:
         console = Console(width=Console(width=10_000).measure(table).maximum)
     console.on_broken_pipe = leave_quietly  # type: ignore[method-assign]  # Rich would leave with code 1
-    console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
+    console.print(shown.title, style="bold", markup=False, highlight=False, soft_wrap=True)
     console.print(table, crop=False)
 
 
 def _json(values: object) -> str:
     return json.dumps(plain(values), indent=2, allow_nan=False)  # numbers that JSON lacks are None by now
-
-
-def show_json(values: object) -> None:
-    print(_json(values))
 
 
 def write_json(file: Path, values: object) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
-from solspace.cli.output import fail, say, show_json, show_table
+from solspace.cli.output import Table, fail, say, show
 from solspace.cli.sweep import DEVICE, RUNNING, RunOptions, check_device
 from solspace.system.plain import Values
 
@@ -79,13 +79,14 @@ def reproduce(
 
 def _values(assignments: Sequence[str]) -> dict[str, float]:
     values: dict[str, float] = {}
-    for name, _, text in (assignment.partition("=") for assignment in assignments):
+    for assignment in assignments:
+        name, _, text = assignment.partition("=")
         if name in values:
             raise ValueError(f"--set gives {name} twice.")
         try:
             values[name] = float(text)
         except ValueError:
-            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {name}={text!r}.") from None
+            raise ValueError(f"--set must be NAME=NUMBER, as in temperature=0.7; got {assignment!r}.") from None
     return values
 
 
@@ -97,16 +98,14 @@ def _list(as_json: bool) -> None:
         | {size: one.count(size) for size in figures.SIZES}
         for one in figures.FIGURES.values()
     ]
-    if as_json:
-        show_json(rows)
-        return
     # A line each, not a table: names are copied and searched for, and must not be cut or broken on any screen.
     width = max(len(row["id"]) for row in rows)
-    print(f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows")
+    lines = [f"{'ID':<{width}}  {'in the paper':<13}  tasks, quick  tasks, paper  shows"]
     for row in rows:
         values = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
         counts = f"{row['place']:<13}  {row['quick']:>12,}  {row['paper']:>12,}"
-        print(f"{row['id']:<{width}}  {counts}  {row['shows']}" + f" (parameters: {values})" * bool(values))
+        lines.append(f"{row['id']:<{width}}  {counts}  {row['shows']}" + f" (parameters: {values})" * bool(values))
+    show(rows, lines, as_json)
 
 
 def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
@@ -127,8 +126,7 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
         say(f"{one.name} ({duration(one.seconds)}{others}): {words}")
     if several:
         say(f"{len(rows)} figures in {duration(time.perf_counter() - start)}.")
-    if as_json:
-        show_json(rows)
+    show(rows, [], as_json)
     if failed := sum(row.get("failed", 0) for row in rows):
         fail(f"{failed} tasks failed and are missing from the pictures; --retry tries them again.", code=1)
     if problems := sum("problem" in row for row in rows):
@@ -140,10 +138,6 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
 
     rows = [_cost(one, config) for one in chosen]
     total = sum(row["core_seconds"] or 0.0 for row in rows)
-    if as_json:
-        seconds = total / workers if workers else None
-        show_json({"size": config.size, "figures": rows, "core_seconds": total, "seconds": seconds, "workers": workers})
-        return
 
     def times(seconds: float | None) -> list[str]:
         """Return the time on one core, and on all workers."""
@@ -153,22 +147,27 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
     table = [[row["id"], str(row["theory_tasks"]), f"{row['tasks']:,}", *times(row["core_seconds"])] for row in rows]
     table += [["all", "", "", *times(total)]] if len(rows) > 1 else []
     columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {workers or 'the cluster'}")
-    show_table(f"to compute at size {config.size}", table, columns)
     done, timed, theory = (sum(row[name] for row in rows) for name in ("done", "timed", "theory_tasks"))
-    print(
-        f"{done:,} further tasks are in {config.store} already." if done else f"Nothing of it is in {config.store} yet."
-    )
-    if timed:
-        print(
-            f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
-            "proportion to their work; expect them right within a factor of two."
-        )
-    if theory:
-        print("Theory takes seconds a task and is not in the times.")
-    for row in rows:
-        if "problem" in row:
-            print(f"{row['id']}: {row['problem']}")
-    print(f"Results would go to {config.store}, pictures to {config.out}.")
+    parts = [
+        Table(f"to compute at size {config.size}", table, columns),
+        f"{done:,} further tasks are in {config.store} already."
+        if done
+        else f"Nothing of it is in {config.store} yet.",
+        f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
+        "proportion to their work; expect them right within a factor of two."
+        if timed
+        else "",
+        "Theory takes seconds a task and is not in the times." if theory else "",
+        *(f"{row['id']}: {row['problem']}" for row in rows if "problem" in row),
+        f"Results would go to {config.store}, pictures to {config.out}.",
+    ]
+    report = {
+        "size": config.size,
+        "figures": rows,
+        "core_seconds": total,
+        "seconds": total / workers if workers else None,
+    }
+    show({**report, "workers": workers}, parts, as_json)
 
 
 def _cost(figure: Figure, config: ReproduceConfig) -> Values:

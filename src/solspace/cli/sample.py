@@ -17,7 +17,7 @@ import numpy as np
 import solspace as ss
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, sampler_option, verb
-from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json, write_picture
+from solspace.cli.output import Table, fail, make_room, say, show, write_json, write_picture
 from solspace.cli.problem import ProblemOptions, about
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
 from solspace.measure import Target
@@ -187,13 +187,8 @@ def sample(
     except OSError as error:
         raise OSError(f"cannot write the results ({error}); {_resume_hint(checkpoint)}") from error
     checkpoint.unlink(missing_ok=True)
-    if as_json:
-        show_json(report)
-    else:
-        show_table(str(problem), outcome.rows, outcome.columns)
-        if outcome.verdict:
-            print(outcome.verdict)
-        say(f"wrote {', '.join(FILES[:2])} and {FILES[2]} to {out}")
+    table = Table(str(problem), outcome.rows, outcome.columns)
+    show(report, [table, outcome.verdict], as_json, f"wrote samples.npz, report.json and samples.png to {out}")
     sought = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
     if sought and not samples.solved.any():
         fail(_shortfall(outcome, out), code=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, MARGIN, POTENTIALS, Rule, option, verb
-from solspace.cli.output import fail, make_room, say, show_json, show_table, write_json
+from solspace.cli.output import Table, fail, make_room, show, write_json
 from solspace.cli.problem import ProblemOptions, about
 from solspace.info import SolvingInfo
 from solspace.measure import Target
@@ -67,21 +67,16 @@ def solve(
     report = {"problem": about(problem), "solutions": len(samples), "solved": solved, **search, **notes}
     samples.save(out / FILES[0])
     write_json(out / FILES[1], report)
-    if as_json:
-        show_json(report)
-    else:
-        rows = [
-            ("solutions found", f"{solved}/{len(samples)}"),
-            ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
-            ("found by", info.method) if solved else ("tried", ", ".join(info.tried)),
-            ("iterations", f"{info.iterations:,}"),
-            ("further runs", str(info.restarts)),
-            ("seconds", f"{info.seconds:.2f}"),
-        ]
-        show_table(str(problem), rows, ("", "value"))
-        if solved:
-            print(f"{info.words}.")
-        say(f"wrote {FILES[0]} and {FILES[1]} to {out}")
+    rows = [
+        ("solutions found", f"{solved}/{len(samples)}"),
+        ("unmet constraints", ", ".join(map(str, info.unmet.tolist()))),
+        ("found by", info.method) if solved else ("tried", ", ".join(info.tried)),
+        ("iterations", f"{info.iterations:,}"),
+        ("further runs", str(info.restarts)),
+        ("seconds", f"{info.seconds:.2f}"),
+    ]
+    parts: list[Table | str] = [Table(str(problem), rows, ("", "value")), f"{info.words}." if solved else ""]
+    show(report, parts, as_json, f"wrote {FILES[0]} and {FILES[1]} to {out}")
     if solved < len(samples):
         fail(_shortfall(problem, samples, info, stopped), code=130 if stopped else 1)
 
@@ -135,25 +130,25 @@ def _count(problem: Perceptron, device: str, out: Path, as_json: bool, notes: Va
     found = counting.count(problem, device)
     report = {"n": problem.n, "m": problem.m, **vars(found), **notes}
     write_json(out / FILES[1], report)
-    if as_json:
-        show_json(report)
-        return
-    say(f"wrote {FILES[1]} to {out}")
-    if math.isinf(found.log_number):
-        print(f"there is no solution: {counting.emptiness(problem)}")
-    elif math.isnan(found.log_number):
+    remarks, number = [f"wrote {FILES[1]} to {out}"], found.log_number
+    part: Table | str
+    if math.isinf(number):
+        part = f"there is no solution: {counting.emptiness(problem)}"
+    elif math.isnan(number):
         cure = "try a lower load, or solspace solve without --count to look for one."
-        print(f"the number of solutions is {found}; {cure}")
+        part = f"the number of solutions is {found}; {cure}"
     else:
-        digits = found.log_number / math.log(10)
         rows = [
             ("log of the number of solutions", str(found)),
-            ("their number", f"about 10^{digits:.1f}" if found.error else f"{math.exp(found.log_number):.0f}"),
-            ("log number per weight", f"{found.log_number / problem.n:.5f}"),
+            ("their number", f"about 10^{number / math.log(10):.1f}" if found.error else f"{math.exp(number):.0f}"),
+            ("log number per weight", f"{number / problem.n:.5f}"),
             ("found by", "looking at all weights" if found.method == "exact" else "expectation propagation"),
         ]
-        show_table(str(problem), rows, ("", "value"))
+        part = Table(str(problem), rows, ("", "value"))
         if found.error:
-            say("the error is the median one against enumeration (n = 16, small images); it grows with the load.")
+            remarks.append(
+                "the error is the median one against enumeration (n = 16, small images); it grows with the load."
+            )
         if found.doubt:
-            say(f"do not trust this number: {found.doubt}.")
+            remarks.append(f"do not trust this number: {found.doubt}.")
+    show(report, [part], as_json, "\n".join(remarks))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import solspace as ss
 from solspace.cli.options import AS_JSON, Rule, argument, option, verb
-from solspace.cli.output import fail, say, show_json, show_table
+from solspace.cli.output import Table, fail, say, show
 from solspace.system.checks import one_of, whole
 
 if TYPE_CHECKING:
@@ -122,19 +122,19 @@ def _show_plan(spec: ss.Spec, store: Path, running: RunOptions, as_json: bool) -
         {"n": point["n"], "alpha": point["alpha"], "sampler": point["sampler"], **point["options"], "seconds": took}
         for point, took in cost.timed
     ]
-    if as_json:
-        grid = {"name": spec.name, "axes": spec.axes, "points": sum(1 for _ in spec.points())}
-        tasks = {"tasks": cost.tasks, "done": len(done), "core_seconds": cost.seconds, "seconds": seconds}
-        show_json({**grid, **tasks, "timed": timed})
-        return
+    grid = {"name": spec.name, "axes": spec.axes, "points": sum(1 for _ in spec.points())}
+    tasks = {"tasks": cost.tasks, "done": len(done), "core_seconds": cost.seconds, "seconds": seconds}
     rows = [(name, str(len(values)), _listed(values)) for name, values in spec.axes.items()]
-    show_table(spec.name, [*rows, ("instances", str(spec.instances), "")], ("axis", "", "values"))
     others = f" of {cost.tasks + len(done):,} tasks, the others are in {store}" if done else " tasks"
     beside = f", {duration(seconds)} on {workers}" if seconds is not None else ""
-    print(f"\n{cost.tasks:,}{others}, about {duration(cost.seconds)} on one core{beside}.")
+    parts: list[Table | str] = [
+        Table(spec.name, [*rows, ("instances", str(spec.instances), "")], ("axis", "", "values")),
+        f"\n{cost.tasks:,}{others}, about {duration(cost.seconds)} on one core{beside}.",
+    ]
     for row in timed:
         about = ", ".join(f"{name} {value}" for name, value in row.items() if name != "seconds")
-        print(f"  timed: {about}: {duration(row['seconds'])}")
+        parts.append(f"  timed: {about}: {duration(row['seconds'])}")
+    show({**grid, **tasks, "timed": timed}, parts, as_json)
 
 
 def _listed(values: Sequence[object]) -> str:
@@ -147,10 +147,7 @@ def _export(results: Results, path: Path, as_json: bool) -> None:
     if write is None:
         raise ValueError(f"--export writes .csv or .parquet; got {path}.")
     write(path)
-    if as_json:
-        show_json({"file": str(path), **results.status()})
-    else:
-        print(f"{_counts(results)}; wrote {path}")
+    show({"file": str(path), **results.status()}, [f"{_counts(results)}; wrote {path}"], as_json)
 
 
 def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
@@ -158,12 +155,9 @@ def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
     damaged = counts.get("damaged", 0)
     failed = [] if damaged else results.failed
     failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in failed]
-    if as_json:
-        show_json({"name": spec.name, "tasks": len(spec), **counts, "failures": failures})
-    else:
-        print(f"{spec.name}: {len(spec):,} tasks, {_counts(results)}")
-        for error in dict.fromkeys(failure["error"] for failure in failures):
-            print(f"  failed: {error}")
+    errors = [f"  failed: {error}" for error in dict.fromkeys(failure["error"] for failure in failures)]
+    report = {"name": spec.name, "tasks": len(spec), **counts, "failures": failures}
+    show(report, [f"{spec.name}: {len(spec):,} tasks, {_counts(results)}", *errors], as_json)
     if damaged:
         fail(f"{damaged} results are damaged; --verify names them, the sweep computes them anew.", code=1)
 
@@ -173,31 +167,26 @@ def _verify(path: Path, as_json: bool) -> None:
 
     with Store(path) as store:
         counts, damaged = store.count(), list(store.damaged())
-    if as_json:
-        found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
-        show_json({"store": str(path), **counts, "damaged": found})
+    found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
+    sound = f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written"
+    show({"store": str(path), **counts, "damaged": found}, [] if damaged else [sound], as_json)
     for damage in damaged:
         say(f"{path}: result {damage.key} is damaged: {damage.reason}")
     if damaged:
         fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them anew.", code=1)
-    if not as_json:
-        print(f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written")
 
 
 def _show_results(results: Results, as_json: bool) -> None:
     counts = results.status()
     by = list(dict.fromkeys(["sampler", "n", "alpha", *results.varying()]))
     points = results.mean("solved_fraction", by=by)
-    if as_json:
-        show_json({**counts, "store": str(results.path), "solved_fraction": points})
-    else:
-        rows = []
-        for point in points:
-            named = ("-" if point[name] is None else _listed([point[name]]) for name in by)
-            interval = f"{point['low']:.3f} – {point['high']:.3f}"
-            rows.append((*named, str(point["instances"]), f"{point['mean']:.3f}", interval))
-        if rows:
-            show_table("fraction solved", rows, (*by, "instances", "solved", "one sigma"))
-        say(f"{_counts(results)}, in {results.path}")
+    rows = []
+    for point in points:
+        named = ("-" if point[name] is None else _listed([point[name]]) for name in by)
+        interval = f"{point['low']:.3f} – {point['high']:.3f}"
+        rows.append((*named, str(point["instances"]), f"{point['mean']:.3f}", interval))
+    parts = [Table("fraction solved", rows, (*by, "instances", "solved", "one sigma"))] if rows else []
+    report = {**counts, "store": str(results.path), "solved_fraction": points}
+    show(report, parts, as_json, f"{_counts(results)}, in {results.path}")
     if counts["failed"]:
         fail(f"{counts['failed']} tasks failed; --status shows why, --retry tries them again.", code=1)

@@ -11,7 +11,7 @@ import numpy as np
 
 import solspace as ss
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, verb
-from solspace.cli.output import result_file, say, show_json, show_table, write_picture
+from solspace.cli.output import Table, result_file, show, write_picture
 from solspace.numerics.arrays import Reals
 from solspace.system.files import replacing
 from solspace.system.plain import Values
@@ -79,21 +79,22 @@ def predict(
     prediction = ss.predict(ss.Target(**vars(target)), alpha)
     limits = None if no_thresholds else ss.thresholds(prediction.target)
     write_picture(out, lambda figure: prediction.plot("all", figure.subplots(1, 4), times=times), (16, 3.8))
-    if as_json:
-        show_json({**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()})
-        return
-    show_table(f"{prediction.target}, α = {alpha:g}", table(prediction), ("", "value"))
+    parts = [Table(f"{prediction.target}, α = {alpha:g}", table(prediction), ("", "value"))]
     if limits is not None:
-        rows = []
-        for name, words in THRESHOLDS.items():
-            value = getattr(limits, name)
-            if value is not None:
-                rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
-            elif not name.startswith(("capacity_", "zero_entropy")):
-                rows.append((words, "none", ""))
-        show_table("thresholds", rows, ("load at which", "α", "this load is"))
-    print(prediction.summary())
-    say(f"wrote {out}")
+        parts.append(Table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is")))
+    report = {**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()}
+    show(report, [*parts, prediction.summary()], as_json, f"wrote {out}")
+
+
+def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, words in THRESHOLDS.items():
+        value = getattr(limits, name)
+        if value is not None:
+            rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
+        elif not name.startswith(("capacity_", "zero_entropy")):
+            rows.append((words, "none", ""))
+    return rows
 
 
 @verb(*PHASE_RULES)
@@ -135,11 +136,7 @@ def phase(
     with replacing(out.with_suffix(".csv")) as file:
         file.write(_csv(table).encode())
     write_picture(out, lambda figure: found.plot(figure.subplots(), **marked), (6.4, 4.6))
-    if as_json:
-        show_json(found.to_dict())
-        return
-    print(found)
-    say(f"wrote {out} and {out.with_suffix('.csv')}")
+    show(found.to_dict(), [str(found)], as_json, f"wrote {out} and {out.with_suffix('.csv')}")
 
 
 def _loads(limits: Thresholds) -> Reals:
