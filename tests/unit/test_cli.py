@@ -93,7 +93,7 @@ def make_bad_files(folder):
         (["--denoiser", "ep", "--prior", "spherical"], "--denoiser ep takes ±1 weights"),
         (["--denoiser", "ep", "--damping", "0.5"], "--damping belongs to AMP"),
         (["--sampler", "tau", "--denoiser", "amp"], "--denoiser belongs to --sampler asl"),
-        (["--n", "2000000000"], "choose a smaller --n"),
+        (["--n", "2000000000"], "take smaller ones"),
     ],
 )
 def test_nonsense_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, arguments, words):

@@ -30,8 +30,8 @@ VERBS = {
     "explore": "Open the interactive page.",
     "bench": "Time samplers and theory beside other tools.",
 }
+# modules of verbs that have another name than the verb
 MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench": "launch"}
-"""Modules of verbs that have another name than the verb."""
 
 
 def main() -> None:

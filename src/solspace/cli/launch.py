@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import typer
@@ -26,18 +27,13 @@ def explore(
     Runs until Ctrl-C. Requests under other names than this machine's and that of --host are refused. Needs Panel and
     Bokeh: pip install 'solspace[explorer]'.
     """
-    try:
-        import bokeh  # noqa: F401
-        import panel  # noqa: F401
-    except ImportError:
-        raise ImportError(f"the explorer needs Panel and Bokeh: {install('explorer')}.") from None
+    if find_spec("bokeh") is None or find_spec("panel") is None:
+        raise ImportError(f"the explorer needs Panel and Bokeh: {install('explorer')}.")
     from solspace.explorer.server import LOOPBACK, serve
 
     if host not in LOOPBACK:
-        say(
-            f"solspace: warning: listening on {host}. Everyone who can reach this machine can use the page and its "
-            "processor; there is no password."
-        )
+        reach = "Everyone who can reach this machine can use the page and its processor; there is no password."
+        say(f"solspace: warning: listening on {host}. {reach}")
     serve(host, port, browser, say)
 
 
@@ -51,7 +47,7 @@ def bench(
     """Time samplers and theory on this machine, side by side with NumPy, SciPy and other solvers: a Markdown table."""
     if not (CLONE / "benchmarks" / "__main__.py").is_file():
         raise FileNotFoundError("the benchmarks come with the repository: in a clone, run `python -m benchmarks`.")
-    options = [*(parts or []), *(["--quick"] if quick else []), *(["--json"] if as_json else [])]
+    options = [*(parts or []), *["--quick"] * quick, *["--json"] * as_json]
     if out is not None:
         options += ["--out", str(result_file(out, "benchmarks.md", (".md",)).absolute())]
     done = subprocess.run([sys.executable, "-m", "benchmarks", *options], cwd=CLONE, check=False)

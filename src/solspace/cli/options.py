@@ -22,12 +22,10 @@ import typer
 from solspace.cli.output import fail, leave_quietly
 from solspace.system.checks import Check, Config
 
-LARGEST = 1 << 31
-"""No number of anything reaches this; only a seed may."""
-Offer = Callable[[], Iterable[str | tuple[str, str]]]
-"""What the shell completes: names, or names with what they are."""
+LARGEST = 1 << 31  # no number of anything reaches this; only a seed may
+Offer = Callable[[], Iterable[str | tuple[str, str]]]  # what the shell completes: names, or names with what they are
+# types that Typer reads; a value of any other type is read from text by the check of its option
 _KINDS = (bool, int, float, str, Path, int | None, float | None, str | None, Path | None, list[str] | None)
-"""Types that Typer reads; a value of any other type is read from text by the check of its option."""
 
 
 def option(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+import solspace as ss
 from solspace.cli.data import image_sets
 from solspace.cli.options import Rule, option
 from solspace.cli.output import say
-from solspace.data import load
 from solspace.data.catalogue import CATALOGUE
 from solspace.data.instances import PREPROCESSING, SCALES, drawn, scale
-from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
-from solspace.problem import ENSEMBLES, Perceptron
+from solspace.problem import ENSEMBLES
 from solspace.system.checks import unknown
 from solspace.system.files import TABLES, Damaged, read_arrays
 from solspace.system.plain import Values
@@ -27,8 +24,7 @@ from solspace.system.tables import position, read_table
 
 RANDOM = "Random instance"
 OFF = 3.0  # factor by which stabilities may differ from order one without a hint
-PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")
-"""Names of arrays in a .npz."""
+PATTERNS, LABELS = ("patterns", "X"), ("labels", "y")  # names of arrays in a .npz
 
 
 def is_file(data: str | None) -> bool:
@@ -38,6 +34,14 @@ def is_file(data: str | None) -> bool:
     (True, False, False)
     """
     return data is not None and data.lower() not in CATALOGUE and (Path(data).suffix != "" or Path(data).is_file())
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    """Return two labels."""
+    words = [word.strip() for word in text.split(",")]
+    if len(words) != 2 or words[0] == words[1]:
+        raise ValueError(f"{option} must be two different labels such as 3,8 or cat,dog; got {text!r}.")
+    return words[0], words[1]
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,9 @@ class ProblemOptions:
     )
     label: str | None = option(None, "The column of that file with the labels: its name, or its number from 0.")
     index: str | None = option(None, "A column to leave out; one without a name that counts rows is left out anyway.")
-    classes: str | None = option(None, "Two classes among the labels, for -1 and +1, as in 3,8.")
+    classes: tuple[str, str] | None = option(
+        None, "Two classes among the labels, for -1 and +1, as in 3,8.", check=_pair
+    )
     features: int | None = option(None, "How many random linear features to take of the patterns.")
     preprocess: str | None = option(
         None, "centred, raw or binarised; images are centred unless given.", offer=lambda: PREPROCESSING
@@ -73,7 +79,7 @@ class ProblemOptions:
         None, "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.", offer=lambda: SCALES
     )
 
-    def build(self, target: Target, rng: RNG, n: int, alpha: float, quiet: bool) -> tuple[Perceptron, Values]:
+    def build(self, target: ss.Target, rng: RNG, n: int, alpha: float, quiet: bool) -> tuple[ss.Perceptron, Values]:
         """Return the problem, drawn with `rng` where anything is drawn, and what its report says of the user's data.
 
         `n` and `alpha` are the defaults of a random instance. Unless `quiet`, the notes are printed as well.
@@ -86,15 +92,14 @@ class ProblemOptions:
                 say(f"hint: {notes['hint']}")
             return problem, notes
         if self.data is not None:
-            pair: Any = None if self.classes is None else tuple(_pair(self.classes))
-            X, y = load(self.data, pair, self.preprocess or "centred")
+            classes: Any = self.classes
+            X, y = ss.data.load(self.data, classes, self.preprocess or "centred")
             alpha = 0.4 if self.alpha is None else self.alpha
-            return Perceptron.from_data(X, y, alpha, self.features, target=target, rng=rng), {}
+            return ss.Perceptron.from_data(X, y, alpha, self.features, target=target, rng=rng), {}
         n, alpha = n if self.n is None else self.n, alpha if self.alpha is None else self.alpha
-        _check_memory(n, alpha, self.ensemble)
-        return Perceptron.random(n, alpha, target, self.ensemble, rng=rng), {}
+        return ss.Perceptron.random(n, alpha, target, self.ensemble, rng=rng), {}
 
-    def _from_files(self, target: Target, rng: RNG) -> tuple[Perceptron, Values]:
+    def _from_files(self, target: ss.Target, rng: RNG) -> tuple[ss.Perceptron, Values]:
         path, notes = self.patterns or Path(self.data or ""), Values()
         unlabelled = ValueError(
             f"{path} needs labels: say which column holds them with --label, or which file with --labels; "
@@ -111,12 +116,12 @@ class ProblemOptions:
         elif self.classes is not None:
             raise ValueError("--classes chooses among labels, and there are none: give --labels.")
         if self.scale is not None:
-            X = scale(Perceptron(X).patterns, self.scale)
+            X = scale(ss.Perceptron(X).patterns, self.scale)
         if (self.alpha, self.features, self.preprocess) != (None, None, None):
-            Perceptron(X)  # its checks
+            ss.Perceptron(X)  # its checks
             labels = np.ones(len(X), np.int8) if y is None else y
             X, y = drawn(X, labels, self.alpha, features=self.features, preprocess=self.preprocess, rng=rng)
-        problem = Perceptron(X, y, target=target)
+        problem = ss.Perceptron(X, y, target=target)
         if self.preprocess is None and self.scale != "none" and (hint := scale_hint(problem.patterns)):
             notes["hint"] = hint
         return problem, notes
@@ -135,16 +140,9 @@ RULES = (
 )
 
 
-def about(problem: Perceptron) -> Values:
+def about(problem: ss.Perceptron) -> Values:
     """Return what reports say of a problem."""
     return {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
-
-
-def _pair(classes: str) -> list[str]:
-    words = [word.strip() for word in classes.split(",")]
-    if len(words) != 2 or words[0] == words[1]:
-        raise ValueError(f"--classes must be two different labels such as 3,8 or cat,dog; got {classes!r}.")
-    return words
 
 
 def read_data(
@@ -197,54 +195,41 @@ def _one(path: Path, arrays: dict[str, Array], names: tuple[str, ...]) -> Array:
     return arrays[there[0]]
 
 
-def two_classes(X: Array, y: Array, wanted: str | None, path: Path) -> tuple[Array, Array, dict[str, str]]:
+def two_classes(X: Array, y: Array, wanted: tuple[str, str] | None, path: Path) -> tuple[Array, Array, dict[str, str]]:
     """Return the rows and labels ±1 of two classes, and which is which; {} if labels are ±1 already.
 
     The classes are those in `wanted`, -1 first, or the only two that there are, the smaller one -1.
 
-    >>> two_classes(np.arange(6).reshape(3, 2), np.array(["cat", "dog", "cow"]), "dog,cat", Path("y.csv"))[1:]
+    >>> two_classes(np.arange(6).reshape(3, 2), np.array(["cat", "dog", "cow"]), ("dog", "cat"), Path("y.csv"))[1:]
     (array([ 1, -1], dtype=int8), {'-1': 'dog', '+1': 'cat'})
     """
     if y.shape not in ((len(X),), (len(X), 1)):
         raise ValueError(f"labels must have shape ({len(X)},), one label for each row of the patterns; got {y.shape}.")
     y = y.reshape(len(X))
     there = {f"{value:g}" if y.dtype.kind == "f" else str(value): value for value in np.unique(y)}
-    pair = list(there) if wanted is None else _pair(wanted)
     if wanted is None:
-        _check_two(y, pair, path)
-    for word in pair:
+        missing = np.isnan(y) if y.dtype.kind == "f" else y.astype(str) == ""
+        if missing.any():
+            lacking = f"no label in {missing.sum()} of {len(y)} rows (row {int(np.argmax(missing)) + 1} first)"
+            raise ValueError(f"{path} has {lacking}: drop or fill them.")
+        if len(there) == 1:
+            raise ValueError(
+                f"{path} has labels of one class only: every one is {next(iter(there))}. There must be two."
+            )
+        if len(there) > 2:
+            first, second, *_ = there
+            listed = ", ".join([*there][:6]) + ", ..." * (len(there) > 6)
+            raise ValueError(
+                f"{path} has {len(there)} classes ({listed}): choose two, as in --classes {first},{second}."
+            )
+    low, high = wanted or there
+    for word in (low, high):
         if word not in there:
-            raise unknown("class", word, list(there)[:20])
-    low, high = (there[word] for word in pair)
-    chosen = np.isin(y, (low, high))
-    labels = np.where(y[chosen] == high, np.int8(1), np.int8(-1))
-    signs = wanted is None and y.dtype.kind in "if" and (low, high) == (-1, 1)
-    return X if chosen.all() else X[chosen], labels, {} if signs else {"-1": pair[0], "+1": pair[1]}
-
-
-def _check_two(y: Array, there: list[str], path: Path) -> None:
-    """Raise ValueError where labels are missing or not of two classes."""
-    missing = np.isnan(y) if y.dtype.kind == "f" else y.astype(str) == ""
-    if missing.any():
-        lacking = f"no label in {missing.sum()} of {len(y)} rows (row {int(np.argmax(missing)) + 1} first)"
-        raise ValueError(f"{path} has {lacking}: drop or fill them.")
-    if len(there) == 1:
-        raise ValueError(f"{path} has labels of one class only: every one is {there[0]}. There must be two.")
-    if len(there) > 2:
-        listed = ", ".join(there[:6]) + ", ..." * (len(there) > 6)
-        cure = f"choose two, as in --classes {there[0]},{there[1]}."
-        raise ValueError(f"{path} has {len(there)} classes ({listed}): {cure}")
-
-
-def _check_memory(n: int, alpha: float, ensemble: str) -> None:
-    """Raise ValueError where the patterns of a random instance exceed the memory of the machine."""
-    size = float(n) * n * alpha * (1 if ensemble == "binary" else 4)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
-    if size > memory:
-        raise ValueError(
-            f"{n} weights at load {alpha:g} have {size / 1e9:,.0f} GB of patterns, and this machine has "
-            f"{memory / 1e9:,.0f} GB of memory: choose a smaller --n."
-        )
+            raise unknown("class", word, [*there][:20])
+    chosen = np.isin(y, (there[low], there[high]))
+    labels = np.where(y[chosen] == there[high], np.int8(1), np.int8(-1))
+    signs = wanted is None and y.dtype.kind in "if" and (low, high) == ("-1", "1")
+    return X if chosen.all() else X[chosen], labels, {} if signs else {"-1": low, "+1": high}
 
 
 def scale_hint(patterns: Array) -> str:

@@ -20,31 +20,25 @@ from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, opti
 from solspace.cli.output import Table, fail, make_room, say, show, write_json, write_picture
 from solspace.cli.problem import ProblemOptions, about
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
-from solspace.measure import Target
 from solspace.numerics.streams import child, generator, seed_sequence
-from solspace.problem import Perceptron
 from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.device import resolve
 from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
 from solspace.samplers.registry import SAMPLERS, Sampler
 from solspace.samplers.solving.counting import count, emptiness
-from solspace.samples import Samples
 from solspace.system.checks import unknown, whole
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ALIASES = {"sa": "temperature"}
-"""Other names of samplers that are usual elsewhere."""
-DRAWS = 100
-"""Draws of a chain from its sweeps at the end."""
+ALIASES = {"sa": "temperature"}  # names of samplers that are usual elsewhere
+DRAWS = 100  # of a chain from its sweeps at the end
 FILES = ("samples.npz", "report.json", "samples.png")
 _ASL, _CHAINS = "asl: ", "tau, temperature: "
+# chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it
 CHAINS, FEWEST, SWEEPS = 64, 8, 1000
-"""Chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it."""
-WORK = 2e11
-"""Flips times constraints that the judges may cost, about two minutes of a core."""
+WORK = 2e11  # flips times constraints that the judges may cost, about two minutes of a core
 DENOISERS = {"amp": "AMP", "ep": "expectation propagation"}
 
 
@@ -132,15 +126,13 @@ Row = tuple[str, str, str]
 class Outcome:
     """Samples, and what is printed and written of them."""
 
-    samples: Samples
+    samples: ss.Samples
     report: Values
     rows: Sequence[Row]
     columns: Row
     picture: Callable[[Sequence[Axes]], object]
     panels: int = 3
     verdict: str = ""
-    empty: str = ""
-    """Why there is no solution at all, where that is proved."""
 
 
 @verb(*RULES)
@@ -163,7 +155,7 @@ def sample(
     resolve(sampling.device)  # which may be missing
     checkpoint = out / f"{sampler.name}.checkpoint.npz"
     make_room(out, [*FILES, checkpoint.name])
-    measure, rng = Target(**vars(target)), generator(sampling.seed, 0)
+    measure, rng = ss.Target(**vars(target)), generator(sampling.seed, 0)
     problem, notes = stated.build(measure, rng, n=sampler.size, alpha=0.3, quiet=as_json)
     if not resume:
         checkpoint.unlink(missing_ok=True)
@@ -191,17 +183,17 @@ def sample(
     show(report, [table, outcome.verdict], as_json, f"wrote samples.npz, report.json and samples.png to {out}")
     sought = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
     if sought and not samples.solved.any():
-        fail(_shortfall(outcome, out), code=1)
+        fail(_shortfall(problem, samples, out), code=1)
 
 
 _LISTED = "\n\n    ".join(f"- `{one.name}`: {one.about}." for one in SAMPLERS.values() if one.fair)
 sample.__doc__ = (sample.__doc__ or "").format(_LISTED)
 
 
-def _enumerated(problem: Perceptron, sampling: SamplerOptions) -> Outcome:
+def _enumerated(problem: ss.Perceptron, sampling: SamplerOptions) -> Outcome:
     law = problem.enumerate()
     info = Info(sampler="exact", seed=str(sampling.seed))
-    drawn = Samples.of(problem, law.sample(sampling.samples, rng=generator(sampling.seed, 1)), info)
+    drawn = ss.Samples.of(problem, law.sample(sampling.samples, rng=generator(sampling.seed, 1)), info)
     overlaps, mass = law.overlap_distribution()
     overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
     seen, means = drawn.overlaps(), drawn.stabilities.mean(axis=1)
@@ -230,7 +222,7 @@ def _enumerated(problem: Perceptron, sampling: SamplerOptions) -> Outcome:
     return Outcome(drawn, report, rows, ("", "samples", "exact"), picture, panels=2)
 
 
-def _sampled(problem: Perceptron, sampling: SamplerOptions, checkpoint: Path, quiet: bool) -> Outcome:
+def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path, quiet: bool) -> Outcome:
     """Draw samples, and judge them by theory, or localized ones by chains where there is none."""
     sampler, config, progress = SAMPLERS[sampling.sampler], sampling.config, False if quiet else None
     seeds, localized, judges = seed_sequence(sampling.seed), isinstance(config, LocalizeConfig), 0
@@ -260,7 +252,7 @@ def _sampled(problem: Perceptron, sampling: SamplerOptions, checkpoint: Path, qu
     return _judged(problem, sampler, drawn, prediction, chains)
 
 
-def _judges(problem: Perceptron) -> tuple[int, str]:
+def _judges(problem: ss.Perceptron) -> tuple[int, str]:
     """Return how many chains can judge localized samples, and why none can."""
     if lacking := SAMPLERS["tau"].lacks(problem.n, problem.target):
         return 0, lacking.rstrip(".")
@@ -268,7 +260,7 @@ def _judges(problem: Perceptron) -> tuple[int, str]:
     return (number, "") if number >= FEWEST else (0, "the problem is too large for them")
 
 
-def _predicted(problem: Perceptron) -> tuple[ss.Prediction | None, str]:
+def _predicted(problem: ss.Perceptron) -> tuple[ss.Prediction | None, str]:
     """Return theory's prediction where the patterns look random, and its summary or why there is none."""
     if structure := problem.structure():
         return None, f"none, since the patterns do not look random ({structure})."
@@ -280,14 +272,18 @@ def _predicted(problem: Perceptron) -> tuple[ss.Prediction | None, str]:
 
 
 def _judged(
-    problem: Perceptron, sampler: Sampler, drawn: Samples, prediction: ss.Prediction | None, chains: Samples | None
+    problem: ss.Perceptron,
+    sampler: Sampler,
+    drawn: ss.Samples,
+    prediction: ss.Prediction | None,
+    chains: ss.Samples | None,
 ) -> Outcome:
     judged = ss.diagnose(drawn, prediction, chains)
     report, rows = judged.to_dict(), judged.rows()
     if isinstance(drawn.info, LocalizationInfo):
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
         rows.insert(0, ("denoiser", DENOISERS[drawn.info.denoiser], ""))
-    verdict, notes, empty = judged.verdict, list(judged.notes), ""
+    verdict, notes = judged.verdict, list(judged.notes)
     binary = problem.target.prior.name == "binary"
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
@@ -302,7 +298,7 @@ def _judged(
     columns = ("", "samples", "theory" if chains is None else "chains")
     picture = partial(drawn.plot, "all", prediction=prediction, reference=chains)
     verdict = as_options("\n".join([verdict, *notes]), sampler)
-    return Outcome(drawn, report, rows, columns, picture, verdict=verdict, empty=empty)
+    return Outcome(drawn, report, rows, columns, picture, verdict=verdict)
 
 
 _OPTIONS = {
@@ -337,12 +333,11 @@ def _resume_hint(checkpoint: Path) -> str:
     return f"the state of the run is kept. To go on: {shlex.join(['solspace', *again, '--resume'])}"
 
 
-def _shortfall(outcome: Outcome, out: Path) -> str:
-    samples = outcome.samples
+def _shortfall(problem: ss.Perceptron, samples: ss.Samples, out: Path) -> str:
     unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
     kept = f"with {unmet} of {samples.m} unmet at best; see {out / FILES[0]}"
-    if outcome.empty:
-        return f"there is no solution: {outcome.empty} The samples are not solutions, {kept}."
+    if samples.target.prior.name == "binary" and (empty := emptiness(problem.with_target(samples.target))):
+        return f"there is no solution: {empty} The samples are not solutions, {kept}."
     ways = ["a lower load"]
     if isinstance(samples.info, AnnealingInfo):
         ways.append("more --sweeps")

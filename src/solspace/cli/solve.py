@@ -6,20 +6,17 @@ import math
 import warnings
 from pathlib import Path
 
+import solspace as ss
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, MARGIN, POTENTIALS, Rule, option, verb
 from solspace.cli.output import Table, fail, make_room, show, write_json
 from solspace.cli.problem import ProblemOptions, about
 from solspace.info import SolvingInfo
-from solspace.measure import Target
 from solspace.numerics.streams import child, generator, seed_sequence
-from solspace.problem import Perceptron
 from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
 from solspace.samplers.solving import counting
 from solspace.samplers.solving.solve import Search, SolveConfig
-from solspace.samplers.solving.solve import solve as search_for
-from solspace.samples import Samples
 from solspace.system.checks import whole
 from solspace.system.plain import Values
 
@@ -55,7 +52,7 @@ def solve(
     """
     resolve(config.device)
     make_room(out, FILES)
-    target, rng = Target(potential=potential, margin=margin), generator(seed, 0)
+    target, rng = ss.Target(potential=potential, margin=margin), generator(seed, 0)
     problem, notes = stated.build(target, rng, n=1001, alpha=0.7, quiet=as_json)
     if count:
         _count(problem, config.device, out, as_json, notes)
@@ -81,21 +78,23 @@ def solve(
         fail(_shortfall(problem, samples, info, stopped), code=130 if stopped else 1)
 
 
-def _search(problem: Perceptron, solutions: int, seed: int, config: SolveConfig, quiet: bool) -> tuple[Samples, bool]:
+def _search(
+    problem: ss.Perceptron, solutions: int, seed: int, config: SolveConfig, quiet: bool
+) -> tuple[ss.Samples, bool]:
     """Return what the search found, and whether Ctrl-C ended it."""
     seen: list[Search] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is missing is said below, with the exit code
             rng, progress = child(seed_sequence(seed), 1), False if quiet else None
-            return search_for(problem, solutions, rng, **vars(config), progress=progress, callback=seen.append), False
+            return ss.solve(problem, solutions, rng, **vars(config), progress=progress, callback=seen.append), False
     except KeyboardInterrupt:
         if not seen:
             raise
         return seen[-1].samples("it was stopped"), True
 
 
-def _shortfall(problem: Perceptron, samples: Samples, info: SolvingInfo, stopped: bool) -> str:
+def _shortfall(problem: ss.Perceptron, samples: ss.Samples, info: SolvingInfo, stopped: bool) -> str:
     """Return how far the search fell short, and what theory says of that load."""
     missing = f"{int((~samples.solved).sum())} of {len(samples)} solutions" if len(samples) > 1 else "no solution"
     lead = f"{missing} not found" if len(samples) > 1 else "no solution found"
@@ -107,7 +106,7 @@ def _shortfall(problem: Perceptron, samples: Samples, info: SolvingInfo, stopped
     return f"{lead}: {best}. {why[0].upper()}{why[1:]}"
 
 
-def _theory(problem: Perceptron) -> str:
+def _theory(problem: ss.Perceptron) -> str:
     from solspace.theory.capacity import capacity
 
     if structure := problem.structure():
@@ -126,7 +125,7 @@ def _theory(problem: Perceptron) -> str:
     )
 
 
-def _count(problem: Perceptron, device: str, out: Path, as_json: bool, notes: Values) -> None:
+def _count(problem: ss.Perceptron, device: str, out: Path, as_json: bool, notes: Values) -> None:
     found = counting.count(problem, device)
     report = {"n": problem.n, "m": problem.m, **vars(found), **notes}
     write_json(out / FILES[1], report)

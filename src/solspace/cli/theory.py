@@ -14,7 +14,6 @@ from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, opti
 from solspace.cli.output import Table, result_file, show, write_picture
 from solspace.numerics.arrays import Reals
 from solspace.system.files import replacing
-from solspace.system.plain import Values
 
 if TYPE_CHECKING:
     from solspace.theory.thresholds import Thresholds
@@ -133,8 +132,11 @@ def phase(
         found = ss.sampling_map(measure, margins, widths)
         table, names = {found.axis: found.places}, found.LINES
     table |= {name: getattr(found, name) for name in names}
+    text, cells = io.StringIO(), zip(*table.values())
+    rows = (["" if isinstance(x, float) and np.isnan(x) else x for x in row] for row in cells)
+    csv.writer(text).writerows([table, *rows])
     with replacing(out.with_suffix(".csv")) as file:
-        file.write(_csv(table).encode())
+        file.write(text.getvalue().encode())
     write_picture(out, lambda figure: found.plot(figure.subplots(), **marked), (6.4, 4.6))
     show(found.to_dict(), [str(found)], as_json, f"wrote {out} and {out.with_suffix('.csv')}")
 
@@ -146,10 +148,3 @@ def _loads(limits: Thresholds) -> Reals:
         return np.linspace(0.05, 1.0, 50)
     low, high = min(known), max(x for x in known if x < 1.6 * min(known))
     return np.linspace(max(0.02 * high, low - 0.6 * (high - low) - 0.02 * low), high, 50)
-
-
-def _csv(table: Values) -> str:
-    text = io.StringIO()
-    rows = (["" if isinstance(x, float) and np.isnan(x) else x for x in row] for row in zip(*table.values()))
-    csv.writer(text).writerows([table, *rows])
-    return text.getvalue()

@@ -7,20 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from bokeh.models import (
-    Axis,
-    BasicTickFormatter,
-    BoxAnnotation,
-    ColumnDataSource,
-    CustomJS,
-    DataRange1d,
-    GlyphRenderer,
-    Grid,
-    HoverTool,
-    Legend,
-    LinearAxis,
-    Span,
-)
+from bokeh import models
 from bokeh.plotting import figure
 
 from solspace.explorer.curves import Diagram
@@ -133,7 +120,7 @@ class Charts:
     """All charts of one page and the data they show."""
 
     def __init__(self) -> None:
-        self.data: dict[str, ColumnDataSource] = {}
+        self.data: dict[str, models.ColumnDataSource] = {}
         self.figures: dict[str, figure] = {}
         tools: Values = {"tools": "pan,wheel_zoom,box_zoom,reset,save", "active_drag": None, "active_scroll": None}
         size: Values = {"height": 270, "sizing_mode": "stretch_width", "min_border_right": 12}
@@ -142,23 +129,25 @@ class Charts:
             plot.toolbar.update(logo=None, autohide=True)
             self.figures[name] = plot
             if name == "annealing":
-                plot.extra_y_ranges = {"missed": DataRange1d(start=0)}
-                plot.add_layout(LinearAxis(y_range_name="missed", axis_label="violated constraints"), "right")
+                plot.extra_y_ranges = {"missed": models.DataRange1d(start=0)}
+                plot.add_layout(models.LinearAxis(y_range_name="missed", axis_label="violated constraints"), "right")
             for glyph in GLYPHS[name]:
                 self._draw(plot, glyph)
             if name in LEGENDS:
                 plot.legend.location = LEGENDS[name]
         plot.y_range.renderers, plot.extra_y_ranges["missed"].renderers = plot.renderers[:1], plot.renderers[1:]
         plot.js_on_change(
-            "visible", CustomJS(code="document.getElementById('card-annealing').hidden = !cb_obj.visible")
+            "visible", models.CustomJS(code="document.getElementById('card-annealing').hidden = !cb_obj.visible")
         )
-        self.figures["free_entropy"].yaxis.formatter = BasicTickFormatter(power_limit_low=-4)
+        self.figures["free_entropy"].yaxis.formatter = models.BasicTickFormatter(power_limit_low=-4)
         self.figures["stabilities"].y_range.start = 0
         self.clock, self.margin, self.frontier = (
-            Span(dimension=dimension, line_dash="dashed", line_width=width)
+            models.Span(dimension=dimension, line_dash="dashed", line_width=width)
             for dimension, width in (("width", 1.5), ("height", 1.0), ("height", 1.5))
         )
-        self.unstable = BoxAnnotation(left=0, fill_color="#808080", fill_alpha=0.35, line_color=None, visible=False)
+        self.unstable = models.BoxAnnotation(
+            left=0, fill_color="#808080", fill_alpha=0.35, line_color=None, visible=False
+        )
         marks = {"localization": self.clock, "stabilities": self.margin, "diagram": self.frontier}
         for name, mark in (*marks.items(), ("diagram", self.unstable)):
             self.figures[name].add_layout(mark)
@@ -166,13 +155,13 @@ class Charts:
         self.theme("light")
 
     def _draw(self, plot: figure, glyph: Glyph) -> None:
-        source = self.data.setdefault(glyph.data, ColumnDataSource())
+        source = self.data.setdefault(glyph.data, models.ColumnDataSource())
         for column in {*glyph.columns.split(), *glyph.hover, "colour"} - {*source.column_names}:
             source.add([], column)
         renderer = getattr(plot, glyph.method)(*glyph.columns.split(), source=source, **glyph.look)
         if glyph.hover:
             formats = {name: "" if name in _TEXTS else "{%.4g}" for name in glyph.hover}
-            tool = HoverTool(
+            tool = models.HoverTool(
                 renderers=[renderer],
                 mode="vline" if glyph.method == "line" or glyph.look is _BARS else "mouse",
                 tooltips=[(label, f"@{name}{formats[name]}") for name, label in glyph.hover.items()],
@@ -276,7 +265,7 @@ class Charts:
             _colour(plot, THEMES[name])
 
 
-def _has_points(renderer: GlyphRenderer) -> bool:
+def _has_points(renderer: models.GlyphRenderer) -> bool:
     column = next(name for name in ("y", "top", "x") if hasattr(renderer.glyph, name))
     values = renderer.data_source.data.get(getattr(renderer.glyph, column), ())
     return bool(np.isfinite(np.asarray(values, dtype=float)).any())
@@ -290,10 +279,10 @@ def _colour(plot: figure, colours: dict[str, str]) -> None:
     lines = ("axis_label_text", "major_label_text", "axis_line", "major_tick_line", "minor_tick_line")
     legend = {"background_fill_alpha": 0.0, "border_line_color": None, "padding": 4, "margin": 4, "spacing": 0}
     looks: dict[Any, Values] = {
-        Axis: {**{f"{name}_color": soft for name in lines}, "axis_label_text_font_style": "normal"},
-        Grid: {"grid_line_color": line, "grid_line_alpha": 0.6},
-        Legend: {**legend, "label_text_color": colours["ink"], "label_text_font_size": "11px"},
-        Span: {"line_color": soft},
+        models.Axis: {**{f"{name}_color": soft for name in lines}, "axis_label_text_font_style": "normal"},
+        models.Grid: {"grid_line_color": line, "grid_line_alpha": 0.6},
+        models.Legend: {**legend, "label_text_color": colours["ink"], "label_text_font_size": "11px"},
+        models.Span: {"line_color": soft},
     }
     for kind, look in looks.items():
         for model in plot.select(kind):

@@ -98,20 +98,20 @@ class Page:
     def schedule(self, action: Callable[..., None], *args: object) -> None:
         """Call `action(*args)` under the document's lock and send its changes together; from any thread."""
 
+        def update() -> None:
+            if (doc := self._doc) is not None:
+                doc.hold("combine")  # Panel's own `hold` loses changes made while the browser draws the page
+                try:
+                    action(*args)
+                finally:
+                    doc.unhold()
+
         def enter() -> None:
             if self._doc is not None:
-                self._doc.add_next_tick_callback(partial(self._update, partial(action, *args)))
+                self._doc.add_next_tick_callback(update)
 
         # by way of the loop: called inside an update, Bokeh would hold the new callback back with the other changes
         self.service.loop.add_callback(enter)
-
-    def _update(self, action: Callable[[], None]) -> None:
-        if (doc := self._doc) is not None:
-            doc.hold("combine")  # Panel's own `hold` loses changes made while the browser draws the page
-            try:
-                action()
-            finally:
-                doc.unhold()
 
     def _follow(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in place of the earlier one of this name."""
@@ -197,8 +197,8 @@ class Page:
         self.sample.settings_changed()
 
     def _tapped(self, event: Any) -> None:
-        for name, value in (("alpha", f"{event.x:.4g}"), ("time", f"{event.y:.3g}")):
-            self.fields[name].type(value)
+        self.fields["alpha"].type(f"{event.x:.4g}")
+        self.fields["time"].type(f"{event.y:.3g}")
 
     # ---- curves, thresholds and the diagram
 
@@ -272,10 +272,7 @@ class _Template(pn.Template):
     def __repr__(self, depth: int = 0) -> str:  # Panel calls it for every root, and would describe every widget
         return "Template()"
 
-    def _init_doc(self, doc: Any = None, *args: object, **options: object) -> Any:
-        doc = doc or pn.state.curdoc
-        if doc is None:
-            return super()._init_doc(doc, *args, **options)
+    def _init_doc(self, doc: Any, *args: object, **options: object) -> Any:
         with doc.models.freeze():  # else Bokeh collects all models again for every root
             return super()._init_doc(doc, *args, **options)
 
