@@ -285,8 +285,7 @@ def _colour(plot: figure, colours: dict[str, str]) -> None:
         models.Span: {"line_color": soft},
     }
     for kind, look in looks.items():
-        for model in plot.select(kind):
-            model.update(**look)
+        plot.set_select(kind, look)
     for renderer in plot.renderers:
         glyph, role = renderer.glyph, renderer.name
         if role in ("theory", "seen", "second"):

@@ -18,7 +18,7 @@ from solspace.explorer.summary import THRESHOLDS
 from solspace.explorer.workers import Pool
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
-from solspace.system.plain import Values
+from solspace.system.plain import Values, plain
 from solspace.theory.prediction import Prediction
 
 LATEST = 30.0  # the last time shown
@@ -41,7 +41,7 @@ def _still(target: str, alpha: float) -> Values:
     q, f = _localization(p, overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]))
     s = stabilities(p.target)
     return {
-        **{name: _plain(getattr(p, name)) for name in FACTS},
+        **{name: plain(getattr(p, name)) for name in FACTS},
         "hard": p.target.potential.hard,
         "takeover": min((max(0.0, float(window.maxwell)) for window in _windows(p)), default=None),
         "q": q,
@@ -88,7 +88,7 @@ def columns(target: str, alphas: Sequence[float]) -> Values:
 def thresholds(target: str) -> Values:
     """Return the thresholds of a target (as JSON), None for those that do not exist."""
     found = ss.thresholds(Target.from_json(target))
-    return {name: _plain(getattr(found, name)) for name in THRESHOLDS}
+    return {name: plain(getattr(found, name)) for name in THRESHOLDS}
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,3 @@ def _time_range(f: Reals, time: float) -> tuple[float, float]:
     turns = finite[1:-1][np.diff(np.sign(np.diff(finite))) != 0]
     top = 1.6 * max(time, float(np.max(turns, initial=0.0)), 0.02 * float(np.median(finite)), 1e-3)
     return float(np.clip(finite.min(), -0.3 * top, 0.0)), top
-
-
-def _plain(value: Any) -> Any:
-    return None if value is None else bool(value) if isinstance(value, (bool, np.bool_)) else float(value)

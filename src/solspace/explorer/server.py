@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from mimetypes import guess_type
-from typing import TYPE_CHECKING
 
 import panel as pn
 from bokeh.server.server import Server
@@ -27,15 +26,13 @@ from tornado.routing import Matcher, Rule
 from tornado.web import ErrorHandler, HTTPError, OutputTransform, RequestHandler
 
 from solspace.explorer.curves import curves
+from solspace.explorer.page import Page, make_page
 from solspace.explorer.runs import MAX_BYTES, read_patterns
+from solspace.explorer.sample_card import FinishedRun
 from solspace.explorer.settings import Settings
 from solspace.explorer.workers import Failure, Pool
 from solspace.system.plain import Values
 from solspace.system.threads import child_environment
-
-if TYPE_CHECKING:
-    from solspace.explorer.page import Page
-    from solspace.explorer.sample_card import FinishedRun
 
 KEPT_FOR = 24 * 3600.0  # seconds that the finished run of a closed page is kept for a reload
 MAX_KEPT = 256 * 2**20  # bytes of finished runs above which those of closed pages are dropped
@@ -205,8 +202,6 @@ class Upload(_Handler):
 
 def make_server(service: Service, host: str, port: int) -> Server:
     """Return the server, not yet started, on any free port for 0; raise ValueError if the port is taken."""
-    from solspace.explorer.page import make_page
-
     pn.extension(inline=True)
     logging.getLogger("bokeh.server.views.ws").setLevel(logging.ERROR)  # no warning for each tab that closes
     options: Values = {"show": False, "start": False, "verbose": False, "title": "solspace explorer"}

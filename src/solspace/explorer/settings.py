@@ -48,19 +48,10 @@ NUMBERS = {
 BEGINNINGS = {"wall": "wall(-1, 2)"}  # initial parameters of potentials that have no defaults
 MAX_ENTRIES = 10**8  # largest number of pattern entries (N times M) of a run
 MAX_STABILITIES = 5 * 10**6  # largest number of stabilities (samples times M) of a run
-
-
-def _complete(name: str) -> bool:
-    """Return whether a potential has initial parameters."""
-    try:
-        return None not in as_potential(BEGINNINGS.get(name, name)).parameters.values()
-    except (TypeError, ValueError):
-        return False
-
-
 CHOICES = {
     "prior": Choice("weights", {"binary (±1)": "binary", "spherical": "spherical"}),
-    "potential": Choice("potential U(s)", {name: name for name in REGISTRY if _complete(name)}),
+    # `tau_wall`, a stage of τ-annealing, has no initial parameters
+    "potential": Choice("potential U(s)", {name: name for name in REGISTRY if name != "tau_wall"}),
     "sampler": Choice("sampler", {s.title: name for name, s in registry.SAMPLERS.items() if s.any_patterns and s.fair}),
     "patterns": Choice("random patterns", {"binary (±1)": "binary", "Gaussian": "gaussian"}),
     "theme": Choice("", {name: name for name in ("auto", "light", "dark")}),
