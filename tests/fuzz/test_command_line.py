@@ -117,8 +117,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
     for name, sampler in SAMPLERS.items():
         monkeypatch.setitem(SAMPLERS, name, replace(sampler, size=11))
-    for name in ("prediction.predict", "thresholds.thresholds", "phases.phase_diagram", "phases.sampling_map"):
-        monkeypatch.setattr(f"solspace.theory.{name}", left_out)
+    for name in ("predict", "thresholds", "phase_diagram", "sampling_map"):
+        monkeypatch.setattr(f"solspace.{name}", left_out)
     monkeypatch.setattr("solspace.experiments.reproduce.run_tasks", left_out)
     monkeypatch.setattr("solspace.cli.reproduce._cost", left_out)
     monkeypatch.setattr("solspace.data.fetch", left_out)

@@ -281,7 +281,7 @@ def test_failures_are_one_sentence_and_debug_shows_the_trace(monkeypatch, tmp_pa
         raise error
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("solspace.theory.phases.sampling_map", fails)
+    monkeypatch.setattr("solspace.sampling_map", fails)
     done = invoke("phase", "--margins=-1:0:2")
     assert done.exit_code == code
     assert done.stderr.count("\n") == 1
