@@ -35,7 +35,6 @@ MODULES = {"predict": "theory", "phase": "theory", "explore": "launch", "bench":
 
 
 def main() -> None:
-    """Run `solspace`."""
     # most objects live to the end of a run: looking for cycles among them takes a third of a short one
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
@@ -56,7 +55,6 @@ def _prepare_streams() -> None:
 
 
 def make_app() -> typer.Typer:
-    """Return the application."""
     app = typer.Typer(
         name="solspace",
         cls=Verbs,
@@ -94,7 +92,6 @@ class Verbs(TyperGroup):
 
 
 def _load(verb: str) -> Any:
-    """Return the command of a verb."""
     found = getattr(import_module(f"solspace.cli.{MODULES.get(verb, verb)}"), verb)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)

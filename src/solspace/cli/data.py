@@ -15,7 +15,6 @@ from solspace.system.plain import Values
 
 
 def image_sets() -> list[tuple[str, str]]:
-    """Return the image data sets."""
     return [(one.name, one.title) for one in CATALOGUE.values()]
 
 

@@ -101,7 +101,6 @@ class _Option:
 
     @property
     def parameter(self) -> inspect.Parameter:
-        """What Typer takes."""
         about, default = self.field.metadata, self.field.default
         choices = about.get("choices")
         shared = {"help": about["help"], "autocompletion": (lambda: choices) if choices else about.get("offer")}
@@ -117,7 +116,6 @@ class _Option:
         )
 
     def read(self, value: Any) -> Any:
-        """Return the checked value."""
         if isinstance(value, str) and self.kind == float | str:
             with suppress(ValueError):
                 value = float(value)

@@ -21,7 +21,6 @@ PICTURES = (".png", ".pdf", ".svg", ".eps", ".jpg", ".webp", ".tif")
 
 
 def say(text: str = "") -> None:
-    """Print a line on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -38,8 +37,6 @@ def leave_quietly() -> None:
 
 
 class Table(NamedTuple):
-    """A table to print."""
-
     title: str
     rows: Sequence[Sequence[str]]
     columns: Sequence[str]

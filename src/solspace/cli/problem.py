@@ -37,7 +37,6 @@ def is_file(data: str | None) -> bool:
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
-    """Return two labels."""
     words = [word.strip() for word in text.split(",")]
     if len(words) != 2 or words[0] == words[1]:
         raise ValueError(f"{option} must be two different labels such as 3,8 or cat,dog; got {text!r}.")

@@ -95,7 +95,6 @@ def _search(
 
 
 def _shortfall(problem: ss.Perceptron, samples: ss.Samples, info: SolvingInfo, stopped: bool) -> str:
-    """Return how far the search fell short, and what theory says of that load."""
     missing = f"{int((~samples.solved).sum())} of {len(samples)} solutions" if len(samples) > 1 else "no solution"
     lead = f"{missing} not found" if len(samples) > 1 else "no solution found"
     if stopped:

@@ -37,7 +37,6 @@ PHASE_RULES = (
 
 
 def _times(name: str, text: str) -> list[float]:
-    """Return the numbers of a list."""
     try:
         times = sorted(float(word) for word in text.split(","))
     except ValueError:
@@ -48,7 +47,6 @@ def _times(name: str, text: str) -> list[float]:
 
 
 def _grid(name: str, text: str) -> Reals:
-    """Return the numbers of a grid."""
     try:
         first, last, count = (kind(word) for kind, word in zip((float, float, int), text.split(":"), strict=True))
     except ValueError:

@@ -27,22 +27,15 @@ TITLES = {
     "overlaps": "Overlaps of pairs of samples, and theory's r",
     "annealing": "Annealing: energy and violated constraints, mean over chains",
 }
-# labels of the axes, and options of the figure
-AXES: dict[str, tuple[str, str, Values]] = {
-    "free_entropy": ("overlap q", "φₜ(q) − φₜ(r)", {"y_range": (-1, 1)}),
-    "localization": ("overlap q", "time t", {"y_range": (0, 1)}),
-    "path": ("time t", "overlap q", {"x_axis_type": "log", "x_range": T_RANGE, "y_range": (0, 1.03)}),
-    "stabilities": ("stability s", "density", {}),
-    "diagram": ("load α", "time t", {"y_axis_type": "log", "x_range": (0, 1), "y_range": T_RANGE}),
-    "overlaps": ("overlap of two samples", "density", {"x_range": (0, 1), "y_range": (0, 1)}),
-    "annealing": ("sweep", "energy per weight", {}),
-}
-LEGENDS = {
-    "free_entropy": "bottom_left",
-    "localization": "top_left",
-    "path": "bottom_right",
-    "stabilities": "top_right",
-    "annealing": "top_right",
+# labels of the axes, place of the legend, and options of the figure
+AXES: dict[str, tuple[str, str, str, Values]] = {
+    "free_entropy": ("overlap q", "φₜ(q) − φₜ(r)", "bottom_left", {"y_range": (-1, 1)}),
+    "localization": ("overlap q", "time t", "top_left", {"y_range": (0, 1)}),
+    "path": ("time t", "overlap q", "bottom_right", {"x_axis_type": "log", "x_range": T_RANGE, "y_range": (0, 1.03)}),
+    "stabilities": ("stability s", "density", "top_right", {}),
+    "diagram": ("load α", "time t", "", {"y_axis_type": "log", "x_range": (0, 1), "y_range": T_RANGE}),
+    "overlaps": ("overlap of two samples", "density", "top_left", {"x_range": (0, 1), "y_range": (0, 1)}),
+    "annealing": ("sweep", "energy per weight", "top_right", {}),
 }
 # what happens at the lines of the t–α diagram
 _EVENTS = {"first_text": "a second maximum at t", "maxwell_text": "takes over at t", "last_text": "is alone from t"}
@@ -124,7 +117,7 @@ class Charts:
         self.figures: dict[str, figure] = {}
         tools: Values = {"tools": "pan,wheel_zoom,box_zoom,reset,save", "active_drag": None, "active_scroll": None}
         size: Values = {"height": 270, "sizing_mode": "stretch_width", "min_border_right": 12}
-        for name, (x, y, options) in AXES.items():
+        for name, (x, y, legend, options) in AXES.items():
             plot = figure(x_axis_label=x, y_axis_label=y, **tools, **size, **options)
             plot.toolbar.update(logo=None, autohide=True)
             self.figures[name] = plot
@@ -133,8 +126,8 @@ class Charts:
                 plot.add_layout(models.LinearAxis(y_range_name="missed", axis_label="violated constraints"), "right")
             for glyph in GLYPHS[name]:
                 self._draw(plot, glyph)
-            if name in LEGENDS:
-                plot.legend.location = LEGENDS[name]
+            if legend:
+                plot.legend.location = legend
         plot.y_range.renderers, plot.extra_y_ranges["missed"].renderers = plot.renderers[:1], plot.renderers[1:]
         plot.js_on_change(
             "visible", models.CustomJS(code="document.getElementById('card-annealing').hidden = !cb_obj.visible")

@@ -57,7 +57,6 @@ def scales(settings: Settings) -> dict[str, Scale]:
 
 
 def html_pane() -> pn.pane.HTML:
-    """Return an empty pane for HTML, styled as the rest of the page."""
     return pn.pane.HTML("", sizing_mode="stretch_width", margin=0, stylesheets=[STYLES])
 
 

@@ -145,7 +145,6 @@ class Gate(Matcher):
         return None if PATHS.fullmatch(path) else 404
 
     def match(self, request: HTTPServerRequest) -> Values | None:
-        """Return the arguments of the handler that refuses the request, or None."""
         status = self.refusal(request.method or "", request.path or "", request.headers)
         return None if status is None else {"target_kwargs": {"status_code": status}}
 

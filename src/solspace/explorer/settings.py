@@ -60,8 +60,6 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a page."""
-
     prior: str = "binary"
     potential: str = "log"
     temperature: float = 0.5
@@ -82,7 +80,6 @@ class Settings:
 
     @property
     def annealed(self) -> bool:
-        """Whether the sampler anneals, in sweeps."""
         return "n_sweeps" in registry.find(self.sampler).options
 
     def query(self) -> str:
