@@ -119,7 +119,6 @@ RULES = (
     ),
     TEMPERATURE,
 )  # fmt: skip
-Row = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -128,8 +127,7 @@ class Outcome:
 
     samples: ss.Samples
     report: Values
-    rows: Sequence[Row]
-    columns: Row
+    table: Table
     picture: Callable[[Sequence[Axes]], object]
     panels: int = 3
     verdict: str = ""
@@ -179,8 +177,8 @@ def sample(
     except OSError as error:
         raise OSError(f"cannot write the results ({error}); {_resume_hint(checkpoint)}") from error
     checkpoint.unlink(missing_ok=True)
-    table = Table(str(problem), outcome.rows, outcome.columns)
-    show(report, [table, outcome.verdict], as_json, f"wrote samples.npz, report.json and samples.png to {out}")
+    parts = outcome.table, outcome.verdict
+    show(report, parts, as_json, f"wrote samples.npz, report.json and samples.png to {out}")
     sought = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
     if sought and not samples.solved.any():
         fail(_shortfall(problem, samples, out), code=1)
@@ -219,7 +217,7 @@ def _enumerated(problem: ss.Perceptron, sampling: SamplerOptions) -> Outcome:
         stability_bars(drawn, axes[0], *law.stability_distribution())
         overlap_bars(drawn, axes[1], overlaps, mass)
 
-    return Outcome(drawn, report, rows, ("", "samples", "exact"), picture, panels=2)
+    return Outcome(drawn, report, Table(str(problem), rows, ("", "samples", "exact")), picture, panels=2)
 
 
 def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path, quiet: bool) -> Outcome:
@@ -245,8 +243,7 @@ def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path,
         plan = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=config.device)
         chains = SAMPLERS["tau"].draw(problem, judges, rng=child(seeds, 2), progress=progress, **vars(plan))
     if not localized:
-        problem = problem.with_target(drawn.target)
-        prediction, theory = _predicted(problem)
+        prediction, theory = _predicted(problem.with_target(drawn.target))
         if prediction is None and not problem.structure() and not quiet:
             say(f"theory: {theory}")
     return _judged(problem, sampler, drawn, prediction, chains)
@@ -278,27 +275,27 @@ def _judged(
     prediction: ss.Prediction | None,
     chains: ss.Samples | None,
 ) -> Outcome:
-    judged = ss.diagnose(drawn, prediction, chains)
+    sampled, judged = problem.with_target(drawn.target), ss.diagnose(drawn, prediction, chains)
     report, rows = judged.to_dict(), judged.rows()
     if isinstance(drawn.info, LocalizationInfo):
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
         rows.insert(0, ("denoiser", DENOISERS[drawn.info.denoiser], ""))
     verdict, notes = judged.verdict, list(judged.notes)
-    binary = problem.target.prior.name == "binary"
+    binary = sampled.target.prior.name == "binary"
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
     elif binary:
-        counted = count(problem)
+        counted = count(sampled)
         report["solutions"] = asdict(counted)
         rows.append(("log of the number of solutions", str(counted).partition(":")[0], ""))
         if counted.doubt:
             notes.append(f"do not trust the number of solutions: {counted.doubt}.")
-    if binary and not drawn.solved.any() and (empty := emptiness(problem)):
+    if binary and not drawn.solved.any() and (empty := emptiness(sampled)):
         verdict = f"failed: there is no solution: {empty}"
-    columns = ("", "samples", "theory" if chains is None else "chains")
+    table = Table(str(problem), rows, ("", "samples", "theory" if chains is None else "chains"))
     picture = partial(drawn.plot, "all", prediction=prediction, reference=chains)
     verdict = as_options("\n".join([verdict, *notes]), sampler)
-    return Outcome(drawn, report, rows, columns, picture, verdict=verdict)
+    return Outcome(drawn, report, table, picture, verdict=verdict)
 
 
 _OPTIONS = {

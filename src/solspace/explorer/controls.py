@@ -126,7 +126,7 @@ class Field:
             self.page.schedule(self.refuse, str(error))
         else:
             self.page.schedule(self.show, value if setting == self.name else text)
-            self.page.changed(setting, value)
+            self.page.schedule(self.page.change, setting, value)
 
     def _typed(self, event: Any) -> None:
         if not self._silent:
@@ -137,7 +137,7 @@ class Field:
             value = self.scale.value(event.new)
             self._show_text(value)
             self.page.schedule(self.refuse, "")
-            self.page.changed(self.name, value)
+            self.page.schedule(self.page.change, self.name, value)
 
     def _show_text(self, value: Any) -> None:
         self._silent = True
@@ -154,7 +154,7 @@ class Select:
         self.layout = pn.widgets.Select(
             name=choice.label, options=dict(choice.values), value=value, css_classes=classes, **_LOOK
         )
-        self.layout.param.watch(lambda event: page.changed(name, parse(name, event.new)), "value")
+        self.layout.param.watch(lambda event: page.schedule(page.change, name, parse(name, event.new)), "value")
 
 
 def _text(value: object) -> str:

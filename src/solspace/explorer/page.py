@@ -177,10 +177,7 @@ class Page:
 
     # ---- what a change does
 
-    def changed(self, name: str, value: object) -> None:
-        self.schedule(self._change, name, value)
-
-    def _change(self, name: str, value: Any) -> None:
+    def change(self, name: str, value: Any) -> None:
         before, self.settings = self.settings, replace(self.settings, **{name: value})
         if self.settings == before:
             return

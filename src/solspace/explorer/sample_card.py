@@ -191,7 +191,7 @@ class SampleCard:
         alpha = patterns.shape[0] / patterns.shape[1]
         if self.patterns is patterns and 0.001 <= alpha <= 10_000:
             self.page.fields["alpha"].show(alpha)
-            self.page.changed("alpha", alpha)
+            self.page.schedule(self.page.change, "alpha", alpha)
         self.settings_changed()
 
     def use_patterns(self, patterns: Array) -> None:
