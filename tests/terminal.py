@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from solspace.cli.app import VERBS, make_app
+from solspace.cli import VERBS, make_app
 
 
 def commands() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from mkdocs.structure.files import File, Files
 
-from solspace.cli.app import VERBS, make_app
+from solspace.cli import VERBS, make_app
 
 START = """# Command line
 

@@ -14,7 +14,7 @@ import solspace as ss
 from benchmarks import laptop, solvers
 from benchmarks.timing import Spread, Table, Times
 from solspace.cli import launch as bench
-from solspace.cli.app import make_app
+from solspace.cli import make_app
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import solspace as ss
-from solspace.cli.app import make_app
+from solspace.cli import make_app
 from solspace.experiments.figures import FIGURES
 from solspace.samplers.registry import SAMPLERS
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import solspace as ss
-from solspace.cli.app import make_app
+from solspace.cli import make_app
 
 pytestmark = pytest.mark.slow
 
