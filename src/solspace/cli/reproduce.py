@@ -136,7 +136,7 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
 def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | None, as_json: bool) -> None:
     from solspace.experiments.runner import duration
 
-    rows = [_cost(one, config) for one in chosen]
+    rows, store = [_cost(one, config) for one in chosen], config.store
     total = sum(row["core_seconds"] or 0.0 for row in rows)
 
     def times(seconds: float | None) -> list[str]:
@@ -148,26 +148,19 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
     table += [["all", "", "", *times(total)]] if len(rows) > 1 else []
     columns = ("ID", "theory tasks", "sampling tasks", "on one core", f"on {workers or 'the cluster'}")
     done, timed, theory = (sum(row[name] for row in rows) for name in ("done", "timed", "theory_tasks"))
-    parts = [
-        Table(f"to compute at size {config.size}", table, columns),
-        f"{done:,} further tasks are in {config.store} already."
-        if done
-        else f"Nothing of it is in {config.store} yet.",
-        f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
-        "proportion to their work; expect them right within a factor of two."
-        if timed
-        else "",
-        "Theory takes seconds a task and is not in the times." if theory else "",
-        *(f"{row['id']}: {row['problem']}" for row in rows if "problem" in row),
-        f"Results would go to {config.store}, pictures to {config.out}.",
-    ]
-    report = {
-        "size": config.size,
-        "figures": rows,
-        "core_seconds": total,
-        "seconds": total / workers if workers else None,
-    }
-    show({**report, "workers": workers}, parts, as_json)
+    parts: list[Table | str] = [Table(f"to compute at size {config.size}", table, columns)]
+    parts += [f"{done:,} further tasks are in {store} already." if done else f"Nothing of it is in {store} yet."]
+    if timed:
+        parts += [
+            f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
+            "proportion to their work; expect them right within a factor of two."
+        ]
+    if theory:
+        parts += ["Theory takes seconds a task and is not in the times."]
+    parts += [f"{row['id']}: {row['problem']}" for row in rows if "problem" in row]
+    parts += [f"Results would go to {store}, pictures to {config.out}."]
+    report = {"size": config.size, "figures": rows, "core_seconds": total}
+    show({**report, "seconds": total / workers if workers else None, "workers": workers}, parts, as_json)
 
 
 def _cost(figure: Figure, config: ReproduceConfig) -> Values:
@@ -179,9 +172,8 @@ def _cost(figure: Figure, config: ReproduceConfig) -> Values:
     row |= {"theory_tasks": len(theory), "tasks": sum(map(len, specs))}
     if missing := figure.missing(config.size):
         sets = " ".join(missing)
-        return row | {
-            "problem": f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
-        }
+        problem = f"needs {sets}, which is not on this machine: `solspace data prepare {sets}` fetches it."
+        return row | {"problem": problem}
     done = stored(figure.tasks(config.size), config.store, config.run.retry)
     row |= {"done": len(done), "theory_tasks": sum(task.key not in done for task in theory)}
     try:

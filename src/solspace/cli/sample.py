@@ -228,11 +228,8 @@ def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path,
         prediction, theory = _predicted(problem)
         note = f"theory: {theory}"
         if prediction is None:
-            judges, lacking = _judges(problem)
             denoiser, _ = choose_denoiser(problem, config)
-            judged = (
-                f"no chains judge the samples, since {lacking}" if lacking else f"{judges} chains judge the samples"
-            )
+            judges, judged = _judges(problem)
             note += f"\ndenoiser: {DENOISERS[denoiser]}; {judged}."
         if not quiet:
             say(note)
@@ -250,11 +247,12 @@ def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path,
 
 
 def _judges(problem: ss.Perceptron) -> tuple[int, str]:
-    """Return how many chains can judge localized samples, and why none can."""
-    if lacking := SAMPLERS["tau"].lacks(problem.n, problem.target):
-        return 0, lacking.rstrip(".")
+    """Return how many chains judge localized samples, and in words why none do."""
+    lacking = SAMPLERS["tau"].lacks(problem.n, problem.target).rstrip(".")
     number = int(min(CHAINS, WORK // (problem.n * problem.m * 2 * SWEEPS)))
-    return (number, "") if number >= FEWEST else (0, "the problem is too large for them")
+    if lacking or number < FEWEST:
+        return 0, f"no chains judge the samples, since {lacking or 'the problem is too large for them'}"
+    return number, f"{number} chains judge the samples"
 
 
 def _predicted(problem: ss.Perceptron) -> tuple[ss.Prediction | None, str]:
