@@ -150,7 +150,8 @@ def sample(
     {}
     """
     sampler = SAMPLERS[sampling.sampler]
-    resolve(sampling.device)  # which may be missing
+    if sampling.device != "cpu":
+        resolve(sampling.device)  # which may be missing
     checkpoint = out / f"{sampler.name}.checkpoint.npz"
     make_room(out, [*FILES, checkpoint.name])
     measure, rng = ss.Target(**vars(target)), generator(sampling.seed, 0)
