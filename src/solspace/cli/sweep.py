@@ -96,12 +96,12 @@ def sweep(
         try:
             ss.sweep(grid, store, **vars(running))
         except KeyboardInterrupt:
-            fail(f"stopped; {_counts(results)} in {store}. The same command goes on.", code=130)
+            fail(f"stopped; {_counted(results.status())} in {store}. The same command goes on.", code=130)
         _show_results(results, as_json)
 
 
-def _counts(results: Results) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in results.status().items() if count or name == "done")
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "done")
 
 
 def check_device(specs: Sequence[ss.Spec | ImageSpec], name: str) -> None:
@@ -147,7 +147,8 @@ def _export(results: Results, path: Path, as_json: bool) -> None:
     if write is None:
         raise ValueError(f"--export writes .csv or .parquet; got {path}.")
     write(path)
-    show({"file": str(path), **results.status()}, [f"{_counts(results)}; wrote {path}"], as_json)
+    counts = results.status()
+    show({"file": str(path), **counts}, [f"{_counted(counts)}; wrote {path}"], as_json)
 
 
 def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
@@ -157,7 +158,7 @@ def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
     failures = [{"task": row.task, "error": row.error.splitlines()[0]} for row in failed]
     errors = [f"  failed: {error}" for error in dict.fromkeys(failure["error"] for failure in failures)]
     report = {"name": spec.name, "tasks": len(spec), **counts, "failures": failures}
-    show(report, [f"{spec.name}: {len(spec):,} tasks, {_counts(results)}", *errors], as_json)
+    show(report, [f"{spec.name}: {len(spec):,} tasks, {_counted(counts)}", *errors], as_json)
     if damaged:
         fail(f"{damaged} results are damaged; --verify names them, the sweep computes them anew.", code=1)
 
@@ -187,6 +188,6 @@ def _show_results(results: Results, as_json: bool) -> None:
         rows.append((*named, str(point["instances"]), f"{point['mean']:.3f}", interval))
     parts = [Table("fraction solved", rows, (*by, "instances", "solved", "one sigma"))] if rows else []
     report = {**counts, "store": str(results.path), "solved_fraction": points}
-    show(report, parts, as_json, f"{_counts(results)}, in {results.path}")
+    show(report, parts, as_json, f"{_counted(counts)}, in {results.path}")
     if counts["failed"]:
         fail(f"{counts['failed']} tasks failed; --status shows why, --retry tries them again.", code=1)

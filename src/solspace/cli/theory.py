@@ -49,10 +49,11 @@ def _times(name: str, text: str) -> list[float]:
 def _grid(name: str, text: str) -> Reals:
     try:
         first, last, count = (kind(word) for kind, word in zip((float, float, int), text.split(":"), strict=True))
+        if not 1 <= count <= 10_000:
+            raise ValueError
     except ValueError:
-        raise ValueError(f"{name} must be FIRST:LAST:COUNT, as in 0.1:0.8:50; got {text!r}.") from None
-    if not 1 <= count <= 10_000:
-        raise ValueError(f"{name} must be FIRST:LAST:COUNT with 1 to 10000 values; got {text!r}.")
+        form = "FIRST:LAST:COUNT with 1 to 10000 values, as in 0.1:0.8:50"
+        raise ValueError(f"{name} must be {form}; got {text!r}.") from None
     return np.linspace(first, last, int(count))
 
 
