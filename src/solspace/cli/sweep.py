@@ -24,9 +24,7 @@ class RunOptions:
     """Where tasks run: the arguments of `solspace.sweep`."""
 
     PANEL: ClassVar = "Where it runs"
-    executor: str = option(
-        "processes", "serial, processes or dask.", offer=lambda: EXECUTORS, check=one_of(EXECUTORS, "executor")
-    )
+    executor: str = option("processes", "serial, processes or dask.", offer=lambda: EXECUTORS, check=one_of(EXECUTORS))
     scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")
     n_workers: int | None = option(None, "Number of processes; by default one for each core.", check=whole(1))
     retry: bool = option(False, "Try tasks again that failed.")
