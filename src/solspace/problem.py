@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import mmap
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 22  # entries of the patterns converted to floating point at a time
 LARGEST = 1e15  # largest entry of a pattern: its square, summed over a row, is finite in single precision
-MOST = 1 << 40  # most entries of a random problem
 _LARGE_SPARSE = 1 << 24  # entries from which making a sparse matrix dense is worth a warning
 ENSEMBLES = ("binary", "gaussian")
 
@@ -124,11 +124,15 @@ class Perceptron:
         >>> Perceptron.random(n=11, alpha=0.5, rng=0)
         Perceptron(n=11, m=6, patterns int8, binary weights, log potential, T = 0.5, margin 0)
         """
-        n, alpha = whole(1)("n", n), number(positive=True)("alpha", alpha)
+        n, alpha = whole(1, 1 << 40)("n", n), number(positive=True)("alpha", alpha)
         one_of(ENSEMBLES)("patterns", patterns)
         target = Target() if target is None else instance(Target)("target", target)
-        if n > MOST or n * max(1.0, alpha * n) > MOST:
-            raise ValueError(f"n and alpha give more than {MOST:.2g} entries of patterns; take smaller ones.")
+        size = n * max(1.0, alpha * n) * (1 if patterns == "binary" else 4)
+        if size > (memory := physical_memory()):
+            raise ValueError(
+                f"n = {n} and alpha = {alpha:g} give {size / 1e9:.3g} GB of patterns, and this machine has "
+                f"{memory / 1e9:.3g} GB of memory; take smaller ones."
+            )
         m = constraints(alpha, n)
         random = generator(rng)
         problem, binary = cls.__new__(cls), patterns == "binary"
@@ -407,6 +411,12 @@ def constraints(alpha: float, n: int) -> int:
     30
     """
     return max(1, round(alpha * n))
+
+
+def physical_memory() -> float:
+    """Return the bytes of memory of this machine, 2^40 where that is not known."""
+    known = hasattr(os, "sysconf") and {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= set(os.sysconf_names)
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if known else 2.0**40
 
 
 def unpacked(bits: Array, m: int, n: int) -> Array:
