@@ -166,7 +166,7 @@ def side_by_side(number=100, n_sweeps=2000):
     shapes = [[PackedPerceptron(n, round(a * n), TARGET, rng=k) for k in range(number)] for n in SIZES for a in LOADS]
     work, usual = sum(own[0].n * own[0].m * number * n_sweeps for own in shapes), batches.FILLED
     for schedule in ("tau", "temperature"):
-        options, start = AnnealConfig(n_sweeps=n_sweeps), SAMPLERS[schedule].method({}).start
+        options, start = AnnealConfig(n_sweeps=n_sweeps), SAMPLERS[schedule].method(AnnealConfig()).start
         for share in (usual, 0.4, 0.6, 1.0, 3.0):
             batches.FILLED = share
             for _ in range(2):

@@ -60,7 +60,7 @@ CASES = {
     **{f"real {name} tau": ("gaussian", target, 6, "tau", "sample", 0) for name, target in WALLS.items()},
 }
 CHAINS, SEED = 3, 7
-START = SAMPLERS["tau"].method({}).start
+START = SAMPLERS["tau"].method(AnnealConfig()).start
 
 
 @pytest.fixture(params=CASES)

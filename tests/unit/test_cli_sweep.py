@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from terminal import invoke as run
 
-from solspace.experiments import executors, figures, runner
+from solspace.experiments import figures, runner
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task, finished
 from solspace.store import Result
@@ -130,7 +130,7 @@ def test_an_estimate_does_not_depend_on_what_had_to_be_compiled(monkeypatch: pyt
         seen.add(task.text)
         return finished(task, {}, {}, seconds=200.0 if cold else 1e-3 + 1e-9 * task.values["n"] ** 2)
 
-    monkeypatch.setattr(executors, "run", timed)
+    monkeypatch.setattr(runner, "run", timed)
     spec = Spec(n=[11, 101, 1001, 10001], alpha=0.5, sampler={"name": "tau", "n_sweeps": 100}, instances=100)
     first, second = runner.estimate([spec]), runner.estimate([spec])
     assert first == second
@@ -138,7 +138,7 @@ def test_an_estimate_does_not_depend_on_what_had_to_be_compiled(monkeypatch: pyt
 
 
 def test_a_task_that_fails_is_no_measure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "run", lambda task: finished(task, {}, {}, "OSError: no disk\n\ntrace"))
+    monkeypatch.setattr(runner, "run", lambda task: finished(task, {}, {}, "OSError: no disk\n\ntrace"))
     done = run("sweep", "small.toml", "--dry-run")
     assert done.exit_code == 2
     assert "OSError: no disk" in done.stderr
@@ -159,7 +159,7 @@ def test_names_are_never_cut(folder: Path, monkeypatch: pytest.MonkeyPatch, colu
     monkeypatch.setenv("COLUMNS", columns)
     lines = run("reproduce", "--list").stdout.splitlines()
     assert [line.split()[0] for line in lines[1:]] == list(figures.FIGURES)
-    monkeypatch.setattr(executors, "run", lambda task: finished(task, {}, {}, seconds=0.01))
+    monkeypatch.setattr(runner, "run", lambda task: finished(task, {}, {}, seconds=0.01))
     monkeypatch.setattr(figures.Figure, "missing", lambda self, size: [])
     table = run("reproduce", "all", "--dry-run").stdout
     assert all(f"{name} │" in table or f"{name}  " in table for name in figures.FIGURES)

@@ -188,7 +188,7 @@ def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
     assert sorted(map(id, mixed)) == sorted(map(id, given))
     full = sweeps.CHAINS // 2 // 100
     assert mixed[:full] == given[:full]
-    work = [sweeps.work_of(batch.tag[0].values) for batch in mixed[full:]]
+    work = [sweeps.work_of(batch.tag[0]) for batch in mixed[full:]]
     for k in range(len(work)):  # neither is ahead of the other by more than a pair of batches
         ahead = sum(work[:k]) / sum(work) - k / len(work)
         assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)

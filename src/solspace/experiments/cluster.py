@@ -18,23 +18,21 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from joblib import cpu_count
 
 from solspace.experiments.device import on_device
-from solspace.experiments.tasks import DEATHS, Task, lost, of_the_same_code, run, unless_empty, use_one_thread
+from solspace.experiments.tasks import DEATHS, Stream, Task, lost, of_the_same_code, run, unless_empty, use_one_thread
+from solspace.samplers import device
 from solspace.store import Result
 from solspace.system.checks import install
 
 if TYPE_CHECKING:
     from solspace.experiments.executors import RunConfig
 
-_WARN_AFTER = 5.0
-"""Seconds without any worker before a warning."""
-_GIVE_UP_AFTER = 40.0
-"""Seconds without any worker before a local cluster, or the cards, are abandoned: restarts take a few."""
+_WARN_AFTER = 5.0  # seconds without any worker before a warning
+_GIVE_UP_AFTER = 40.0  # seconds before a local cluster, or the cards, are abandoned: restarts take a few
 _LOCAL = """
 import json, signal, sys
 from distributed import LocalCluster, Security
@@ -50,7 +48,7 @@ _AGAIN = "Results so far are in the store: run the same command again to go on"
 _SCHEDULER_LOST = f"the connection to the Dask scheduler is lost. {_AGAIN}, once the cluster runs."
 
 
-def dask(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
+def dask(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Stream:
     """Yield results from the Dask cluster at `config.scheduler`, or from a local one of `config.n_workers` processes.
 
     Tasks `for_device` go to the workers that have a GPU; if there are none, to all.
@@ -76,23 +74,19 @@ def dask(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -
 
 def local_cards(n_workers: int | None) -> tuple[str, ...]:
     """Return the card of each worker of a local cluster that takes one: `n_workers` of them in turn, or one to a card."""
-    from solspace.samplers.device import cupy, missing
-
-    if missing():
+    if device.missing():
         return ()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    cards = named.split(",") if named else [str(i) for i in range(cupy().cuda.runtime.getDeviceCount())]
+    cards = named.split(",") if named else [str(i) for i in range(device.cupy().cuda.runtime.getDeviceCount())]
     return tuple(itertools.islice(itertools.cycle(cards), n_workers or len(cards)))
 
 
 def visible_card(cards: tuple[str, ...], dask_worker: Any) -> str | None:
     """Return what a worker sees by CUDA_VISIBLE_DEVICES, or None; those of a local cluster see their own of `cards` alone."""
-    from solspace.samplers.device import missing
-
     if cards:
         number = int(dask_worker.name)
         os.environ["CUDA_VISIBLE_DEVICES"] = cards[number] if number < len(cards) else ""
-    return None if missing() else os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return None if device.missing() else os.environ.get("CUDA_VISIBLE_DEVICES", "")
 
 
 def run_batch(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result], float]:
@@ -113,12 +107,10 @@ def run_on_card(tasks: list[Task], cards: tuple[str, ...]) -> tuple[list[Result]
     return [found[task.key] for task in tasks], time.perf_counter() - begun
 
 
-_card_turn = threading.Lock()
-"""Threads of one worker take turns on its card."""
+_card_turn = threading.Lock()  # threads of one worker take turns on its card
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """How tasks are sent: in batches that take about `seconds`, at first of `size` tasks and of `largest` at most."""
 
     run: Callable[[list[Task], tuple[str, ...]], tuple[list[Result], float]]
@@ -135,8 +127,7 @@ class _Sent(NamedTuple):
     batch: list[Task]
     kind: Kind
     future: Any
-    drivers: set[str]
-    """Addresses of the workers with a card when it was sent."""
+    drivers: set[str]  # addresses of the workers with a card when it was sent
 
 
 class _Dask:
@@ -172,10 +163,17 @@ class _Dask:
 
     def receive(self) -> list[Result]:
         """Return the results of the next batch; none if it was sent again."""
-        future = self._next()
-        if future is None or future.key not in self.sent:
-            found, self.failed = self.failed, []
-            return found
+        while not self.failed:
+            try:
+                return self._collect(self.done.get(timeout=1))
+            except queue.Empty:
+                self._check()
+        found, self.failed = self.failed, []
+        return found
+
+    def _collect(self, future: Any) -> list[Result]:
+        if future.key not in self.sent:
+            return []
         batch, kind, *_ = self.sent.pop(future.key)
         if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed again
             results, seconds = self._fetch(future)
@@ -187,7 +185,7 @@ class _Dask:
         cause = future.exception()
         if type(cause).__name__ == "KilledWorker":
             return self._again(batch, kind, DEATHS)
-        if type(cause).__name__ == "LostDevice":
+        if isinstance(cause, device.LostDevice):
             raise cause
         raise ChildProcessError(
             f"the Dask workers cannot run solspace tasks ({type(cause).__name__}: {cause}). Is the same version of "
@@ -199,17 +197,10 @@ class _Dask:
         self.deaths[batch[0].key] += deaths * (len(batch) == 1)
         if self.deaths[batch[0].key] >= DEATHS:
             return [lost(batch[0], "Dask: KilledWorker")]
-        for part in filter(None, (batch[: len(batch) // 2], batch[len(batch) // 2 :])):
+        half = len(batch) // 2
+        for part in filter(None, (batch[:half], batch[half:])):
             self.submit(part, kind)
         return []
-
-    def _next(self) -> Any:
-        while not self.failed:
-            try:
-                return self.done.get(timeout=1)
-            except queue.Empty:
-                self._check()
-        return None
 
     def _fetch(self, future: Any) -> tuple[list[Result], float]:
         """Return the results of a finished batch, which may have been lost with their worker and be computed again."""
@@ -237,27 +228,19 @@ class _Dask:
             return
         self.idle_since = self.idle_since or time.monotonic()
         waited = time.monotonic() - self.idle_since
-        if workers:
-            self._resend(stranded, waited)
-        elif self.local and waited > _GIVE_UP_AFTER:
-            words = "all workers of the local Dask cluster ended and did not come back"
-            raise ConnectionError(f"{words}. {_AGAIN}, with fewer workers if memory was short.")
-        elif waited > _WARN_AFTER:
+        if workers and self.find_drivers():
+            for key in stranded:  # these wait for workers with a card that are gone: others have one
+                batch, kind, future, _ = self.sent.pop(key)
+                future.cancel()
+                self.failed += self._again(batch, kind, 1)
+        elif (workers or self.local) and waited > _GIVE_UP_AFTER:
+            lacking = "all Dask workers with a GPU" if workers else "all workers of the local Dask cluster"
+            raise ConnectionError(f"{lacking} ended and did not come back. {_AGAIN}, with fewer if memory was short.")
+        elif not workers and waited > _WARN_AFTER:
             address, waiting = self.client.scheduler.address, sum(len(one.batch) for one in self.sent.values())
             cure = "waiting for them to come back" if self.local else f"start some with: dask worker {address}"
             words = f"no Dask worker is connected to {address}, and {waiting:,} tasks wait: {cure}"
             warnings.warn(f"{words}. Ctrl-C ends; what is done is in the store.", stacklevel=2)
-
-    def _resend(self, stranded: list[str], waited: float) -> None:
-        """Send what waits for workers with a card that are gone to those that are there."""
-        if not self.find_drivers():
-            if waited > _GIVE_UP_AFTER:
-                raise ConnectionError(f"all Dask workers with a GPU ended and did not come back. {_AGAIN}.")
-            return
-        for key in stranded:
-            batch, kind, future, _ = self.sent.pop(key)
-            future.cancel()
-            self.failed += self._again(batch, kind, 1)
 
 
 @contextmanager
@@ -284,22 +267,19 @@ def _local(n_workers: int) -> Iterator[tuple[str, Any]]:
     """
     from distributed import Security
 
-    command = [sys.executable, "-c", _LOCAL, str(n_workers)]
     path = os.pathsep.join(str(part) or os.getcwd() for part in sys.path)  # as here: where users' modules are found
     env = os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-c", _LOCAL, str(n_workers)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            line = process.stdout.readline()
+            line = process.stdout.readline()  # type: ignore[union-attr]
             if not line:
                 raise ChildProcessError("the local Dask cluster did not start; its message is above.")
             address, certificate, key = json.loads(line)
             tls = {"tls_ca_file": certificate, "tls_client_cert": certificate, "tls_client_key": key}
             yield address, Security(**tls, require_encryption=True)
         finally:
-            process.stdin.close()
             try:
-                process.wait(10)
+                process.communicate(timeout=10)  # closes its input, which ends it
             except subprocess.TimeoutExpired:
                 process.kill()

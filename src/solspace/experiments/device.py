@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -23,23 +23,22 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count
 
-from solspace.experiments.tasks import Sampled, Task, finished, function, one_thread, run, sample, unless_empty
+from solspace.experiments.tasks import Sampled, Stream, Task, finished, function, one_thread, run, sample, unless_empty
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron, constraints
 from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
 from solspace.samplers.device import check_answer, device_errors, resolve
+from solspace.samplers.packed import PackedPerceptron
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
 from solspace.store import Result
 from solspace.system.plain import plain
 
-_WINDOW = 75_000
-"""Tasks that are sorted at a time, so that those of one shape come together."""
-_AHEAD = 3
-"""Batches whose problems are drawn before their turn."""
+_WINDOW = 75_000  # tasks that are sorted at a time, so that those of one shape come together
+_AHEAD = 3  # batches whose problems are drawn before their turn
+# threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other
 _FEW, _SMALL = 3, 4e6
-"""Threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other."""
 
 
 def packs(task: Task) -> bool:
@@ -62,23 +61,24 @@ def _device(task: Task) -> str | None:
 
 
 def _shares(task: Task) -> bool:
-    names = ("sampler", "kind", "patterns", "target", "options")
-    return _supported(json.dumps([task.values.get(name) for name in names]))
+    return _supported(
+        *(json.dumps(task.values.get(name)) for name in ("sampler", "kind", "patterns", "target", "options"))
+    )
 
 
 @lru_cache(maxsize=4096)
-def _supported(config: str) -> bool:
-    """Return whether a device supports (sampler, kind of task, ensemble, target, options), as JSON."""
-    name, kind, patterns, target, options = json.loads(config)
+def _supported(*config: str) -> bool:
+    """Return whether a device supports (sampler, kind of task, ensemble, target, options), each as JSON."""
+    name, kind, patterns, target, options = map(json.loads, config)
     sampler = find(name)
     if sampler.method is None or not isinstance(function(kind), Sampled):
         return False
     # of data, chains support all; the others depend on what they are like
     smallest = Perceptron.random(1, 1.0, Target.from_dict(target), patterns or "gaussian", rng=0)
-    return (patterns is not None or sampler.anywhere) and sampler.on_device(smallest, options)
+    return (patterns is not None or sampler.anywhere) and sampler.on_device(smallest, sampler.config(**options))
 
 
-def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[list[Result], None, None]:
+def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Stream:
     if not (tasks := unless_empty(tasks)):
         return
     tasks, room = iter(tasks), _room()
@@ -95,13 +95,15 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Generator[
                 yield from _of_one_method([points[order] for order in orders], drawing, room)
 
 
-def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) -> Iterator[list[Result]]:
+def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) -> Stream:
     """Yield the results of lists of tasks that differ in instance and seed alone."""
-    method = _method(points[0][0])
-    total = sum(tasks[0].values["n_samples"] * len(tasks) for tasks in points)
-    batches = [_batch(part) for tasks in points for part in _parts(tasks, method, room)]
+    method, batches = _method(points[0][0]), list[Batch]()
+    for tasks in points:
+        size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
+        batches += [_batch(tasks[first : first + size]) for first in range(0, len(tasks), size)]
     if method.mixed:
         batches = _mixed(batches)
+    total = sum(len(batch.seeds) * batch.n_samples for batch in batches)
     with device_errors():
         method.compile(batches, total)
     with closing(run_batches(drawing.ahead(batches), method.start, total)) as made:
@@ -112,7 +114,7 @@ def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) 
 def _method(task: Task) -> DeviceMethod:
     method = find(task.values["sampler"]).method
     assert method is not None
-    return method(task.values["options"])
+    return method(task.config)
 
 
 def _one_by_one(tasks: Sequence[Task], error: Exception | None = None) -> list[Result]:
@@ -126,11 +128,12 @@ def _one_by_one(tasks: Sequence[Task], error: Exception | None = None) -> list[R
 
 
 def _batch(tasks: list[Task]) -> Batch:
-    values, seeds = tasks[0].values, [task.seed for task in tasks]
-    m, target = constraints(values["alpha"], values["n"]), Target.from_dict(values["target"])
-    shape = Shape(values["n"], m, _of_signs(tasks[0]), target)
-    config, finish = find(values["sampler"]).config(**values["options"]), partial(_results, tasks)
-    return Batch(values["sampler"], shape, values["n_samples"], config, seeds, finish=finish, tag=tasks)
+    first, seeds, finish = tasks[0], [task.seed for task in tasks], partial(_results, tasks)
+    n, m = _size(first)
+    shape = Shape(n, m, _of_signs(first), Target.from_dict(first.values["target"]))
+    return Batch(
+        first.values["sampler"], shape, first.values["n_samples"], first.config, seeds, finish=finish, tag=tasks
+    )
 
 
 def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
@@ -141,13 +144,12 @@ def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Sample
     ]
 
 
+def _size(task: Task) -> tuple[int, int]:
+    return task.values["n"], constraints(task.values["alpha"], task.values["n"])
+
+
 def _of_signs(task: Task) -> bool:
     return task.values.get("patterns") == "binary"
-
-
-def _parts(tasks: list[Task], method: DeviceMethod, room: float) -> Iterator[list[Task]]:
-    size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
-    yield from (tasks[first : first + size] for first in range(0, len(tasks), size))
 
 
 def _mixed(batches: list[Batch]) -> list[Batch]:
@@ -157,12 +159,8 @@ def _mixed(batches: list[Batch]) -> list[Batch]:
     """
     chains = itertools.accumulate(len(batch.seeds) * batch.n_samples for batch in batches)
     full = sum(held < CHAINS // 2 for held in chains)
-    groups = deque(
-        list(own)
-        for _, own in itertools.groupby(
-            batches[full:], key=lambda one: (work_of(one.tag[0].values), _patterns(one.tag[0]))
-        )
-    )
+    alike = itertools.groupby(batches[full:], key=lambda one: (work_of(one.tag[0]), _patterns(one.tag[0])))
+    groups = deque(list(own) for _, own in alike)
     mixed, total, spent = batches[:full], _costs(batches[full:]), np.zeros(2)
     while groups:
         own = groups.popleft() if spent[0] * total[1] <= spent[1] * total[0] else groups.pop()
@@ -173,7 +171,7 @@ def _mixed(batches: list[Batch]) -> list[Batch]:
 
 def _costs(batches: list[Batch]) -> Reals:
     """Return the work of the device and the number of tasks."""
-    return np.sum([(len(one.tag) * work_of(one.tag[0].values), len(one.tag)) for one in batches], axis=0)
+    return np.sum([(len(one.tag) * work_of(one.tag[0]), len(one.tag)) for one in batches], axis=0)
 
 
 class Drawing:
@@ -202,8 +200,7 @@ class Drawing:
             ahead.append(replace(batch, draw=partial(_collected, problems, batch.shape.target)))
             if len(ahead) > _AHEAD:
                 yield ahead.popleft()
-        while ahead:
-            yield ahead.popleft()
+        yield from ahead
 
     def submit(self, task: Task) -> Future[tuple[Perceptron, Any]]:
         """Return the problem of a task, under way or drawn for another task, whose target it then has."""
@@ -221,28 +218,23 @@ class Drawing:
 
 
 def _drawn(task: Task) -> tuple[Perceptron, Any]:
-    problem, sampler = _problem(task), find(task.values["sampler"])
-    return problem, _method(task).prepare(problem, sampler.name, sampler.config(**task.values["options"]))
+    problem = _problem(task)
+    return problem, _method(task).prepare(problem, task.values["sampler"], task.config)
 
 
 def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) -> list[tuple[Perceptron, Any]]:
     """Return the problems with their own target: tasks that share patterns may differ in it."""
     drawn = [future.result() for future in futures]
     futures.clear()  # let go of what was prepared
-    return [
-        (problem if problem.target == target else problem.with_target(target), prepared) for problem, prepared in drawn
-    ]
+    return [(problem if problem.target == target else problem.with_target(target), own) for problem, own in drawn]
 
 
 def _problem(task: Task) -> Perceptron:
     """Return the problem of a task; random ±1 patterns stay packed, since only the device reads them."""
-    values = task.values
     if not _of_signs(task):
-        return function(values["kind"]).problem(task)
-    from solspace.samplers.packed import PackedPerceptron
-
-    m, seed = constraints(values["alpha"], values["n"]), task.seed_from(*sample.depends)
-    return PackedPerceptron(values["n"], m, Target.from_dict(values["target"]), rng=seed)
+        return function(task.values["kind"]).problem(task)
+    target = Target.from_dict(task.values["target"])
+    return PackedPerceptron(*_size(task), target, rng=task.seed_from(*sample.depends))
 
 
 def _patterns(task: Task, *more: str) -> str:
@@ -254,21 +246,20 @@ def _patterns(task: Task, *more: str) -> str:
 def _order(task: Task) -> tuple[str, float, str, str]:
     """Return what sorts a task: method, work, patterns, and everything but the instance."""
     point = json.dumps({name: value for name, value in task.values.items() if name != "instance"}, sort_keys=True)
-    return _method(task).name, -work_of(task.values), _patterns(task), point
+    return _method(task).name, -work_of(task), _patterns(task), point
 
 
-def work_of(values: Mapping[str, Any]) -> float:
-    """Return the work of a task or a point of a grid, in units of its sampler's own."""
-    m = constraints(values["alpha"], values["n"])
-    return find(values["sampler"]).work(values["n"], m, values["n_samples"], values["options"])
+def work_of(task: Task) -> float:
+    """Return the work of a task, in units of its sampler's own."""
+    return find(task.values["sampler"]).work(*_size(task), task.values["n_samples"], task.config)
 
 
 def _bytes(task: Task) -> float:
     """Return the memory of a task; chains take patterns of ±1 as bits, others twice, in fixed point too."""
-    values, options = task.values, task.values["options"]
+    values, (n, m) = task.values, _size(task)
     entry = (1 / 8 if values["sampler"] != "asl" else 1 / 4) if _of_signs(task) else 8
-    draws = options.get("n_extra", 0) // options.get("thin", 10)
-    return values["n"] * (constraints(values["alpha"], values["n"]) * entry + values["n_samples"] * (1 + draws))
+    draws = values["options"].get("n_extra", 0) // values["options"].get("thin", 10)
+    return n * (m * entry + values["n_samples"] * (1 + draws))
 
 
 def _room() -> float:

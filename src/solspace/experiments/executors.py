@@ -11,15 +11,14 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +26,9 @@ from joblib import cpu_count
 
 from solspace.experiments.cluster import dask
 from solspace.experiments.device import on_device
-from solspace.experiments.tasks import DEATHS, Task, lost, of_the_same_code, one_thread, run
+from solspace.experiments.tasks import DEATHS, Stream, Task, lost, of_the_same_code, one_thread, run
 from solspace.store import Result
-from solspace.system.checks import unknown
+from solspace.system.checks import one_of, optional, whole
 from solspace.system.threads import child_environment
 
 
@@ -44,14 +43,13 @@ class RunConfig:
     show_progress: bool | None = None
 
     def __post_init__(self) -> None:
-        find(self.executor)
-        if self.n_workers is not None and self.n_workers < 1:
-            raise ValueError(f"n_workers must be at least 1; got {self.n_workers}.")
+        one_of(EXECUTORS)("executor", self.executor)
+        optional(whole(1))("n_workers", self.n_workers)
         if self.scheduler is not None and self.executor != "dask":
             raise ValueError(f"scheduler belongs to executor 'dask'; got executor {self.executor!r}.")
 
 
-def serial(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
+def serial(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Stream:
     """Yield results computed in this process, in the order of the tasks, and then those of a device."""
     with one_thread():
         for task in tasks:
@@ -59,14 +57,12 @@ def serial(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig)
     yield from on_device(for_device, config.n_workers)
 
 
-def processes(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Iterator[list[Result]]:
+def processes(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Stream:
     """Yield results of worker processes, by default one for each core, and meanwhile those of a device."""
     return beside(tasks, on_device(for_device, config.n_workers), config.n_workers)
 
 
-def beside(
-    tasks: Iterable[Task], own: Generator[list[Result], None, None], n_workers: int | None = None
-) -> Iterator[list[Result]]:
+def beside(tasks: Iterable[Task], own: Stream, n_workers: int | None = None) -> Stream:
     """Yield the results of this process's `own`, and meanwhile and after them those of worker processes.
 
     If this process fails, the results of the others that are there are yielded first.
@@ -86,15 +82,9 @@ def beside(
             yield found
 
 
-Executor = Callable[[Iterable[Task], Iterable[Task], RunConfig], Iterator[list[Result]]]
-"""(tasks, tasks for a device, where they run) -> lists of results."""
+# (tasks, tasks for a device, where they run) -> lists of results
+Executor = Callable[[Iterable[Task], Iterable[Task], RunConfig], Stream]
 EXECUTORS: dict[str, Executor] = {"serial": serial, "processes": processes, "dask": dask}
-
-
-def find(name: str) -> Executor:
-    if name not in EXECUTORS:
-        raise unknown("executor", name, EXECUTORS)
-    return EXECUTORS[name]
 
 
 class Processes:
@@ -138,31 +128,31 @@ class WorkerPool:
 
     def results(self, block: bool) -> list[Result]:
         """Return the results that are there; with `block`, wait for one, and return none if no task is left."""
-        while True:
-            self._submit()
-            if not self._running:
-                return []
-            if (found := self._collect(block)) or not block:
+        while self._submit():
+            done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
+            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+                done, _ = wait(self._running)
+            if (found := self._collect(done)) or not block:
                 return found
+        return []
 
-    def _submit(self) -> None:
+    def _submit(self) -> bool:
+        """Submit tasks while there is room; return whether any is running."""
         while len(self._running) < self._width and not any(task.key in self._deaths for task in self._running.values()):
             task = next(self._tasks, None)
             if task is None:
-                return
+                break
             self._running[self._processes.submit(run, task)] = task
+        return bool(self._running)
 
-    def _collect(self, block: bool) -> list[Result]:
-        done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
-        if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-            done, _ = wait(self._running)
-        alone, found, again = len(done) == 1, list[Result](), list[Task]()
+    def _collect(self, done: Collection[Future[Result]]) -> list[Result]:
+        found, again = list[Result](), list[Task]()
         for future in done:
             task = self._running.pop(future)
             try:
                 found.append(of_the_same_code(task, future.result()))
             except BrokenProcessPool as death:
-                self._deaths[task.key] += alone
+                self._deaths[task.key] += len(done) == 1
                 if self._deaths[task.key] == DEATHS:
                     found.append(lost(task, str(death).partition("{")[2].partition("}")[0] or "no exit code"))
                 else:
@@ -177,40 +167,31 @@ def _loky(count: int) -> Any:
     Loky imports neither the script of the user, which needs no `if __name__ == "__main__"` guard, nor, on Python's safe path,
     modules of the current folder.
     """
+    from multiprocessing import resource_tracker
+
     from joblib.externals.loky import ProcessPoolExecutor
     from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
     # raised where `pgrep` is missing, and where loky replaces a worker whose memory has grown: both are harmless
     for message in ("Failed to kill subprocesses", "A worker stopped while some jobs"):
         warnings.filterwarnings("ignore", message, UserWarning)
-    with _safe_path():  # of the processes that track semaphores, which loky and the standard library start
+    before = os.environ.get("PYTHONSAFEPATH", "")
+    os.environ["PYTHONSAFEPATH"] = (
+        "1"  # of the processes that track semaphores, which loky and the standard library start
+    )
+    try:
         loky_tracker.ensure_running()
         if os.name == "posix":
-            from multiprocessing import resource_tracker
-
             resource_tracker.ensure_running()
-    return ProcessPoolExecutor(count, env=child_environment(), initializer=start_worker, initargs=(os.getpid(),))
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
     finally:
-        del os.environ["PYTHONSAFEPATH"]
-        os.environ.update({} if before is None else {"PYTHONSAFEPATH": before})
+        os.environ["PYTHONSAFEPATH"] = before  # empty is as if it were not set
+    return ProcessPoolExecutor(count, env=child_environment(), initializer=_start_worker, initargs=(os.getpid(),))
 
 
-def start_worker(driver: int) -> None:
-    """Prepare a worker: what it prints goes to standard error, Ctrl-C is left to the process `driver`, and it dies with it."""
+def _start_worker(driver: int) -> None:
+    """Prepare a worker: what it prints goes to standard error, Ctrl-C is left to the process `driver`, and it ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also in the middle of compiled code
 
     def watch() -> None:
         while os.getppid() == driver:

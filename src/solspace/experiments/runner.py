@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solspace.experiments import executors
 from solspace.experiments.device import packs, wants_device, work_of
-from solspace.experiments.executors import RunConfig
+from solspace.experiments.executors import EXECUTORS, RunConfig
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
-from solspace.experiments.tasks import Task, one_thread
-from solspace.store import Result, Store
+from solspace.experiments.tasks import Task, instances_of, one_thread, run
+from solspace.store import Store
 from solspace.system.plain import Values
 from solspace.system.progress import progress
 
@@ -34,8 +33,10 @@ if TYPE_CHECKING:
     from solspace.experiments.images import ImageSpec
 
 _CHUNK = 200
-_SEARCHED = 10_000
-"""Tasks that are searched for one on a device, for it and the processors to work side by side."""
+_SEARCHED = 10_000  # tasks that are searched for one on a device, for it and the processors to work side by side
+_FACTOR = 4.0  # least ratio of the work of two timed tasks
+_SHORT = 0.1  # seconds below which a task is timed twice and the shorter time counts
+Tasks = Callable[[], Iterable[Task]]  # returns the tasks, each time from the first
 
 
 @dataclass
@@ -118,10 +119,6 @@ def sweep(
     return Results(tasks, store)
 
 
-Tasks = Callable[[], Iterable[Task]]
-"""Returns the tasks, each time from the first."""
-
-
 def run_tasks(
     tasks: Tasks, store: str | os.PathLike[str], config: RunConfig, total: int = 0, label: str = ""
 ) -> Outcome:
@@ -142,25 +139,15 @@ def running(
             for select in (itertools.filterfalse, filter)
         )
         together = any(map(for_device, itertools.islice(tasks(), _SEARCHED)))
-        with closing(_results(others, packed, config, together)) as stream:  # which ends the workers
-            for found in filter(None, stream):
-                results.add(*found)
-                outcome.computed += len(found)
-                outcome.failed += sum(result.status == "failed" for result in found)
-                bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")
-                yield outcome
-
-
-def _results(
-    others: Iterable[Task], packed: Iterable[Task], config: RunConfig, together: bool
-) -> Generator[list[Result], None, None]:
-    """Yield results, those of a device beside the others or after them."""
-    run = executors.find(config.executor)
-    if together:
-        yield from run(others, packed, config)
-    else:
-        yield from run(others, (), config)
-        yield from run((), packed, config)
+        # those of a device beside the others, or after them
+        for here, there in ((others, packed),) if together else ((others, ()), ((), packed)):
+            with closing(EXECUTORS[config.executor](here, there, config)) as stream:  # which ends the workers
+                for found in filter(None, stream):
+                    results.add(*found)
+                    outcome.computed += len(found)
+                    outcome.failed += sum(result.status == "failed" for result in found)
+                    bar.advance(len(found), note=f"{outcome.failed} failed" if outcome.failed else "")
+                    yield outcome
 
 
 def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object]) -> Iterator[Task]:
@@ -183,12 +170,6 @@ def _warn_damaged(path: str | os.PathLike[str], keys: list[str]) -> None:
         words = f"{len(keys)} of its results were damaged and were taken out, to be computed anew by the sweep they belong to"
         words += f": {', '.join(keys)}"
     warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
-
-
-_FACTOR = 4.0
-"""Least ratio of the work of two timed tasks."""
-_SHORT = 0.1
-"""Seconds below which a task is timed twice and the shorter time counts."""
 
 
 class CannotEstimate(ValueError):
@@ -220,44 +201,42 @@ def estimate(specs: Iterable[Spec | ImageSpec], allowed: float = 10.0, skipped: 
     >>> cost.tasks, cost.seconds > 0
     (20, True)
     """
-    groups: dict[str, list[tuple[float, Values, int]]] = {}
+    groups: dict[str, list[tuple[float, Task, int]]] = {}
     for spec in specs:
         for values in spec.points():
-            tasks = (Task({**values, "instance": i}) for i in range(spec.instances))
+            first, tasks = Task({**values, "instance": 0}), instances_of([values], spec.instances)
             if count := sum(task.key not in skipped for task in tasks) if skipped else spec.instances:
-                groups.setdefault(values["sampler"], []).append((work_of(values), values, count))
+                groups.setdefault(values["sampler"], []).append((work_of(first), first, count))
     total, timed = 0.0, list[tuple[Values, float]]()
     with one_thread():
         for group in groups.values():
             group.sort(key=lambda point: point[0])
-            times = _time([(work, values) for work, values, _ in group], allowed / len(groups))
-            timed += [(values, seconds) for _, values, seconds in times]
+            times = _time([(work, task) for work, task, _ in group], allowed / len(groups))
+            timed += [(dict(task.values), seconds) for _, task, seconds in times]
             known, seconds = np.array([(work, max(seconds, 1e-6)) for work, _, seconds in times]).T
             work, counts = np.array([(work, count) for work, _, count in group]).T
             total += counts @ (work * np.exp(np.interp(np.log(work), np.log(known), np.log(seconds / known))))
     return Cost(sum(count for group in groups.values() for *_, count in group), float(total), tuple(timed))
 
 
-def _time(group: list[tuple[float, Values]], allowed: float) -> list[tuple[float, Values, float]]:
-    """Return points of increasing work with their seconds; the last is the one of most work if the time allows."""
-    times: list[tuple[float, Values, float]] = []
-    for place, (work, values) in enumerate(group):
+def _time(points: list[tuple[float, Task]], allowed: float) -> list[tuple[float, Task, float]]:
+    """Return tasks of increasing work with their seconds; the last is the one of most work if the time allows."""
+    times: list[tuple[float, Task, float]] = []
+    for work, task in points:
         if times:
             known, _, seconds = times[-1]
-            last = place == len(group) - 1
-            if work < _FACTOR * known and (not last or work == known):
+            if work < _FACTOR * known and (work < points[-1][0] or work == known):
                 continue
             if seconds * work / known > allowed:
                 break
-        task = Task({**values, "instance": 0})
-        first = executors.run(task)  # compiles code and reads data
+        first = run(task)  # compiles code and reads data
         if first.status == "failed":
             raise CannotEstimate(first.error.splitlines()[0])
-        seconds = executors.run(task).seconds
+        seconds = run(task).seconds
         if seconds < _SHORT:
-            seconds = min(seconds, executors.run(task).seconds)
+            seconds = min(seconds, run(task).seconds)
         allowed -= seconds
-        times.append((work, values, seconds))
+        times.append((work, task, seconds))
     return times
 
 

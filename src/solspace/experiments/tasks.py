@@ -3,8 +3,9 @@
 The key is the hash of the task's JSON text and of the version of the code that matters for it; seeds are hashes of parts of it.
 So a result does not depend on the order of tasks, on where they run or on interruptions, and programs share results.
 
-A *kind* of task is a function of a task that returns numbers and arrays; versions in `KINDS` are raised when results change.
-Random problems depend on n, alpha, the ensemble, the spec's seed and the instance only: samplers are compared on the same ones.
+A *kind* of task is a function of a task that returns numbers and arrays: samples of a random problem, or a prediction that
+figures need. Random problems depend on n, alpha, the ensemble, the spec's seed and the instance only: samplers are compared on
+the same ones.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import socket
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -34,26 +35,28 @@ from solspace.numerics.series import mean_pair_product
 from solspace.problem import Perceptron
 from solspace.samples import Samples
 from solspace.store import Result
+from solspace.system.checks import Config
 from solspace.system.plain import Values, plain
 
 if TYPE_CHECKING:
     from solspace.samplers.registry import Sampler
+    from solspace.theory.prediction import Prediction
 
-Found = tuple[Values, Values]
-"""Numbers and arrays of a result."""
-KINDS = {
+Stream = Generator[list[Result], None, None]
+Found = tuple[Values, Values]  # numbers and arrays of a result
+KINDS = {  # kind of task: (module and name of its function, version, which is raised when its results change)
     "sample": ("tasks:sample", 1),
-    "windows": ("predictions:windows", 1),
-    "thresholds": ("predictions:thresholds", 1),
-    "free-entropy": ("predictions:free_entropy", 1),
-    "stabilities": ("predictions:stabilities", 1),
-    "instability": ("predictions:instability", 1),
-    "edge": ("predictions:edge", 1),
+    "windows": ("tasks:windows", 1),
+    "thresholds": ("tasks:thresholds", 1),
+    "free-entropy": ("tasks:free_entropy", 1),
+    "stabilities": ("tasks:stabilities", 1),
+    "instability": ("tasks:instability", 1),
+    "edge": ("tasks:edge", 1),
     "images": ("images:solve", 1),
     "mixing": ("images:mix", 1),
     "overlaps": ("images:overlaps", 1),
 }
-"""Kind of task: (module and name of its function, version of its results)."""
+LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")  # thresholds that are stored
 _ARRAYS: dict[str, Callable[[Samples], Array]] = {
     "weights": lambda samples: samples.weights,
     "stabilities": lambda samples: samples.stabilities.astype(np.float32),
@@ -61,10 +64,8 @@ _ARRAYS: dict[str, Callable[[Samples], Array]] = {
     "violations": lambda samples: samples.target.violated(samples.stabilities).sum(axis=1),
     "solved": lambda samples: samples.solved,
 }
-KEEP = (*_ARRAYS, "path")
-"""Arrays that a spec can keep; `path` is what the sampler records of each step."""
-DEATHS = 3
-"""Worker processes that a task may end before it is a failed result."""
+KEEP = (*_ARRAYS, "path")  # arrays that a spec can keep; `path` is what the sampler records of each step
+DEATHS = 3  # worker processes that a task may end before it is a failed result
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Task:
     def text(self) -> str:
         """The task as canonical JSON, without what cannot change its result."""
         values = dict(self.values)
-        if "device" in values.get("options", ()) and _sampler(values).anywhere:
+        if "device" in values.get("options", ()) and _sampler(values["sampler"]).anywhere:
             values["options"] = {name: value for name, value in values["options"].items() if name != "device"}
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -96,6 +97,11 @@ class Task:
         """128-bit seed of the task's own randomness."""
         return int(_digest(f"seed|{self.text}"), 16)
 
+    @cached_property
+    def config(self) -> Config:
+        """The options of the task's sampler."""
+        return _config(self.values["sampler"], json.dumps(self.values["options"]))
+
     def __reduce__(self) -> tuple[object, ...]:
         # without the cached key: that of a worker differs from the driver's if its code does
         return Task, (dict(self.values),)
@@ -106,6 +112,11 @@ class Task:
         return int(_digest(f"part|{part}"), 16)
 
 
+@lru_cache(maxsize=1024)
+def _config(sampler: str, options: str) -> Config:
+    return _sampler(sampler).config(**json.loads(options))
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -113,13 +124,13 @@ def _digest(text: str) -> str:
 def results_version(values: Mapping[str, Any]) -> str:
     """Return the version of the results of a task: its kind's, and its sampler's where it has one."""
     _, version = KINDS[values["kind"]]
-    return f"{version}.{_sampler(values).version}" if "sampler" in values else str(version)
+    return f"{version}.{_sampler(values['sampler']).version}" if "sampler" in values else str(version)
 
 
-def _sampler(values: Mapping[str, Any]) -> Sampler:
+def _sampler(name: str) -> Sampler:
     from solspace.samplers.registry import find
 
-    return find(values["sampler"])
+    return find(name)
 
 
 @cache
@@ -224,7 +235,7 @@ class Sampled:
 
     def __call__(self, task: Task) -> Found:
         problem, values = self.problem(task), task.values
-        sampler = _sampler(values)
+        sampler = _sampler(values["sampler"])
         threads = {"n_threads": 1} if issubclass(sampler.info, AnnealingInfo) else {}
         with warnings.catch_warnings():
             # a sweep crosses thresholds on purpose: what did not converge is in the numbers
@@ -271,3 +282,74 @@ def summary(problem: Perceptron, samples: Samples) -> Values:
 
 
 sample = Sampled(problem_of, DEPENDS, each(_observed))
+
+
+def theory_task(kind: str, target: Target, **values: object) -> Task:
+    return Task({"kind": kind, "target": target.to_dict(), **values})
+
+
+def windows_at(target: Target, alphas: Iterable[float]) -> list[Task]:
+    """Return the tasks of a t–α diagram: for each load the times between which φ_t has two maxima."""
+    return [theory_task("windows", target, alpha=round(float(alpha), 12)) for alpha in alphas]
+
+
+def thresholds_of(target: Target, margins: Iterable[float] | None = None) -> list[Task]:
+    """Return the tasks for the thresholds of `target`, at its margin or at several."""
+    targets = [target] if margins is None else [target.replace(margin=round(float(m), 12)) for m in margins]
+    return [theory_task("thresholds", one) for one in targets]
+
+
+def _prediction(task: Task) -> tuple[Prediction, Values]:
+    from solspace.theory.prediction import predict
+
+    p = predict(Target.from_dict(task.values["target"]), task.values["alpha"])
+    return p, {"overlap": p.overlap, "replicon": p.replicon, "entropy": p.entropy, "stable": p.stable}
+
+
+def windows(task: Task) -> Found:
+    """Return the windows of a load as (low, maxwell, high); None stands for a time before all others."""
+    p, about = _prediction(task)
+    return {**about, "samplable": p.samplable, "windows": [list(window) for window in p.windows]}, {}
+
+
+def thresholds(task: Task) -> Found:
+    from solspace.theory.thresholds import thresholds as find
+
+    found = find(Target.from_dict(task.values["target"]))
+    return {name: getattr(found, name) for name in LINES}, {}
+
+
+def free_entropy(task: Task) -> Found:
+    """Return q (k,), φ_t(q) (times, k), and for each time its regime and its maxima (q, φ)."""
+    p, about = _prediction(task)
+    share = np.linspace(0, 1, 402)[1:-1]
+    q = p.overlap + (1 - p.overlap) * share**2 * (3 - 2 * share)  # dense at both ends
+    times = task.values["times"]
+    phi = np.array([p.free_entropy_at(q, t) for t in times])
+    maxima = []
+    for t in times:
+        tops = dict.fromkeys(round(float(p.overlap_at(t, start=start)), 10) for start in ("low", "high"))
+        maxima.append([[top, float(p.free_entropy_at(max(top, p.overlap), t))] for top in tops])
+    values = {**about, "regimes": [p.regime(t) for t in times], "maxima": maxima}
+    return values | {"at_overlap": [float(p.free_entropy_at(p.overlap, t)) for t in times]}, {"q": q, "phi": phi}
+
+
+def stabilities(task: Task) -> Found:
+    p, about = _prediction(task)
+    s = np.linspace(task.values["low"], task.values["high"], 801)
+    return {**about, "mean_stability": p.mean_stability}, {"s": s, "density": p.stability_density(s)}
+
+
+def edge(task: Task) -> Found:
+    """Return ε = 1 - q and dφ_0/dq = -F/2 there, with the form it takes as ε → 0."""
+    p, about = _prediction(task)
+    epsilon = np.logspace(-10, np.log10((1 - p.overlap) * 0.9), 120)
+    return {**about, **p.edge().to_dict()}, {"epsilon": epsilon, "slope": -p.localization_time(1 - epsilon) / 2}
+
+
+def instability(task: Task) -> Found:
+    """Return 1 - q and λ(q), the instability of message passing, there."""
+    p, about = _prediction(task)
+    variance = np.logspace(-5, np.log10(1 - p.overlap), 160)
+    variance[-1] = 1 - p.overlap
+    return about, {"variance": variance, "instability": p.instability_at(np.maximum(1 - variance, p.overlap))}

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -21,8 +21,6 @@ from solspace.samplers.localization import localize
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
 from solspace.system.checks import Config, unknown
-
-Options = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,16 +51,14 @@ class Sampler:
     size: int  # default number of weights on the command line
     draw: Callable[..., Any]  # (problem or problems, n_samples, rng=…, **options) -> Samples or a list of them
     info: type[Info]  # the record of a run
-    work: Callable[[int, int, int, Options], float]  # (n, m, n_samples, options) -> cost, up to a constant
+    work: Callable[[int, int, int, Any], float]  # (n, m, n_samples, config) -> cost, up to a constant
     config: type[Config]
     lacks: Callable[[int, Target], str]  # (n, target) -> what keeps the sampler from working there, "" if nothing does
     any_patterns: bool = True  # whether it is meant for a user's own data
     fair: bool = True  # whether its samples follow a law
     version: int = 1  # raised when its results change; old rows then stay in a store but no longer count
-    method: Callable[[Options], DeviceMethod] | None = (
-        None  # options -> how tasks with these share a device, if they do
-    )
-    on_device: Callable[[Perceptron, Options], bool] = lambda problem, options: True  # whether `method` supports them
+    method: Callable[[Any], DeviceMethod] | None = None  # config -> how tasks with it share a device, if they do
+    on_device: Callable[[Perceptron, Any], bool] = lambda problem, config: True  # whether `method` supports these
     anywhere: bool = False  # whether samples are the same on every device, so that a result of one counts for all
 
     @property
@@ -167,10 +163,9 @@ def _localize_module(batch: Batch, total: int) -> tuple[str, Sizes] | None:
     return flips_module(batch.shape, 2 * batch.n_samples * len(batch.seeds), fielded=True)
 
 
-def _localizes_on_device(problem: Perceptron, options: Options) -> bool:
-    config = localize.LocalizeConfig(**{**options, "device": "auto"})
+def _localizes_on_device(problem: Perceptron, config: localize.LocalizeConfig) -> bool:
     name, _ = localize.choose_denoiser(problem, config)
-    return localize.place(problem, config, name) == "gpu"
+    return localize.place(problem, replace(config, device="auto"), name) == "gpu"
 
 
 def _solve(batch: Batch, problems: list[Perceptron], total: int) -> Job:
@@ -188,18 +183,18 @@ _LOCALIZE = DeviceMethod("localize", _localize, module=_localize_module)
 _SOLVE = DeviceMethod("solve", _solve, most=1, mixed=False)
 
 
-def _sweeps(n: int, m: int, k: int, options: Options) -> float:
-    return float(n) * m * k * (options.get("n_sweeps", schedules.DEFAULT_SWEEPS) + options.get("n_extra", 0))
+def _sweeps(n: int, m: int, k: int, config: anneal.AnnealConfig) -> float:
+    return float(n) * m * k * ((config.n_sweeps or schedules.DEFAULT_SWEEPS) + config.n_extra)
 
 
-def _entries(n: int, m: int, k: int, options: Options) -> float:
+def _entries(n: int, m: int, k: int, config: Config) -> float:
     return float(n) * m * k
 
 
 def _annealer(name: str, title: str, about: str, lacks: Callable[[int, Target], str] = _lacks_annealing) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.AnnealConfig,
-        lacks, method=lambda options: _EXCHANGE if options.get("exchange") else _CHAINS, anywhere=True,
+        lacks, method=lambda config: _EXCHANGE if config.exchange else _CHAINS, anywhere=True,
     )  # fmt: skip
 
 
@@ -209,7 +204,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             "asl", "ASL", "stochastic localization with message passing; fair on random patterns below its threshold", 2001,
             localize.localize, LocalizationInfo, _entries, localize.LocalizeConfig, lambda n, target: "", version=5,
-            method=lambda options: _LOCALIZE, on_device=_localizes_on_device,
+            method=lambda config: _LOCALIZE, on_device=_localizes_on_device,
         ),
         _annealer(
             "tau", "τ-annealing",
@@ -218,7 +213,7 @@ SAMPLERS: dict[str, Sampler] = {
         Sampler(
             FIRST, "τ-annealing to a solution", "τ-annealing that stops at its first solution; follows no law", 1001,
             anneal.first_solutions, AnnealingInfo, _sweeps, anneal.AnnealConfig, _lacks_annealing, fair=False,
-            method=lambda options: _CHAINS, anywhere=True,
+            method=lambda config: _CHAINS, anywhere=True,
         ),
         _annealer(
             "temperature", "temperature annealing",
@@ -226,15 +221,13 @@ SAMPLERS: dict[str, Sampler] = {
         ),
         Sampler(
             "exact", "enumeration", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
-            lambda n, m, k, options: 2.0**n * m, Config, _lacks_exact, any_patterns=False,
+            lambda n, m, k, config: 2.0**n * m, Config, _lacks_exact, any_patterns=False,
         ),
         Sampler(
             "solve", "solve", "any solution, by reinforced message passing and what else helps; follows no law", 1001,
             solve.solve, SolvingInfo, _entries, solve.SolveConfig, solve.lacks, fair=False,
-            method=lambda options: _SOLVE,
-            on_device=lambda problem, options: solve.on_device(
-                problem.target, problem.looks_random(), options.get("method", "auto")
-            ),
+            method=lambda config: _SOLVE,
+            on_device=lambda problem, config: solve.on_device(problem.target, problem.looks_random(), config.method),
         ),
     )
 }  # fmt: skip

@@ -15,8 +15,8 @@ from solspace.experiments.figures import (
     signed,
 )
 from solspace.experiments.figures.paper import LOG, LOG_STOPS, t_alpha
-from solspace.experiments.predictions import theory_task, thresholds_of
 from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import theory_task, thresholds_of
 from solspace.measure import Target
 from solspace.measure.potentials import LogBand
 from solspace.system.plain import Values

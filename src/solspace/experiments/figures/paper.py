@@ -16,8 +16,8 @@ from solspace.experiments.figures import (
     register,
     signed,
 )
-from solspace.experiments.predictions import theory_task, thresholds_of, windows_at
 from solspace.experiments.spec import Spec
+from solspace.experiments.tasks import theory_task, thresholds_of, windows_at
 from solspace.measure import Target
 from solspace.system.plain import Values
 

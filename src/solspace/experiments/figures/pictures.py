@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from solspace.experiments.figures import TEMPERATURES, Picture
-from solspace.experiments.predictions import LINES
 from solspace.experiments.results import Results
+from solspace.experiments.tasks import LINES
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.series import bins, spacing
