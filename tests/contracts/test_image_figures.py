@@ -38,7 +38,7 @@ def test_figures_have_the_papers_panels(name: str) -> None:
 @pytest.mark.parametrize("features", [False, True])
 def test_a_figure_from_tasks_to_picture(tmp_path: Path, features: bool) -> None:
     sizes = {"quick": {20: (steps(0.2, 0.6, 0.2), 3), 30: (steps(0.2, 0.6, 0.4), 2)}}
-    figure = Figure("digits", "", partial(shown.success, "digits", sizes, features))
+    figure = Figure("digits", "", "", partial(shown.success, "digits", sizes, features))
     store = tmp_path / "figures.db"
     outcome = run_tasks(lambda: figure.tasks("quick"), store, SERIAL)
     assert (outcome.computed, outcome.failed) == (figure.count("quick"), 0) == (6 * (9 + 4), 0)

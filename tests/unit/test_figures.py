@@ -110,7 +110,7 @@ def _draw(results: Results) -> Picture:
 
 def test_from_spec_to_store_to_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = [Spec(n=[5, 7], alpha=[0.2, 0.4], sampler="exact")]
-    small = Figure("small", "", lambda size: Content("a test", _draw, specs))
+    small = Figure("small", "", "a test", lambda size: Content(_draw, specs))
     monkeypatch.setattr(figures, "find", lambda name: small)
     config = ReproduceConfig(size="paper", store=tmp_path / "f.db", out=tmp_path / "out", run=SERIAL)
     first = reproduce("small", config)
@@ -128,7 +128,7 @@ def test_a_figure_may_need_theory_and_samples(tmp_path: Path, monkeypatch: pytes
     """Tasks of theory have no sampler, which a run looked for in every task: KeyError."""
     theory = Task({"kind": "thresholds", "target": Spec(n=5, alpha=0.2).target[0].to_dict()})
     specs = [Spec(n=5, alpha=0.2, sampler="exact")]
-    mixed = Figure("mixed", "", lambda size: Content("a test", _draw, specs, [theory]))
+    mixed = Figure("mixed", "", "a test", lambda size: Content(_draw, specs, [theory]))
     monkeypatch.setattr(figures, "find", lambda name: mixed)
     config = ReproduceConfig(size="paper", store=tmp_path / "f.db", out=tmp_path, formats=["svg"], run=SERIAL)
     assert reproduce("mixed", config).outcome.computed == 2

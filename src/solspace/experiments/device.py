@@ -12,12 +12,12 @@ import json
 import os
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache, partial
 from operator import itemgetter
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron, constraints
 from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
-from solspace.samplers.device import check_answer, device_errors, resolve
+from solspace.samplers.device import NoDevice, check_answer, device_errors, resolve
 from solspace.samplers.packed import PackedPerceptron
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
@@ -36,28 +36,22 @@ from solspace.store import Result
 from solspace.system.plain import plain
 
 _WINDOW = 75_000  # tasks that are sorted at a time, so that those of one shape come together
-_AHEAD = 3  # batches whose problems are drawn before their turn
 # threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other
 _FEW, _SMALL = 3, 4e6
 
 
 def packs(task: Task) -> bool:
     """Return whether the process that drives the card of this machine, if there is one, should compute the task."""
-    device = _device(task)
     try:
-        return device is not None and resolve(device) == "gpu" and wants_device(task)
-    except RuntimeError as lack:
+        return wants_device(task) and resolve(task.values["options"]["device"]) == "gpu"
+    except NoDevice as lack:
         raise ValueError(str(lack)) from None
 
 
 def wants_device(task: Task) -> bool:
     """Return whether the task requires a GPU, or takes one if it can share it with others."""
-    device = _device(task)
+    device = task.values.get("options", {}).get("device")
     return device == "gpu" or (device == "auto" and _shares(task))
-
-
-def _device(task: Task) -> str | None:
-    return task.values["options"].get("device") if "sampler" in task.values else None
 
 
 def _shares(task: Task) -> bool:
@@ -100,13 +94,13 @@ def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) 
     method, batches = _method(points[0][0]), list[Batch]()
     for tasks in points:
         size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
-        batches += [_batch(tasks[first : first + size]) for first in range(0, len(tasks), size)]
+        batches += [_batch(tasks[first : first + size], drawing) for first in range(0, len(tasks), size)]
     if method.mixed:
         batches = _mixed(batches)
     total = sum(len(batch.seeds) * batch.n_samples for batch in batches)
     with device_errors():
         method.compile(batches, total)
-    with closing(run_batches(drawing.ahead(batches), method.start, total)) as made:
+    with closing(run_batches(batches, method.start, total)) as made:
         for batch, results in made:
             yield _one_by_one(batch.tag, results) if isinstance(results, Exception) else results
 
@@ -127,13 +121,13 @@ def _one_by_one(tasks: Sequence[Task], error: Exception | None = None) -> list[R
     return results
 
 
-def _batch(tasks: list[Task]) -> Batch:
-    first, seeds, finish = tasks[0], [task.seed for task in tasks], partial(_results, tasks)
-    n, m = _size(first)
-    shape = Shape(n, m, _of_signs(first), Target.from_dict(first.values["target"]))
+def _batch(tasks: list[Task], drawing: Drawing) -> Batch:
+    first, seeds = tasks[0], [task.seed for task in tasks]
+    target = Target.from_dict(first.values["target"])
     return Batch(
-        first.values["sampler"], shape, first.values["n_samples"], first.config, seeds, finish=finish, tag=tasks
-    )
+        first.values["sampler"], Shape(*_size(first), _of_signs(first), target), first.values["n_samples"], first.config,
+        seeds, partial(drawing.problems, tasks, target), partial(_results, tasks), tag=tasks,
+    )  # fmt: skip
 
 
 def _results(tasks: list[Task], problems: list[Perceptron], samples: list[Samples]) -> list[Result]:
@@ -179,7 +173,7 @@ class Drawing:
 
     def __init__(self, n_threads: int, room: float) -> None:
         self.pool, self.few = (ThreadPoolExecutor(n, "problems") for n in (n_threads, min(_FEW, n_threads)))
-        self.room, self.held = room, 0.0
+        self.room, self.held, self.lock = room, 0.0, Lock()
         self.kept: OrderedDict[str, tuple[Future[tuple[Perceptron, Any]], float]] = OrderedDict()
 
     def __enter__(self) -> Drawing:
@@ -192,18 +186,15 @@ class Drawing:
         for pool in (self.few, self.pool):
             pool.shutdown(cancel_futures=True)
 
-    def ahead(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield the batches, each when the problems of the next ones are under way too."""
-        ahead: deque[Batch] = deque()
-        for batch in batches:
-            problems = [self.submit(task) for task in batch.tag]
-            ahead.append(replace(batch, draw=partial(_collected, problems, batch.shape.target)))
-            if len(ahead) > _AHEAD:
-                yield ahead.popleft()
-        yield from ahead
+    def problems(self, tasks: list[Task], target: Target) -> list[tuple[Perceptron, Any]]:
+        """Return the problems of tasks under their own target, which may not be that of the tasks they were drawn for."""
+        with self.lock:
+            futures = [self.submit(task) for task in tasks]
+        drawn = (future.result() for future in futures)
+        return [(problem if problem.target == target else problem.with_target(target), own) for problem, own in drawn]
 
     def submit(self, task: Task) -> Future[tuple[Perceptron, Any]]:
-        """Return the problem of a task, under way or drawn for another task, whose target it then has."""
+        """Return the problem of a task, under way or drawn for another task."""
         key = _patterns(task, "instance")
         if key in self.kept:
             self.kept.move_to_end(key)
@@ -220,13 +211,6 @@ class Drawing:
 def _drawn(task: Task) -> tuple[Perceptron, Any]:
     problem = _problem(task)
     return problem, _method(task).prepare(problem, task.values["sampler"], task.config)
-
-
-def _collected(futures: list[Future[tuple[Perceptron, Any]]], target: Target) -> list[tuple[Perceptron, Any]]:
-    """Return the problems with their own target: tasks that share patterns may differ in it."""
-    drawn = [future.result() for future in futures]
-    futures.clear()  # let go of what was prepared
-    return [(problem if problem.target == target else problem.with_target(target), own) for problem, own in drawn]
 
 
 def _problem(task: Task) -> Perceptron:

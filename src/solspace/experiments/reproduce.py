@@ -22,12 +22,10 @@ from solspace.experiments.runner import Outcome, RunConfig, run_tasks, running
 from solspace.experiments.tasks import Task
 from solspace.samplers.device import LostDevice, resolve
 from solspace.store import StoreError
-from solspace.system.checks import unknown
+from solspace.system.checks import one_of
 
-TOGETHER = 62_000
-"""Most tasks that a GPU computes together: an image set's own pixels and its features; with more, pictures come late."""
-EXPECTED = (ValueError, ImportError, OSError)
-"""Errors of one figure that do not stop the others: data that are not there, a disk that is full."""
+TOGETHER = 62_000  # most tasks that a GPU computes together, those of a set of images: with more, pictures come late
+EXPECTED = (ValueError, ImportError, OSError)  # of one figure, which do not stop the others: no data, a full disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +45,7 @@ class ReproduceConfig:
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        if self.size not in figures.SIZES:
-            raise unknown("size", self.size, figures.SIZES)
+        one_of(figures.SIZES)("size", self.size)
 
     def figure(self, name: str) -> Figure:
         return figures.find(name).with_parameters(self.parameters)
@@ -72,9 +69,9 @@ class Reproduced:
 def reproduce(name: str, config: ReproduceConfig | None = None) -> Reproduced:
     """Make a figure of the paper; stop it at any time and call it again to go on."""
     config, start = config or ReproduceConfig(), time.perf_counter()
-    figure, size = config.figure(name), config.size
-    tasks = partial(figure.tasks, size, config.device)
-    outcome = run_tasks(tasks, config.store, config.run, figure.count(size), name)
+    figure = config.figure(name)
+    tasks = partial(figure.tasks, config.size, config.device)
+    outcome = run_tasks(tasks, config.store, config.run, figure.count(config.size), name)
     return Reproduced(name, draw(name, config), outcome, time.perf_counter() - start)
 
 
@@ -89,12 +86,10 @@ def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
         if not (failed := results.failed):
             raise
         first = failed[0].error.partition("\n")[0].partition(": ")[2]
-        raise ValueError(
-            f"{name} cannot be drawn: {len(failed)} of its tasks failed, the first with: {first}"
-        ) from error
-    stem = figure.stem(size)
-    table = Path(config.out, f"{stem}.csv")
-    files = style.save(picture.drawing, Path(config.out, stem), config.formats)
+        words = f"{name} cannot be drawn: {len(failed)} of its tasks failed, the first with: {first}"
+        raise ValueError(words) from error
+    path = Path(config.out, figure.stem(size))
+    files, table = style.save(picture.drawing, path, config.formats), path.with_name(f"{path.name}.csv")
     write_csv(lambda: picture.table, table)
     return (*files, table)
 
@@ -187,14 +182,11 @@ class _Drawing:
         self.stopped = time.perf_counter()
 
     def result(self) -> Reproduced:
-        files: tuple[Path, ...] = ()
-        problem = ""
+        files, problem = tuple[Path, ...](), ""
         try:
             files = self.files.result()
         except EXPECTED as error:
             problem = " ".join(str(error).split())
         except BrokenProcessPool:
-            problem = (
-                "the process that draws ended: out of memory, or killed by the system? The same command draws again."
-            )
+            problem = "the process that draws ended: out of memory, or killed? The same command draws again."
         return Reproduced(self.name, files, self.outcome, self.stopped - self.started, problem, self.together)

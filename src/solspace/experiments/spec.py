@@ -170,8 +170,6 @@ class Spec:
             raise ValueError(f"there is no spec at {path}.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not TOML: {error}.") from None
-        except RecursionError:
-            raise ValueError(f"{path} is no spec: its lists or tables are nested too deeply.") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -280,18 +278,23 @@ def _range(name: str, entry: Mapping[str, object]) -> list[float]:
     _check_names(f"entry of the range {name}", entry, ("start", "stop", "step", "num"))
     if not {"start", "stop"} <= set(entry) or ("step" in entry) == ("num" in entry):
         raise ValueError(f"{name}: a range needs start, stop and either step or num; got {dict(entry)}.")
-    check = number()
-    start, stop = check(name, entry["start"]), check(name, entry["stop"])
+    start, stop = (number()(name, entry[end]) for end in ("start", "stop"))
     if "num" in entry:
         steps = whole(2)(f"{name}.num", entry["num"]) - 1
         step = (stop - start) / steps
     else:
-        step = check(f"{name}.step", entry["step"])
+        step = number()(f"{name}.step", entry["step"])
         if step == 0 or (stop - start) / step < 0:
             raise ValueError(f"{name}: step {step:g} does not lead from {start:g} to {stop:g}.")
         steps = math.floor((stop - start) / step + 1e-9)
     values = [round(start + i * step, 12) for i in range(steps + 1)]
     return [int(v) if isinstance(entry["start"], int) and v == int(v) else v for v in values]
+
+
+def _combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield tables with one value for each entry."""
+    for values in itertools.product(*map(_listed, table.values())):
+        yield dict(zip(table, values))
 
 
 def _targets(entry: object) -> Iterator[Target]:
@@ -300,8 +303,8 @@ def _targets(entry: object) -> Iterator[Target]:
         if not isinstance(table, Mapping):
             raise ValueError(f"target must be a Target or a table of its parts; got {one!r}.")
         _check_names("part of the target", table, Target.__dataclass_fields__)
-        for values in itertools.product(*map(_listed, table.values())):
-            target = Target(**dict(zip(table, values)))
+        for values in _combinations(table):
+            target = Target(**values)
             if target.potential.name not in potentials.REGISTRY:
                 raise ValueError(
                     f"the potential {target.potential.name!r} is not registered: put its class into a module of your own "
@@ -315,17 +318,13 @@ def _samplers(entry: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]
     table = {"name": entry} if isinstance(entry, str) else entry
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ValueError(f"sampler must be a name or a table with a name; got {entry!r}.")
-    name = table["name"]
-    allowed = find(name).options
-    options = {key: value for key, value in table.items() if key != "name"}
-    _check_names(f"option of sampler {name!r}", options, allowed)
-    checked = [[_checked(allowed[key], key, value) for value in _listed(values)] for key, values in options.items()]
-    for values in itertools.product(*checked):
-        yield name, tuple(zip(options, values))
+    name, given = table["name"], {key: value for key, value in table.items() if key != "name"}
+    known = find(name).options
+    _check_names(f"option of sampler {name!r}", given, known)
+    for options in _combinations(given):
+        yield name, tuple((key, _checked(known[key], key, value)) for key, value in options.items())
 
 
 def _checked(option: Field[Any], key: str, value: object) -> Any:
-    if isinstance(value, str) and sized(value, 1) != value:  # "n", "2n", ...
-        option.metadata["check"](key, sized(value, 1))
-        return value.lower()
-    return option.metadata["check"](key, value)
+    checked = option.metadata["check"](key, sized(value, 1))
+    return value.lower() if isinstance(value, str) and sized(value, 1) != value else checked  # "n", "2n", ...

@@ -33,13 +33,13 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import mean_pair_product
 from solspace.problem import Perceptron
+from solspace.samplers.registry import find
 from solspace.samples import Samples
 from solspace.store import Result
 from solspace.system.checks import Config
 from solspace.system.plain import Values, plain
 
 if TYPE_CHECKING:
-    from solspace.samplers.registry import Sampler
     from solspace.theory.prediction import Prediction
 
 Stream = Generator[list[Result], None, None]
@@ -83,7 +83,7 @@ class Task:
     def text(self) -> str:
         """The task as canonical JSON, without what cannot change its result."""
         values = dict(self.values)
-        if "device" in values.get("options", ()) and _sampler(values["sampler"]).anywhere:
+        if "device" in values.get("options", ()) and find(values["sampler"]).anywhere:
             values["options"] = {name: value for name, value in values["options"].items() if name != "device"}
         return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -114,7 +114,7 @@ class Task:
 
 @lru_cache(maxsize=1024)
 def _config(sampler: str, options: str) -> Config:
-    return _sampler(sampler).config(**json.loads(options))
+    return find(sampler).config(**json.loads(options))
 
 
 def _digest(text: str) -> str:
@@ -124,13 +124,7 @@ def _digest(text: str) -> str:
 def results_version(values: Mapping[str, Any]) -> str:
     """Return the version of the results of a task: its kind's, and its sampler's where it has one."""
     _, version = KINDS[values["kind"]]
-    return f"{version}.{_sampler(values['sampler']).version}" if "sampler" in values else str(version)
-
-
-def _sampler(name: str) -> Sampler:
-    from solspace.samplers.registry import find
-
-    return find(name)
+    return f"{version}.{find(values['sampler']).version}" if "sampler" in values else str(version)
 
 
 @cache
@@ -161,26 +155,21 @@ def import_modules(names: Iterable[str]) -> None:
 
 def run(task: Task) -> Result:
     """Return the task's result; an error is recorded in a failed result."""
-    start = time.perf_counter()
-    values: Values = {}
-    arrays: Values = {}
-    error = ""
+    start, error, values, arrays = time.perf_counter(), "", Values(), Values()
     try:
         import_modules(task.values.get("modules", ()))
         values, arrays = function(task.values["kind"])(task)
-        values = {name: plain(value) for name, value in values.items()}
     except Exception as problem:
         trace = "".join(traceback.format_exception(problem, limit=-6)).strip()
         error = f"{type(problem).__name__}: {problem}\n\n{trace}"
-    return finished(task, values, arrays, error, time.perf_counter() - start)
+    return finished(task, plain(values), arrays, error, time.perf_counter() - start)
 
 
 def finished(task: Task, values: Values, arrays: Values, error: str = "", seconds: float = 0.0) -> Result:
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Result(
-        key=task.key, task=dict(task.values), status="failed" if error else "done", values={} if error else values,
-        arrays={} if error else arrays, error=error, version=__version__, seed=str(task.seed),
-        host=socket.gethostname(), seconds=seconds,
-        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        task.key, dict(task.values), "failed" if error else "done", values, arrays, error, __version__, str(task.seed),
+        socket.gethostname(), seconds, date,
     )  # fmt: skip
 
 
@@ -235,7 +224,7 @@ class Sampled:
 
     def __call__(self, task: Task) -> Found:
         problem, values = self.problem(task), task.values
-        sampler = _sampler(values["sampler"])
+        sampler = find(values["sampler"])
         threads = {"n_threads": 1} if issubclass(sampler.info, AnnealingInfo) else {}
         with warnings.catch_warnings():
             # a sweep crosses thresholds on purpose: what did not converge is in the numbers
@@ -313,9 +302,9 @@ def windows(task: Task) -> Found:
 
 
 def thresholds(task: Task) -> Found:
-    from solspace.theory.thresholds import thresholds as find
+    from solspace.theory.thresholds import thresholds as thresholds_at
 
-    found = find(Target.from_dict(task.values["target"]))
+    found = thresholds_at(Target.from_dict(task.values["target"]))
     return {name: getattr(found, name) for name in LINES}, {}
 
 

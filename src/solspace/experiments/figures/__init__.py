@@ -16,7 +16,7 @@ from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task
-from solspace.system.checks import number, unknown
+from solspace.system.checks import number, one_of
 from solspace.system.plain import Values
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 SIZES = ("quick", "paper")
 POSITIVE = ("alpha", "temperature", "width")
-LOCALIZE = {"name": "asl", "finish": 0}
-"""ASL as in the paper: run to the end, where the signs of the means are the sample."""
-TEMPERATURES = (0.5, 0.7)
-"""Of the log potential, where two are compared."""
+LOCALIZE = {
+    "name": "asl",
+    "finish": 0,
+}  # ASL as in the paper: run to the end, where the signs of the means are the sample
+TEMPERATURES = (0.5, 0.7)  # of the log potential, where two are compared
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,6 @@ class Picture:
 class Content:
     """A figure of one size: the sweeps and tasks of theory that it needs, and the function that draws their results."""
 
-    title: str
     picture: Callable[[Results], Picture]
     specs: Sequence[Spec | ImageSpec] = ()
     theory: Sequence[Task] = ()
@@ -61,16 +61,12 @@ class Figure:
 
     name: str
     place: str
-    make: Callable[..., Content]
-    """(size, parameters by name) -> content."""
+    title: str
+    make: Callable[..., Content]  # (size, parameters by name) -> content
     changed: Mapping[str, float] = field(default_factory=dict)
 
     def at(self, size: str) -> Content:
         return self.make(size, **self.changed)
-
-    @property
-    def title(self) -> str:
-        return self.at(SIZES[0]).title
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -86,10 +82,8 @@ class Figure:
         allowed = self.parameters
         if values and not allowed:
             raise ValueError(f"{self.name} has no parameters to set.")
-        for name in values:
-            if name not in allowed:
-                raise unknown(f"parameter of {self.name}", name, allowed)
-        numbers = {name: number(positive=name in POSITIVE)(name, value) for name, value in values.items()}
+        known = one_of(allowed, f"parameter of {self.name}")
+        numbers = {known("", name): number(positive=name in POSITIVE)(name, value) for name, value in values.items()}
         return replace(self, changed={name: value for name, value in numbers.items() if value != allowed[name]})
 
     def stem(self, size: str) -> str:
@@ -132,37 +126,30 @@ class Figure:
         return len(self.theory(size)) + sum(map(len, self.specs(size)))
 
 
-FIGURES: dict[str, Figure] = {}
-"""The figures by their names on the command line, in the paper's order."""
+FIGURES: dict[str, Figure] = {}  # by their names on the command line, in the paper's order
 
 
-def register(name: str, place: str) -> Callable[[Callable[..., Content]], Callable[..., Content]]:
+def register(name: str, place: str, title: str) -> Callable[[Callable[..., Content]], Callable[..., Content]]:
     """Return a decorator that adds a figure: a function from the size and the parameters to its content."""
 
     def add(make: Callable[..., Content]) -> Callable[..., Content]:
-        FIGURES[name] = Figure(name, place, make)
+        FIGURES[name] = Figure(name, place, title, make)
         return make
 
     return add
 
 
 def find(name: str) -> Figure:
-    if name not in FIGURES:
-        raise unknown("figure", name, FIGURES)
-    return FIGURES[name]
+    return FIGURES[one_of(FIGURES)("figure", name)]
 
 
 def signed(value: float) -> str:
     return f"{value:g}".replace("-", "−")
 
 
-def and_margin(margin: float) -> str:
-    return "" if margin == 0 else f", κ = {signed(margin)}"
-
-
 def at_temperature(temperature: float, margin: float) -> str:
     return f"T = {temperature:g}, κ = {signed(margin)}"
 
 
-for _module in ("paper", "extensions", "images"):  # each registers its figures
+for _module in ("random_patterns", "images"):  # each registers its figures
     import_module(f"{__name__}.{_module}")

@@ -7,13 +7,13 @@ from functools import partial
 from typing import NamedTuple
 
 from solspace.data.catalogue import data_set
-from solspace.experiments.figures import Content, and_margin, at_temperature, drawn_by, loads, register
+from solspace.experiments.figures import Content, at_temperature, drawn_by, loads, register, signed
 from solspace.experiments.images import ImageSpec
 from solspace.system.plain import Values
 
 PREPROCESS = ("centred", "raw")
+# size -> number of sweeps, or of features: (loads, instances)
 Sizes = Mapping[str, Mapping[int, tuple[Sequence[float], int]]]
-"""Size -> number of sweeps, or of features: (loads, instances)."""
 
 
 def success(
@@ -41,8 +41,8 @@ def success(
     }
     name = f"{known.title.split(',')[0]} {known.classes[0]} against {known.classes[1]}"
     heading = f"random linear features of {name}" if features else f"{name}, N = {known.pixels}"
-    title = f"{known.title}: instances {'of random features ' * features}solved"
-    return Content(title, drawn_by("images", rows, labels, heading + and_margin(margin)), specs)
+    changed = f", κ = {signed(margin)}" if margin else ""
+    return Content(drawn_by("images", rows, labels, heading + changed), specs)
 
 
 PIXELS: Sizes = {  # N = 784
@@ -62,10 +62,12 @@ FEATURES: Sizes = {
     "paper": dict.fromkeys((32, 64), (loads.steps(0.2, 2.0, 0.1), 100))
     | dict.fromkeys((1024, 2048), (loads.steps(0.2, 1.4, 0.1), 100)),
 }
-for _data in ("mnist", "fashion"):
-    register(_data, "appendix")(partial(success, _data, PIXELS, False))
-    register(f"{_data}-features", "appendix")(partial(success, _data, FEATURES, True))
-register("cifar10", "appendix")(partial(success, "cifar10", COLOURS, False))
+for _name, _data, _sizes in (
+    ("mnist", "mnist", PIXELS), ("mnist-features", "mnist", FEATURES), ("fashion", "fashion", PIXELS),
+    ("fashion-features", "fashion", FEATURES), ("cifar10", "cifar10", COLOURS),
+):  # fmt: skip
+    _shown = f"{data_set(_data).title}: instances {'of random features ' * (_sizes is FEATURES)}solved"
+    register(_name, "appendix", _shown)(partial(success, _data, _sizes, _sizes is FEATURES))
 
 
 class Panel(NamedTuple):
@@ -94,10 +96,9 @@ FAIR = {
     "quick": (Panel("mnist", (0.3,)), Panel("fashion", (0.25,)), Panel("mnist", (0.5,), 200)),
     "paper": (Panel("mnist", (0.4,)), Panel("fashion", (0.3,)), Panel("mnist", (0.5,), 400)),
 }
-# AMP with a variance for every constraint has no device
 FAIR_OPTIONS: dict[str, Values] = {
     "chains": {},
-    "AMP": {"denoiser": "amp", "device": "cpu", "finish": 0},
+    "AMP": {"denoiser": "amp", "device": "cpu", "finish": 0},  # with a variance for every constraint it has no device
     "EP, and a draw in the field": {"denoiser": "ep"},
 }
 
@@ -109,7 +110,7 @@ def spec(panel: Panel, kind: str, options: Values, temperature: float, margin: f
     )  # fmt: skip
 
 
-@register("fair-on-images", "beyond the paper")
+@register("fair-on-images", "beyond the paper", "overlaps of samples of real images: chains, AMP, EP")
 def fair_on_images(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
     chains, samples, sweeps = {"quick": (64, 32, 400), "paper": (1056, 128, 2000)}[size]
     by_chains: Values = {"n_sweeps": (sweeps,), "methods": ("tau",), "n_samples": chains}
@@ -125,8 +126,7 @@ def fair_on_images(size: str, temperature: float = 0.5, margin: float = 0.0) -> 
         f"overlaps of pairs: {chains} chains, τ from 1 to 0 in {sweeps} sweeps and as many at τ = 0; "
         f"{samples} localized samples each; dashed: means" + f"; {changed}" * bool(changed)
     )
-    title = "overlaps of samples of real images: chains, AMP, EP"
-    return Content(title, drawn_by("overlaps", FAIR[size], FAIR_OPTIONS, changed, note), specs)
+    return Content(drawn_by("overlaps", FAIR[size], FAIR_OPTIONS, changed, note), specs)
 
 
 MIXING = {
@@ -143,11 +143,10 @@ MIXING = {
         Panel("cifar10", (0.05, 0.1, 0.15, 0.2)),
     ),
 }
-MIXING_SWEEPS = {"quick": (200, 400), "paper": (1000, 2000)}
-"""Sweeps from τ = 1 to 0, and at τ = 0."""
+MIXING_SWEEPS = {"quick": (200, 400), "paper": (1000, 2000)}  # from τ = 1 to 0, and at τ = 0
 
 
-@register("mixing", "beyond the paper")
+@register("mixing", "beyond the paper", "self and cross overlap of chains on real images")
 def mixing(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
     (chains, instances), (n_sweeps, n_extra) = {"quick": (8, 1), "paper": (16, 3)}[size], MIXING_SWEEPS[size]
     common: Values = {"n_sweeps": (n_sweeps,), "methods": ("tau",), "instances": instances, "n_samples": chains}
@@ -165,5 +164,4 @@ def mixing(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
         f"overlap with its own draw {n_extra // 2} sweeps earlier; {instances} instance{'s' * (instances > 1)} a point; "
         "bars: one standard error; filled: called mixed; crosses: some draws miss constraints"
     )
-    drawn = drawn_by("mixing", MIXING[size], kinds, title, note)
-    return Content("self and cross overlap of chains on real images", drawn, specs)
+    return Content(drawn_by("mixing", MIXING[size], kinds, title, note), specs)

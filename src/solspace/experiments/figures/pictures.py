@@ -20,12 +20,10 @@ from solspace.samplers.registry import find
 from solspace.store import Result
 from solspace.system.plain import Values
 
-VISIBLE = 1e-3
-"""Fraction of the highest density below which a curve cannot be distinguished from the axis."""
+VISIBLE = 1e-3  # fraction of the highest density below which a curve cannot be distinguished from the axis
 ASL = r"theory: $\alpha_\mathrm{ASL}$ ="
 MIXED = ("self_overlap", "self_overlap_error", "cross_overlap", "cross_overlap_error", "memory", "memory_error", "lag",
          "missed", "rhat", "solved_fraction", "fair", "within", "rungs", "round_trips", "verdict")  # fmt: skip
-"""What the table of `mixing` has of each result."""
 WILSON = "bars: one-sigma Wilson intervals"
 
 
@@ -46,7 +44,14 @@ def selected(points: Iterable[Values], common: Values) -> list[Values]:
     return [point for point in points if common.items() <= point.items()]
 
 
-# --- theory -------------------------------------------------------------------------------------------------------
+def line(row: Result, *names: str, **more: object) -> Values:
+    """Return a line of a table: what a result's task and numbers have by these names, and more."""
+    values = row.flat()
+    return {name: values.get(name) for name in names} | more
+
+
+def columns(table: Sequence[Values], *names: str) -> dict[str, Reals]:
+    return {name: np.array([values[name] for values in table], float) for name in names}
 
 
 def free_entropy(results: Results, title: str, **view: Any) -> Picture:
@@ -85,12 +90,12 @@ def _t_alpha(
     diagrams.regimes([(row.task["alpha"], row.values["windows"]) for row in rows], ax, top, legend)
     for row in rows_of(results, target.to_dict(), "thresholds"):
         height = 0.47 if legend == "upper left" else 0.1
-        diagrams.mark_loads(ax, {name: row.values[name] for name in marked}, height)
+        diagrams.mark_loads(ax, line(row, *marked), height)
     table = []
     for row in rows:
-        (low, maxwell, high), *_ = row.values["windows"] or [(None, None, None)]
-        about = {name: row.values[name] for name in ("overlap", "replicon", "entropy", "samplable")}
-        table.append({"alpha": row.task["alpha"], "t_low": low, "t_maxwell": maxwell, "t_high": high, **about})
+        low, maxwell, high = (row.values["windows"] or [(None, None, None)])[0]
+        own = line(row, "alpha", t_low=low, t_maxwell=maxwell, t_high=high)
+        table.append(own | line(row, "overlap", "replicon", "entropy", "samplable"))
     return table
 
 
@@ -108,15 +113,14 @@ def binary_uniform(results: Results, target: Target, top: float | None, title: s
         small.tick_params(labelsize=7)
     diagram = _t_alpha(results, target, right, top, marked=("capacity",), legend="upper right")
     right.set_title(title)
-    table = [{"panel": "free entropy", **line} for line in curves]
-    return Picture(drawing, table + [{"panel": "t-alpha", **line} for line in diagram])
+    panels = {"free entropy": curves, "t-alpha": diagram}
+    return Picture(drawing, [{"panel": panel, **values} for panel, own in panels.items() for values in own])
 
 
 def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Picture:
     rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["margin"])
-    table = [{"margin": row.task["target"]["margin"]} | {name: row.values.get(name) for name in LINES} for row in rows]
-    margins = np.array([row["margin"] for row in table])
-    lines = {name: np.array([row[name] for row in table], dtype=float) for name in LINES}
+    table = [line(row, "margin", *LINES) for row in rows]
+    margins, lines = columns(table, "margin")["margin"], columns(table, *LINES)
     drawing, ax = style.panels(1, width=6.0, height=4.4)
     diagrams.alpha_kappa(margins, lines, ax)
     ax.set(xscale="log", xlim=(0.05, None), ylim=(margins[0], margins[-1]), title=title)
@@ -141,7 +145,7 @@ def edge(results: Results, targets: Mapping[str, Sequence[Target]], heading: str
     axes[0].set_ylim(-8, 40)
     about = ("potential", "temperature", "divergence", "constant", "maximum_at_one")
     table = [
-        {name: row.flat()[name] for name in about} | {"epsilon": float(e), "slope": float(s)}
+        line(row, *about, epsilon=float(e), slope=float(s))
         for row in results.rows(arrays=True, kind="edge")
         for e, s in zip(row.arrays["epsilon"], row.arrays["slope"])
     ]
@@ -165,15 +169,11 @@ def symmetric_threshold(results: Results, widths: Sequence[float], title: str) -
     table: list[Values] = []
     drawing, ax = style.panels(1, width=6.4, height=4.6)
     for colour, width in zip(style.SERIES, widths):
-        points = [
-            {"width": width, "temperature": row.task["target"]["temperature"]}
-            | {name: row.values[name] for name in ("asl", "dynamical", "zero_entropy", "capacity")}
-            for row in rows
-            if row.task["target"]["potential"]["width"] == width
-        ]
-        lines = {name: np.array([p[name] for p in points]) for name in ("asl", "zero_entropy", "capacity")}
-        heats = np.array([point["temperature"] for point in points])
-        diagrams.temperature_lines(heats, lines, ax, f"ASL, K = {width:g}", colour)
+        own = [row for row in rows if row.task["target"]["potential"]["width"] == width]
+        names = ("temperature", "asl", "dynamical", "zero_entropy", "capacity")
+        points = [{"width": width, **line(row, *names)} for row in own]
+        lines = columns(points, "asl", "zero_entropy", "capacity")
+        diagrams.temperature_lines(columns(points, *names)["temperature"], lines, ax, f"ASL, K = {width:g}", colour)
         table += points
     ax.plot([], [], color="0.4", lw=1, ls="--", label="entropy of the measure is zero")
     ax.plot([], [], color="0.4", lw=1, ls=":", label="capacity of the band")
@@ -183,9 +183,6 @@ def symmetric_threshold(results: Results, widths: Sequence[float], title: str) -
     ax.yaxis.set_minor_formatter(lambda value, place: "")
     ax.legend(ncols=2, fontsize=7.5)
     return Picture(drawing, table)
-
-
-# --- samples against theory -----------------------------------------------------------------------------------------
 
 
 def stabilities(results: Results, heading: str) -> Picture:
@@ -248,10 +245,10 @@ def _thresholds(results: Results, ax: Axes) -> list[Values]:
 def _instability(results: Results, ax: Axes) -> list[Values]:
     table = []
     for colour, heat in zip(style.SERIES, TEMPERATURES):
-        lines = results.rows(arrays=True, kind="instability")
-        (line,) = (row for row in lines if row.task["target"]["temperature"] == heat)
-        target, shown = line.task["target"], line.task["alpha"]
-        ax.plot(line.arrays["variance"], line.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
+        rows = results.rows(arrays=True, kind="instability")
+        (theory,) = (row for row in rows if row.task["target"]["temperature"] == heat)
+        target, shown = theory.task["target"], theory.task["alpha"]
+        ax.plot(theory.arrays["variance"], theory.arrays["instability"], color=colour, label=f"theory, T = {heat:g}")
         runs = [r for r in rows_of(results, target, "sample", arrays=True) if abs(r.task["alpha"] - shown) < 1e-9]
         paths = [[r.arrays[f"path_{name}"].ravel() for name in ("overlap", "instability", "converged")] for r in runs]
         points = _binned(np.concatenate(paths, axis=1), heat)
@@ -291,9 +288,6 @@ def _solved(results: Results, ax: Axes) -> list[Values]:
     ax.set(ylabel="fraction", title="solved, and AMP calls not converged")
     ax.legend(loc="center left", fontsize=7.5)
     return [{"panel": "solved", **p} for p in solved] + [{"panel": "unconverged", **p} for p in missed]
-
-
-# --- success against the load ---------------------------------------------------------------------------------------
 
 
 def success(
@@ -413,9 +407,6 @@ def solvers(results: Results, sizes: Sequence[int], heading: str, note: str) -> 
     return Picture(drawing, table, note=f"{instances(solved)} instances a point, {note}; bars: one sigma")
 
 
-# --- overlaps on images ---------------------------------------------------------------------------------------------
-
-
 def overlaps(
     results: Results, panels: Sequence[Any], methods: Mapping[str, Values], heading: str, note: str
 ) -> Picture:
@@ -432,24 +423,23 @@ def overlaps(
         ax.set_title(f"{panel.title}, α = {panel.alphas[0]:g}")
         about: Values = {"data": panel.data, "features": panel.features, "alpha": panel.alphas[0]}
         names = ("overlap", "overlap_error", "self_overlap", "solved_fraction", "verdict")
-        table += [{**about, "sampler": k, **{n: row.values.get(n) for n in names}} for k, row in own.items()]
+        table += [{**about, "sampler": name, **line(row, *names)} for name, row in own.items()]
     return Picture(drawing, table, heading, note)
 
 
 def mixing(results: Results, panels: Sequence[Any], kinds: Mapping[bool, str], title: str | None, note: str) -> Picture:
     """Draw overlaps of chains with themselves and with each other; kinds are (whether replicas are exchanged: name)."""
     table = [
-        {name: row.task[name] for name in ("data", "features", "alpha", "instance")}
-        | {"exchange": bool(row.task["options"].get("exchange"))}
-        | {name: row.values.get(name) for name in MIXED}
+        line(row, "data", "features", "alpha", "instance", exchange=bool(row.task["options"].get("exchange")))
+        | line(row, *MIXED)
         for row in results.rows(kind="mixing")
     ]
     drawing, axes = style.panels(len(panels), width=3.5, height=3.5)
     legend: Values = {}
     for ax, panel in zip(axes, panels):
-        own = [line for line in table if panel.holds(line)]
+        own = [values for values in table if panel.holds(values)]
         for k, (exchange, name) in enumerate(kinds.items()):
-            sweeps.self_and_cross([line for line in own if line["exchange"] is exchange], ax, name, k)
+            sweeps.self_and_cross(selected(own, {"exchange": exchange}), ax, name, k)
         ax.set_title(panel.title)
         handles, labels = ax.get_legend_handles_labels()
         legend = {**dict(zip(labels, handles)), **legend}
