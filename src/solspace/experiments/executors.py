@@ -14,8 +14,7 @@ import signal
 import threading
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -123,42 +122,25 @@ class WorkerPool:
         self._tasks = itertools.chain(first, tasks)
         self._processes = Processes(min(self._width // 2, len(first)))
         self._running: dict[Future[Result], Task] = {}
-        self._deaths: Counter[str] = Counter()
         self.close = self._processes.close
 
     def results(self, block: bool) -> list[Result]:
         """Return the results that are there; with `block`, wait for one, and return none if no task is left."""
-        while self._submit():
-            done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
-            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-                done, _ = wait(self._running)
-            if (found := self._collect(done)) or not block:
-                return found
-        return []
-
-    def _submit(self) -> bool:
-        """Submit tasks while there is room; return whether any is running."""
-        while len(self._running) < self._width and not any(task.key in self._deaths for task in self._running.values()):
-            task = next(self._tasks, None)
-            if task is None:
-                break
+        while len(self._running) < self._width and (task := next(self._tasks, None)) is not None:
             self._running[self._processes.submit(run, task)] = task
-        return bool(self._running)
+        done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
+        if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+            done, _ = wait(self._running)
+        return [self._result(self._running.pop(future), future) for future in done]
 
-    def _collect(self, done: Collection[Future[Result]]) -> list[Result]:
-        found, again = list[Result](), list[Task]()
-        for future in done:
-            task = self._running.pop(future)
+    def _result(self, task: Task, future: Future[Result]) -> Result:
+        for attempt in range(1 + DEATHS):
+            alone = self._processes.submit(run, task) if attempt else future
             try:
-                found.append(of_the_same_code(task, future.result()))
+                return of_the_same_code(task, alone.result())
             except BrokenProcessPool as death:
-                self._deaths[task.key] += len(done) == 1
-                if self._deaths[task.key] == DEATHS:
-                    found.append(lost(task, str(death).partition("{")[2].partition("}")[0] or "no exit code"))
-                else:
-                    again.append(task)
-        self._tasks = itertools.chain(again, self._tasks)
-        return found
+                cause = str(death).partition("{")[2].partition("}")[0] or "no exit code"
+        return lost(task, cause)
 
 
 def _loky(count: int) -> Any:

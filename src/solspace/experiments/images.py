@@ -29,21 +29,16 @@ from solspace.samples import Samples
 from solspace.system.checks import sized
 from solspace.system.plain import Values
 
-METHODS = {
+METHODS = {  # sampler and target of each
     "tau": ("tau", Target(potential="log", temperature=0.5)),
     "asl": ("asl", Target(potential="log", temperature=0.5)),
     "errors": ("temperature", Target(potential="errors", temperature=1.0)),
     "hinge": ("temperature", Target(potential="hinge", temperature=1.0)),
 }
-"""Sampler and target of each method."""
-THREE = ("tau", "errors", "hinge")
-"""The paper's: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)."""
-PAIRS = 20_000
-"""Most overlaps that a task keeps."""
-DEPENDS = ("seed", "data", "classes", "preprocess", "features", "alpha", "instance")
-"""A task's values that its patterns depend on."""
-_ROWS = 1024
-"""Images of a pool that are classified at a time."""
+THREE = ("tau", "errors", "hinge")  # the paper's: τ-annealing, and annealing of the temperature on Θ(-s) and on -sΘ(-s)
+PAIRS = 20_000  # most overlaps that a task keeps
+SEED = ("seed", "data", "features", "alpha", "instance")  # a task's values that its choice of images depends on
+_ROWS = 1024  # images of a pool that are classified at a time
 
 
 @dataclass(frozen=True)
@@ -66,8 +61,7 @@ class ImageSpec:
     options: tuple[tuple[str, Any], ...] = ()
     n_samples: int = 1
     kind: str = "images"
-    temperature: float = 0.5
-    """That of the log potential."""
+    temperature: float = 0.5  # of the log potential
     margin: float = 0.0
 
     def points(self) -> Iterator[Values]:
@@ -108,7 +102,7 @@ def _solved(tasks: Sequence[Task], problems: Sequence[Perceptron], samples: Sequ
             right = _sides(X, np.array([own.weights[0] for own in samples])) == y
             for task, problem, own, found in zip(tasks, problems, right, numbers):
                 unseen = np.ones(len(y), bool)
-                unseen[data.subset(y, problem.m, rng=_seed(task))] = False
+                unseen[data.subset(y, problem.m, rng=task.seed_from(*SEED))] = False
                 found["accuracy"] = float(np.mean(own[unseen]))
     return [(found, {}) for found in numbers]
 
@@ -124,8 +118,7 @@ def _mixed(task: Task, problem: Perceptron, samples: Samples) -> Found:
     """Return how the chains of one instance mixed: self and cross overlap with errors, R-hat, what was missed."""
     report = diagnose(samples)
     numbers = {**summary(problem, samples), "fair": report.fair, "within": report.within, "verdict": report.verdict}
-    if report.mixing is not None:
-        found = report.mixing
+    if (found := report.mixing) is not None:
         numbers |= {"lag": found.lag, "missed": found.missed, "rhat": max(found.rhat.values())}
         for name in ("self_overlap", "cross_overlap", "memory"):
             estimate = getattr(found, name)
@@ -150,12 +143,8 @@ def _overlapping(task: Task, problem: Perceptron, samples: Samples) -> Found:
 def problem_of(task: Task) -> Perceptron:
     values = task.values
     X, y = _pool(values)
-    patterns, labels = drawn(X, y, values["alpha"], features=values["features"], rng=_seed(task))
+    patterns, labels = drawn(X, y, values["alpha"], features=values["features"], rng=task.seed_from(*SEED))
     return Perceptron(patterns, labels, target=Target.from_dict(values["target"]))
-
-
-def _seed(task: Task) -> int:
-    return task.seed_from("seed", "data", "features", "alpha", "instance")
 
 
 def _pool(values: Mapping[str, Any]) -> data.Images:
@@ -173,6 +162,7 @@ def _pools(name: str, classes: tuple[int, int]) -> dict[str, data.Images]:
     return {name: data.Images(data.Preprocessing.learn(name, X)(X), y) for name in data.PREPROCESSING}
 
 
-solve = Sampled(problem_of, DEPENDS, _solved)
-mix = Sampled(problem_of, DEPENDS, each(_mixed))
-overlaps = Sampled(problem_of, DEPENDS, each(_overlapping))
+_DEPENDS = (*SEED, "classes", "preprocess")
+solve = Sampled(problem_of, _DEPENDS, _solved)
+mix = Sampled(problem_of, _DEPENDS, each(_mixed))
+overlaps = Sampled(problem_of, _DEPENDS, each(_overlapping))

@@ -291,51 +291,47 @@ def _solved(results: Results, ax: Axes) -> list[Values]:
 
 
 def success(
-    panels: Mapping[str, Iterable[Values]], columns: int, heading: str, series: str = "n", label: str = "N = {}",
-    height: float = 3.6, thresholds: Mapping[str, Sequence[float]] | None = None,
-) -> Any:  # fmt: skip
-    """Return a drawing of the fraction solved, with the panels of these titles row by row under one legend."""
-    drawing, axes = style.panels(
-        columns, width=4.4, height=height, rows=len(panels) // columns, sharey=True, squeeze=False
-    )
-    for ax, (title, points) in zip(axes.flat, panels.items()):
-        sweeps.success(points, ax, series, label)
+    results: Results, by: Sequence[str], more: Callable[[Values], Values], panels: Mapping[str, Values], columns: int,
+    heading: str, note: str, series: str = "n", label: str = "N = {}", height: float = 3.6,
+) -> Picture:  # fmt: skip
+    """Draw the fraction solved, row by row under one legend: panels are (title: what their points have in common).
+
+    Points have the values `by` and `more` of them; τ-annealing is shown with theory's threshold.
+    """
+    table = [{**point, **more(point)} for point in results.mean("solved_fraction", by)]
+    rows = len(panels) // columns
+    drawing, axes = style.panels(columns, width=4.4, height=height, rows=rows, sharey=True, squeeze=False)
+    for ax, (title, common) in zip(axes.flat, panels.items()):
+        sweeps.success(selected(table, common), ax, series, label)
         ax.set_title(title)
-        for load in (thresholds or {}).get(title, ()):
-            sweeps.threshold(ax, load, ASL)
+        for threshold in marked(results) if common.get("sampler") == "tau" else ():
+            sweeps.threshold(ax, threshold, ASL)
     sweeps.legend_above(drawing, axes.flat, heading)
-    return drawing
+    note = f"{instances(table)} instances a point, one chain each, {note}; {WILSON} over instances"
+    return Picture(drawing, table, note=note)
 
 
 def annealing(results: Results, panels: Mapping[str, Values], heading: str) -> Picture:
-    """Draw the success of annealing, a panel for each title with what its points share, and theory's threshold for τ."""
-    table = results.mean("solved_fraction", by=("sampler", "n_sweeps", "n", "alpha"))
-    for point in table:
-        point["sweeps"] = "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]
-    shown = {title: selected(table, common) for title, common in panels.items()}
-    limits = {title: marked(results) for title, common in panels.items() if common["sampler"] == "tau"}
-    columns = len(shown) if len(shown) < 4 else 2  # four in a row are too wide for a page
-    note = (
-        f"{instances(table)} instances a point, one chain each, ±1 patterns, solved: all constraints met; {WILSON} over "
-        "instances"
-    )
-    return Picture(success(shown, columns, heading, thresholds=limits), table, note=note)
+    columns = len(panels) if len(panels) < 4 else 2  # four in a row are too wide for a page
+    by, note = ("sampler", "n_sweeps", "n", "alpha"), "±1 patterns, solved: all constraints met"
+
+    def sweeps_of(point: Values) -> Values:
+        return {"sweeps": "N" if point["n_sweeps"] == point["n"] else point["n_sweeps"]}
+
+    return success(results, by, sweeps_of, panels, columns, heading, note)
 
 
 def images(results: Results, rows: Sequence[Mapping[str, Values]], labels: Mapping[str, str], heading: str) -> Picture:
-    """Draw the success of several methods on images; rows have panels (title: what their points have in common)."""
-    table = results.mean("solved_fraction", by=("preprocess", "n_sweeps", "n", "method", "alpha"))
-    for point in table:
-        point["label"] = labels[point["method"]]
     tall = len(rows[0]) > 3  # more than fit into a page side by side
     order = list(zip(*(row.items() for row in rows))) if tall else [tuple(row.items()) for row in rows]
-    panels = {title: selected(table, common) for row in order for title, common in row}
-    drawing = success(panels, len(order[0]), heading, "label", "{}", height=2.8 if tall else 3.4)
-    note = (
-        f"{instances(table)} instances a point, one chain each, solved: no constraint missed at the end of the schedule; "
-        f"{WILSON} over instances"
+    by, note = (
+        ("preprocess", "n_sweeps", "n", "method", "alpha"),
+        "solved: no constraint missed at the end of the schedule",
     )
-    return Picture(drawing, table, note=note)
+    return success(
+        results, by, lambda point: {"label": labels[point["method"]]}, {title: own for row in order for title, own in row},
+        len(order[0]), heading, note, "label", "{}", 2.8 if tall else 3.4,
+    )  # fmt: skip
 
 
 def converged_fraction(row: Values) -> float | None:
