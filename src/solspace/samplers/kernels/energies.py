@@ -23,24 +23,7 @@ from numba.core.types import Type
 from numba.core.typing import BaseContext
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.kernels.flips import (
-    CELLS,
-    DEGREE,
-    EXPONENT,
-    HALF,
-    JUMP,
-    JUMPS,
-    SIDE,
-    SLOPE,
-    STEEP,
-    VALUE,
-    WALLED,
-    ZERO,
-    A,
-    B,
-    C,
-    H,
-)
+from solspace.samplers.kernels import flips
 from solspace.samplers.kernels.machine_vectors import (
     FLOATS,
     I1,
@@ -68,7 +51,7 @@ from solspace.samplers.kernels.machine_vectors import (
 )
 from solspace.system.compiled import variant
 
-AT_ONE = B + EXPONENT  # where the coefficients of a power form hold its energy at t = 1
+AT_ONE = flips.B + flips.EXPONENT  # where the coefficients of a power form hold its energy at t = 1
 BLOCK = 1024  # constraints whose product float32 holds: 8 times 4 factors to each of twice sixteen lanes
 # what four scaled factors, a lane's product and that of all blocks are kept above, so that none underflows further on
 LEAST, LEAST_LANE, LEAST_WHOLE = 2.0**-15, 2.0**-30, 2.0**-900
@@ -109,36 +92,36 @@ def _power_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value
     bits = b.bitcast(value, INTS)
     exponent = b.lshr(bits, _same(INTS, 23))
     z = b.bitcast(b.or_(b.and_(bits, _same(INTS, 0x7FFFFF)), _same(INTS, 0x3F800000)), FLOATS)
-    h = _scalar(b, data, H)
-    for power in range(1, DEGREE + 1):
-        h = _fma(b, h, z, _scalar(b, data, H + power))
-    right = _fma(b, _table(b, data, A, exponent), h, _table(b, data, B, exponent))
-    left = _fma(b, value, _scalar(b, data, C + 1), _scalar(b, data, C))
+    h = _scalar(b, data, flips.H)
+    for power in range(1, flips.DEGREE + 1):
+        h = _fma(b, h, z, _scalar(b, data, flips.H + power))
+    right = _fma(b, _table(b, data, flips.A, exponent), h, _table(b, data, flips.B, exponent))
+    left = _fma(b, value, _scalar(b, data, flips.C + 1), _scalar(b, data, flips.C))
     below = b.icmp_signed("<", v, _mark(b, places, 0))
     return b.fptosi(b.select(below, left, right), INTS)
 
 
 def _cell_energies(b: IRBuilder, v: Value, data: Value, places: Value) -> Value:
     first, last, none = _mark(b, places, 0), _mark(b, places, 1), _same(INTS, 0)
-    half = _mark(b, places, HALF)
+    half = _mark(b, places, flips.HALF)
     size = b.select(b.icmp_signed("<", v, none), b.sub(none, v), v)
     v = b.select(b.icmp_signed(">", half, none), b.sub(half, size), v)
     inside = b.select(b.icmp_signed("<", v, first), first, b.select(b.icmp_signed(">", v, last), last, v))
     negative = b.icmp_signed("<", inside, none)
     bits = b.bitcast(b.sitofp(b.select(negative, b.sub(none, inside), inside), FLOATS), INTS)
-    cell = b.sub(b.lshr(bits, _same(INTS, 16)), _same(INTS, 127 * CELLS))
+    cell = b.sub(b.lshr(bits, _same(INTS, 16)), _same(INTS, 127 * flips.CELLS))
     cell = b.select(b.icmp_signed("<", cell, none), none, cell)
-    cell = b.add(cell, b.select(negative, _same(INTS, SIDE), none))
+    cell = b.add(cell, b.select(negative, _same(INTS, flips.SIDE), none))
     rest = b.sitofp(b.and_(bits, _same(INTS, 0xFFFF)), FLOATS)
-    energy = _fma(b, rest, _gather(b, data, SLOPE, cell), _gather(b, data, VALUE, cell))
-    energy = b.select(b.icmp_signed("==", inside, none), _scalar(b, data, ZERO), energy)
+    energy = _fma(b, rest, _gather(b, data, flips.SLOPE, cell), _gather(b, data, flips.VALUE, cell))
+    energy = b.select(b.icmp_signed("==", inside, none), _scalar(b, data, flips.ZERO), energy)
     nothing = _same(FLOATS, 0.0)
-    for number in range(JUMPS):
+    for number in range(flips.JUMPS):
         above = b.icmp_signed(">=", inside, _mark(b, places, 2 + number))
-        energy = b.fadd(energy, b.select(above, _scalar(b, data, JUMP + number), nothing))
+        energy = b.fadd(energy, b.select(above, _scalar(b, data, flips.JUMP + number), nothing))
     out = b.sub(v, inside)
     out = b.select(b.icmp_signed("<", out, none), b.sub(none, out), out)
-    wall = _fma(b, b.sitofp(out, FLOATS), _scalar(b, data, STEEP), _scalar(b, data, WALLED))
+    wall = _fma(b, b.sitofp(out, FLOATS), _scalar(b, data, flips.STEEP), _scalar(b, data, flips.WALLED))
     return b.fptosi(b.fadd(energy, b.select(b.icmp_signed("==", out, none), nothing, wall)), INTS)
 
 

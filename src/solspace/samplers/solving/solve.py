@@ -1,7 +1,7 @@
 """Any solution of a perceptron problem with ±1 weights, as fast and as far as methods reach; they follow no known law.
 
-`reinforce` feeds the field of message passing back, `ep` that of expectation propagation (`reinforce`), `tau` anneals chains
-(`chains`), `exact` enumerates. `auto` goes by the data:
+`reinforce` feeds the field of message passing back, `ep` that of expectation propagation, `tau` anneals chains (`searches`),
+`exact` enumerates. `auto` goes by the data:
 
 * up to 20 weights: exact;
 * rows that contradict each other, or that no weights can meet: reported at once, with the weights that miss the fewest;
@@ -29,8 +29,7 @@ from solspace.samplers.constraints import contradiction, flat, inseparable, tie
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.marginals.ep import site_variances
 from solspace.samplers.marginals.gpu_channel import form
-from solspace.samplers.solving.chains import fewest, tau
-from solspace.samplers.solving.reinforce import Pass, passes_for, reinforce, reinforce_sites
+from solspace.samplers.solving.searches import Pass, fewest, passes_for, reinforce, reinforce_sites, tau
 from solspace.samples import Samples
 from solspace.system import compiled
 from solspace.system import progress as bars

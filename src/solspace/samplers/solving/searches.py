@@ -1,4 +1,6 @@
-"""Reinforced message passing: the field is fed back until every weight has decided.
+"""The searches for solutions: reinforced message passing, and annealed chains.
+
+Reinforced message passing feeds the field back until every weight has decided:
 
     h ← B + r_k h + σ (1 - r_k) z,   m = tanh h,   r_k = r_0 + k δ
 
@@ -7,20 +9,28 @@ weights choose (on a band between 0.12 and 0.35); the rate δ at which r passes 
 messages begin to oscillate has failed and is stopped; the noise z makes runs of one instance different. Runs go side by side,
 as columns, at one rate: first fast ones, then slower ones and more of them (alternatives: `docs/benchmarks.md`). Where AMP's
 averages do not hold, `reinforce_sites` feeds the fields of expectation propagation back.
+
+Chains: `tau` is τ-annealing that stops at the first solution, for half-spaces and bands, and any patterns; `fewest` anneals the
+number of unmet constraints from T = 1 to 0, for other constraints, and data that cannot be solved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solspace.measure import Target
+from solspace.measure.potentials import Band, Log, LogBand, Uniform
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import child, generator
 from solspace.problem import Perceptron
-from solspace.samplers.constraints import choose_variances, flat, interval, is_half_space, nonzero
+from solspace.samplers.annealing.anneal import first_solutions
+from solspace.samplers.annealing.chains import Chains
+from solspace.samplers.annealing.schedules import Stage, TauAnnealing
+from solspace.samplers.constraints import Unmet, choose_variances, flat, interval, is_half_space, nonzero
 from solspace.samplers.device import fetched
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu import GpuMessages
@@ -39,6 +49,10 @@ SITE_RATES = (0.02, 0.005, 0.002)  # rates δ of one pass of `reinforce_sites` a
 SITE_NOISE = 0.2  # σ there
 LARGEST = 6.0  # largest field there: beyond it a weight has decided, and the Gaussian's variances would vanish
 SITES_DECIDED = 0.9999  # |m|²/n from which on no sign changes there
+HEAT = 1.0  # temperature, in constraints, at which annealing the number of unmet ones begins
+SWEEPS = (100, 1000, 4000)  # sweeps of one attempt of chains after another
+FEWEST_SWEEPS = 1000
+CHAINS = 4  # chains side by side, for each solution that is still to be found
 
 
 @dataclass(frozen=True)
@@ -223,3 +237,44 @@ class GpuRuns:
 
     def signs(self, lanes: Array) -> Array:
         return np.where(self.messages.means()[lanes] >= 0, 1, -1).astype(np.int8)
+
+
+def tau(search: Search, sweeps: Sequence[int] = SWEEPS) -> None:
+    """Search by chains, each attempt longer than the one before."""
+    for number, count in enumerate(sweeps):
+        if not search.lacking:
+            return
+        _anneal(search, "tau", count, number)
+
+
+def fewest(search: Search) -> None:
+    """Lower the number of unmet constraints: first by τ-annealing, which leaves fewer except on the smallest problems."""
+    if search.lacking and "tau" not in search.tried:
+        tau(search, (FEWEST_SWEEPS,))
+    if search.lacking:
+        _anneal(search, "fewest", FEWEST_SWEEPS, len(SWEEPS))
+
+
+def _anneal(search: Search, method: str, sweeps: int, number: int) -> None:
+    n_chains = CHAINS * search.lacking
+    search.begin(method, n_chains)
+    target = flat(search.problem.target)
+    heats, unmet = np.linspace(HEAT, 0.0, sweeps).tolist(), Unmet(target.potential)
+    schedule: object = [Stage(unmet, heat, target.margin) for heat in heats]
+    if method == "tau" and isinstance(target.potential, (Uniform, Band)):
+        walls = Log() if isinstance(target.potential, Uniform) else LogBand(target.potential.width)
+        target, schedule = Target(potential=walls, margin=target.margin), TauAnnealing()
+    problem, seeds, best, done = search.problem.with_target(target), child(search.seeds, 2, number), None, 0
+
+    def look(chains: Chains) -> None:
+        nonlocal best, done
+        best, steps, done = chains.weights, chains.sweep - done, chains.sweep
+        search.advance(steps)
+
+    try:
+        best = first_solutions(
+            problem, n_chains, sweeps, schedule, seeds, device=search.where, progress=False, callback=look
+        ).weights
+    finally:  # also after the time limit and Ctrl-C
+        if best is not None:
+            search.offer(best)
