@@ -37,7 +37,6 @@ class Checkpoint:
         self._warned = False
 
     def load(self) -> dict[str, Array] | None:
-        """Return the stored arrays, or None if there is no file."""
         if self.path is None or not self.path.exists():
             return None
         try:
@@ -95,7 +94,6 @@ def _digest(key: str, state: Mapping[str, Array]) -> str:
 
 
 def fingerprint(problem: Perceptron) -> str:
-    """Return a hash of the problem's patterns and target."""
     total = hashlib.sha256(problem.target.to_json().encode())
     total.update(str((problem.patterns.shape, problem.patterns.dtype.str)).encode())
     total.update(np.ascontiguousarray(problem.patterns).view(np.uint8).data)

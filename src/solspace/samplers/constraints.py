@@ -137,7 +137,6 @@ def _names(pair: tuple[int, int]) -> str:
 
 
 def _lattice(n: int) -> Array:
-    """Return the stabilities that ±1 weights can have on ±1 patterns."""
     return np.arange(-n, n + 1, 2) / np.sqrt(n)
 
 
@@ -233,7 +232,6 @@ def check_measure(problem: Perceptron) -> None:
 
 
 def zero_rows(problem: Perceptron) -> Array:
-    """Return the numbers of the constraints whose pattern is all zero."""
     return np.flatnonzero([] if problem.has_binary_patterns else ~problem.patterns.any(axis=1))
 
 
@@ -245,7 +243,6 @@ def without(zero: Array, m: int) -> str:
 
 
 def nonzero(problem: Perceptron) -> Perceptron:
-    """Return the problem without the constraints whose pattern is all zero."""
     zero = zero_rows(problem)
     return Perceptron(np.delete(problem.patterns, zero, axis=0), target=problem.target) if len(zero) else problem
 

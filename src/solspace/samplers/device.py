@@ -135,7 +135,6 @@ def fetched(array: DeviceArray) -> Array:
 
 
 def sent(array: Array) -> DeviceArray:
-    """Return a copy of `array` on the device."""
     array = np.ascontiguousarray(array)
     if array.nbytes > _SMALL:
         # CuPy would take new page-locked memory of this very size, and while it is made, no other thread can send anything
@@ -200,7 +199,6 @@ class Recorded:
         self.graph = graph
 
     def launch(self) -> None:
-        """Make them again."""
         self.graph.launch()
 
     def __del__(self) -> None:
@@ -210,7 +208,6 @@ class Recorded:
 
 
 def _answers() -> bool:
-    """Return whether the device does, without waiting for it."""
     try:
         return bool(cupy().cuda.Device().mem_info)
     except Exception:

@@ -37,14 +37,11 @@ class DeviceMethod:
     prepare: Callable[[Perceptron, str, Any], Any] = lambda problem, sampler, config: None
 
     def compile(self, batches: Sequence[Batch], total: int) -> None:
-        """Compile side by side what batches will need, before the first of them runs."""
         compile_ahead([module for batch in batches if (module := self.module(batch, total)) is not None])
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """A named sampler."""
-
     name: str
     title: str  # the name in text
     about: str  # a line of help
@@ -63,11 +60,9 @@ class Sampler:
 
     @property
     def options(self) -> dict[str, Field[Any]]:
-        """The fields of `config` by name."""
         return self.config.__dataclass_fields__
 
     def check(self, n: int, target: Target) -> None:
-        """Raise ValueError where the sampler cannot work on `n` weights under `target`."""
         if lacking := self.lacks(n, target):
             raise ValueError(lacking)
 

@@ -236,7 +236,6 @@ class _Call:
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Samples:
-        """Make the run, from where `checkpoint` left it."""
         problem, plan = self.problem, self.plan
         if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
             check_measure(plan.problem(problem))
@@ -287,7 +286,6 @@ def _in_batches(
     config: AnnealConfig,
     progress: bool | None,
 ) -> list[Samples]:
-    """Return the samples of each problem, all at once on a device."""
     groups: dict[Shape, list[int]] = {}
     for i, p in enumerate(problems):
         groups.setdefault(Shape(p.n, p.m, p.has_binary_patterns, p.target), []).append(i)

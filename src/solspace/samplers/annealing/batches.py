@@ -40,8 +40,6 @@ _NAP = 5e-4  # seconds between two looks at launches under way
 
 
 class Shape(NamedTuple):
-    """What the problems of a batch have in common."""
-
     n: int
     m: int
     binary_patterns: bool
@@ -67,8 +65,6 @@ class Batch:
 
 
 class Running(NamedTuple):
-    """A batch whose problems are drawn."""
-
     batch: Batch
     problems: list[Perceptron]
     job: ChainJob | CallJob
@@ -80,7 +76,6 @@ class Running(NamedTuple):
 def gpu_flips(
     problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, total: int = 0, share: int = 1
 ) -> GpuFlips:
-    """Return what moves chains on the patterns of problems of one shape."""
     kind = GpuIntegerFlips if problems[0].has_binary_patterns else GpuRealFlips
     return kind(problems, plan, keys, n_chains, total, share)
 

@@ -81,12 +81,10 @@ class Plan:
 
     @property
     def stride(self) -> int:
-        """Prepared stages from one sweep to the next."""
         return 0 if self.ladder else 1
 
     @property
     def n_draws(self) -> int:
-        """Draws of each chain."""
         return int(self.draw_at.max(initial=-1)) + 1
 
     @cached_property
@@ -103,7 +101,6 @@ class Plan:
         return record if None in taus else {**record, "tau": np.array(taus)}
 
     def heat_bath(self, sweeps: slice) -> Array:
-        """Return whether the heat bath decides in each of `sweeps`."""
         return np.arange(len(self))[sweeps] >= self.n_anneal
 
     def problem(self, problem: Perceptron) -> Perceptron:
@@ -155,7 +152,6 @@ class Chains:
         )
 
     def recorded(self, sweeps: slice) -> slice:
-        """Return where `sweeps` are recorded."""
         return slice(sweeps.start - self.begun, sweeps.stop - self.begun)
 
     def state(self) -> dict[str, Array]:
@@ -165,7 +161,6 @@ class Chains:
         return {**records, **overwritten, "sweep": np.array(self.sweep)}
 
     def restore(self, stored: Mapping[str, Array]) -> None:
-        """Set the chains to what `state` returned."""
         for name in _ARRAYS:
             getattr(self, name)[...] = stored[name]
         self.sweep = int(stored["sweep"])
@@ -174,7 +169,6 @@ class Chains:
         self.energy[:, self.sweep :] = np.nan
 
     def of(self, rows: slice) -> Chains:
-        """Return the chains `rows`."""
         return replace(self, **{name: getattr(self, name)[rows] for name in (*_ARRAYS, "stage")})
 
     def drawn(self, plan: Plan) -> Array:
@@ -253,7 +247,6 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether all chains have come to the end of the plan or stopped."""
         return self.chains.sweep >= len(self.plan) or bool(self.chains.stopped.all())
 
     def _prepare_next(self) -> None:
@@ -262,7 +255,6 @@ class Run:
         self.prepared: Future[Any] = pool().submit(self.flips.prepare, self.ahead)
 
     def launch(self) -> None:
-        """Start the next sweeps; let threads prepare those after them meanwhile."""
         self.sweeps = self.ahead
         prepared = self.prepared.result()
         self.begun = time.perf_counter()

@@ -82,7 +82,6 @@ class Landscapes:
     floor: Array
 
     def potential(self, energy: Array, stage: Array, m: int) -> Array:
-        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
         return energy * self.unit[stage] + m * self.floor[stage]
 
 
@@ -184,7 +183,6 @@ class CpuFlips(Generic[P]):
         raise NotImplementedError
 
     def potentials(self, stages: Sequence[Stage]) -> P:
-        """Return what is sampled at these stages, as the kernel takes it."""
         raise NotImplementedError
 
     def walk(self, work: Work[P], chains: Chains, rows: slice) -> None:
@@ -213,7 +211,6 @@ class CpuFlips(Generic[P]):
 
     @cached_property
     def rungs(self) -> P:
-        """The potentials of the plan's ladder."""
         return self.potentials(self.plan.ladder)
 
     def launch(self, chains: Chains, sweeps: slice, prepared: Work[P]) -> None:
@@ -355,13 +352,11 @@ def _kernel_potentials(forms: real_forms.Forms) -> flips_real.Potentials:
 def cpu_flips(
     problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None
 ) -> IntegerFlips | RealFlips:
-    """Return what moves chains on these patterns."""
     kind = IntegerFlips if problem.has_binary_patterns else RealFlips
     return kind(problem, plan, key, n_chains, n_threads)
 
 
 def _groups(n_chains: int, n_threads: int | None) -> list[slice]:
-    """Return the rows of each thread, as even as can be."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     edges = np.linspace(0, n_chains, min(n_threads or cores, n_chains) + 1).astype(int)
     return [slice(int(first), int(last)) for first, last in pairwise(edges)]

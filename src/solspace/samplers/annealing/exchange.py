@@ -109,7 +109,6 @@ class Exchange:
         return thresholds
 
     def step(self) -> None:
-        """Make sweeps for a while."""
         begun = time.perf_counter()
         while not self.done:
             self.sweep()
@@ -117,7 +116,6 @@ class Exchange:
                 break
 
     def sweep(self) -> None:
-        """Make a sweep of all replicas, exchange, and draw where the plan says so."""
         chains, plan = self.chains, self.plan
         now = chains.begun = chains.sweep
         sweeps, kept = slice(now, now + 1), now - plan.n_anneal

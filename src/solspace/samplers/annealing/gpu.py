@@ -35,7 +35,6 @@ _FIRST, _MOST = 4, 64  # sweeps with exchange between two looks of the host: at 
 
 
 def processors() -> int:
-    """Return the number of multiprocessors of the device."""
     return int(cupy().cuda.Device().attributes["MultiProcessorCount"])
 
 
@@ -92,11 +91,9 @@ class GpuFlips:
         raise NotImplementedError
 
     def potentials(self, stages: Sequence[Stage]) -> Any:
-        """Return what is sampled at these stages: `Landscapes` or `Forms`."""
         raise NotImplementedError
 
     def send_potentials(self, potentials: Any) -> tuple[Any, ...]:
-        """Return potentials as arguments of the kernel, on the device."""
         raise NotImplementedError
 
     def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
@@ -115,7 +112,6 @@ class GpuFlips:
         raise NotImplementedError
 
     def _cache(self) -> DeviceArray:
-        """Return what the kernel caches of the weights."""
         raise NotImplementedError
 
     def _problem(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -134,13 +130,11 @@ class GpuFlips:
         return found
 
     def kt(self, stage: Array, potentials: Any) -> Array:
-        """Return the units that make one kT at `stage` (k,)."""
         found: Array = potentials.kt[self._index(stage, len(stage))]
         return found
 
     @cached_property
     def rungs(self) -> Any:
-        """The potentials of the plan's ladder."""
         return self.potentials(self.plan.ladder)
 
     def prepare(self, sweeps: slice) -> Prepared:
@@ -194,7 +188,6 @@ class GpuFlips:
         return status[: 8 * k].view(np.int64), status[8 * k + 8 :].astype(bool)
 
     def compile(self, fielded: bool = False) -> Any:
-        """Return the kernel that walks, compiled."""
         constants: Sizes = (*self.layout.constants(self.plan.solve), ("FIELD", int(fielded)))
         return kernel(self.source, "walk", constants, self.layout.shared_bytes, self.beside)
 
@@ -300,7 +293,6 @@ class GpuFlips:
             return fetched(self.weights[sent(rows)])
 
     def stop(self) -> None:
-        """A launch is short: let it end."""
         self.stream.synchronize()
 
 
@@ -345,7 +337,6 @@ class GpuExchange(Exchange):
         return sweeps, np.array(thresholds).reshape(len(thresholds), self.n_ladders, len(self.rungs) - 1)
 
     def step(self) -> None:
-        """Make some sweeps of all replicas, exchange after each, and draw where the plan says so."""
         begun = time.perf_counter()
         sweeps, thresholds = self.coming
         count, c, device = len(thresholds), self.n_ladders, self.flips.cupy
@@ -392,7 +383,6 @@ class GpuExchange(Exchange):
         kernel("chains", "exchange")((self.n_ladders,), (32,), arguments)
 
     def _copy_results(self, sweeps: slice, there: dict[str, DeviceArray]) -> None:
-        """Wait for the sweeps and copy what they recorded."""
         chains, flips = self.chains, self.flips
         kept = slice(sweeps.start - self.plan.n_anneal, sweeps.stop - self.plan.n_anneal)
         with flips.stream:

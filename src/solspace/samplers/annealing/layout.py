@@ -43,7 +43,6 @@ class Layout:
         self.shared_bytes = 0  # shared memory of a block
 
     def constants(self, solve: bool) -> Constants:
-        """Return what the kernel is compiled with."""
         named = {"WARPS": self.warps, "GROUP": self.group, "RESIDENT": self.resident, "SOLVE": solve, **self.sizes}
         return tuple((name, int(value)) for name, value in named.items())
 
@@ -84,7 +83,6 @@ class IntegerLayout(Layout):
 
     @classmethod
     def of(cls, m: int, size: int, warps: int, group: int = 1, resident: int = 1, batch: int = 1) -> IntegerLayout:
-        """Return the layout of `m` constraints over `warps` warps."""
         pairs = -(-m // (64 * warps))
         return cls(warps, group, resident, pairs, batch, size, levels_shared=pairs * warps > 640)
 
@@ -135,7 +133,6 @@ class RealLayout(Layout):
 
     @classmethod
     def of(cls, m: int, power: bool, warps: int, group: int = 1, resident: int = 1, linear: bool = False) -> RealLayout:
-        """Return the layout of `m` constraints over `warps` warps."""
         return cls(warps, group, resident, -(-m // (128 * warps)), power, linear)
 
     @classmethod

@@ -129,11 +129,9 @@ class Forms:
     logarithm: Array
 
     def of(self, problem: int) -> Forms:
-        """Return those of one problem."""
         return Forms(*(values[problem] for values in vars(self).values()))
 
     def potential(self, energy: Array, stage: Array, m: int) -> Array:
-        """Return ΣU of `m` constraints from their integer `energy` at `stage`."""
         return energy * self.unit[stage]
 
 
@@ -164,7 +162,6 @@ def _cell_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[A
 
 
 def is_power(stage: Stage) -> bool:
-    """Tell whether the power form holds the potential of `stage`."""
     potential = stage.potential
     known = potential.upper is None if isinstance(potential, _WALLS) else isinstance(potential, _HALF_SPACES)
     return known and np.isfinite(stage.temperature)
@@ -250,7 +247,6 @@ def _curve(beta: float, tau: float, unit: float) -> Array:
 
 @lru_cache(maxsize=1 << 14)
 def _polynomial(tau: float) -> Array:
-    """Return h, from its highest power down."""
     return _FIT @ _power(_NODES, tau)
 
 

@@ -71,7 +71,6 @@ def _table(b: IRBuilder, data: Value, index: int, exponent: Value) -> Value:
 
 
 def _gather(b: IRBuilder, data: Value, index: int, lanes: Value) -> Value:
-    """Return data[index + lane's value] in each lane."""
     answer = ir.Constant(FLOATS, ir.Undefined)
     start = b.gep(data, [I64(index)])
     if WIDE:
@@ -161,7 +160,6 @@ def _times(b: IRBuilder, product: Value, s: Value, t: Value, u: Value, v: Value,
 
 @operation(types.float64, floats, floats)
 def _whole(b: IRBuilder, x: Value, y: Value) -> Value:
-    """Return the product of all of twice sixteen floats."""
     least = _same(FLOATS, LEAST_LANE)
     product = b.fmul(*_halves(b, b.fmul(_larger(b, x, least), _larger(b, y, least))))
     product = b.fpext(product, ir.VectorType(ir.DoubleType(), 8))

@@ -23,8 +23,6 @@ HALF = (
 
 
 class Sweeps(NamedTuple):
-    """Some sweeps of a call."""
-
     key: np.uint64  # the call's key, from which all random numbers are made
     first: int  # number of the first
     kt: Array  # (stages,) float64 kT in units of the energies, 0 at T = 0

@@ -106,7 +106,6 @@ def find_levels(bits: Array, weights: Array, base: int, out: Array) -> None:
 
 @numba.njit(inline="always")
 def _selected(bits: Array, column: int, blocks: int, field: Array) -> int:
-    """Return the sum of the field over constraints whose pattern is +1 in this column."""
     a, b, c, d = zeros(), zeros(), zeros(), zeros()
     for k in range(0, blocks, GROUP):
         a = add_selected(a, get(bits, column + k), load(field, 32 * k))

@@ -119,12 +119,10 @@ def _halves(b: IRBuilder, vector: Value) -> list[Value]:
 
 
 def _chosen(b: IRBuilder, mask: Value, yes: Value, no: Value) -> Value:
-    """Return `yes` in the lanes that the bits of `mask` select, `no` in the others."""
     return b.select(b.bitcast(mask, ir.VectorType(I1, yes.type.count)), yes, no)
 
 
 def _pairs(b: IRBuilder, vector: Value) -> Value:
-    """Return the sums of neighbouring words, as ints."""
     if WIDE:
         return _call(b, "llvm.x86.avx512.pmaddw.d.512", INTS, vector, _same(WORDS, 1))
     if "+avx2" in FEATURES:
@@ -219,7 +217,6 @@ def widen(b: IRBuilder, sums: Value, vector: Value) -> Value:
 
 @operation(ints, ints, words)
 def add_words(b: IRBuilder, sums: Value, vector: Value) -> Value:
-    """Return `sums` plus the pairwise sums of words."""
     return b.add(sums, _pairs(b, vector))
 
 
@@ -231,7 +228,6 @@ def add_selected(b: IRBuilder, sums: Value, mask: Value, vector: Value) -> Value
 
 @operation(words, types.uint32, words)
 def keep(b: IRBuilder, mask: Value, vector: Value) -> Value:
-    """Return the words with those that `mask` does not select set to zero."""
     return _chosen(b, mask, vector, _same(WORDS, 0))
 
 
@@ -244,7 +240,6 @@ def shift(b: IRBuilder, vector: Value, mask: Value, by: Value) -> Value:
 
 @operation(words, words, types.uint32, types.int64)
 def add_where(b: IRBuilder, vector: Value, mask: Value, by: Value) -> Value:
-    """Return the words plus `by` where `mask` selects."""
     return b.add(vector, _chosen(b, mask, _splat(b, by, WORDS), _same(WORDS, 0)))
 
 

@@ -49,7 +49,6 @@ def philox_words(block: int, sweep: int, chain: int, stream: int, key: np.uint64
 
 @numba.njit(inline="always", error_model="numpy")
 def _minus_log(u: float) -> float:
-    """Return -log(u) for 0 < u < 1."""
     # u = m 2^e with m in [sqrt(1/2), sqrt(2)): shifted by the bits of sqrt(1/2), the exponent field is e + 1023
     shifted = bits_of(u) + (_ONE - _ROOT_HALF)
     e = float64(int32(shifted >> uint64(52)) - int32(1023))

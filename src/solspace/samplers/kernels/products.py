@@ -220,7 +220,6 @@ def _add_rows(
 
 
 def _vector(kind: types.Array) -> ir.VectorType:
-    """Return the vector of 64 bytes of what an array holds."""
     return ir.VectorType(
         ir.FloatType() if kind.dtype == types.float32 else ir.DoubleType(), 64 // np.dtype(str(kind.dtype)).itemsize
     )

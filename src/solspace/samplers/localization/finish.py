@@ -61,7 +61,6 @@ class Bath:
         return [int(own.generate_state(turn + 2, np.uint64)[-1]) for own in self.seeds]
 
     def draw(self, samples: SampleColumns, lanes: Array, turn: int) -> Draw:
-        """Return a draw for each of the samples `lanes` in its field."""
         from solspace.samplers.kernels.philox import tilted_weights
 
         (problem,), (key,), n = self.problems, self.keys(turn), self.problems[0].n
@@ -80,7 +79,6 @@ class Bath:
         return Draw(weights.__getitem__, problem.violations(weights), _mixed(own, cross))
 
     def missed(self, numbers: Array, weights: Array) -> Array:
-        """Return how many constraints of the problems `numbers` (k,) the `weights` (k, n) miss."""
         found = np.zeros(len(weights), int)
         for number in np.unique(numbers):
             rows = numbers == number
@@ -96,7 +94,6 @@ class GpuBath(Bath):
 
     @cached_property
     def flips(self) -> GpuFlips:
-        """The moves of the chains in every turn, with the patterns."""
         sizes = self.problems, self.plan, self.keys(0), 2 * self.each
         return gpu_flips(*sizes) if self.bits is None else GpuIntegerFlips(*sizes, bits=self.bits)
 

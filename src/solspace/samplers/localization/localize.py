@@ -75,7 +75,6 @@ INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
 
 
 def _step(name: str, value: ArrayLike) -> float | Array:
-    """Check a relative step or a grid of times."""
     if isinstance(value, str) or np.ndim(value) == 0:
         return number(positive=True, least=SHORTEST)(name, value)
     times = reals(name, value)
@@ -382,7 +381,6 @@ def _exits(row: str, config: LocalizeConfig) -> tuple[int, list[float]]:
 
 
 def _identity(plan: Plan, config: LocalizeConfig) -> Values:
-    """Return what a checkpoint must agree in."""
     (problem,), (seeds,) = plan.problems, plan.seeds
     chosen = {name: value for name, value in asdict(plan.settings).items() if name not in ("device", "reason")}
     return {

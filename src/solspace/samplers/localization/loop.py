@@ -88,11 +88,9 @@ class Denoiser:
         return np.full(self.samples.k, np.nan)
 
     def start(self) -> Effort:
-        """Make the first call, at zero field and time, for all samples."""
         return self.relax(np.zeros(self.samples.k), np.arange(self.samples.k))
 
     def relax(self, time: Array, lanes: Array) -> Effort:
-        """Bring the means of the samples `lanes` up to their field and `time` (k,)."""
         raise NotImplementedError
 
     def adopt(self, pace: Pace, lanes: Array) -> None:
@@ -330,7 +328,6 @@ class Loop:
 
     @property
     def active(self) -> Array:
-        """(k,) True for samples that are still on their way to the next exit."""
         return (self.time < self.exit_time) & ~self.diverged & ~self.left
 
     def run(
@@ -374,7 +371,6 @@ class Loop:
         self._note(effort, active)
 
     def _next_steps(self, instability: Array) -> Array:
-        """Return the lengths of the next steps (k,)."""
         times = self.plan.times
         if times is not None:
             here = np.minimum(self.taken, len(times) - 2)
@@ -416,7 +412,6 @@ class Loop:
         self.turn += 1
 
     def decoded(self) -> Array:
-        """Return the weights (k, n) with which samples left, or nearest to their means."""
         if self.left.all():
             return self.weights
 

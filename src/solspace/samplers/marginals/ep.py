@@ -129,7 +129,6 @@ def site_variances(problem: Perceptron, variances: str = "auto") -> str:
 
 
 def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str = "cpu") -> Propagation:
-    """Return expectation propagation for `k` fields."""
     if problem.target.prior.name != "binary":
         raise ValueError(f"ep takes ±1 weights, but the target's prior is {problem.target.prior}; use amp for it.")
     zero = zero_rows(problem)
@@ -202,7 +201,6 @@ class Propagation:
         return Sites(np.ones((k, n)), np.zeros((k, n)), np.full((k, m), 0.1), np.full((k, m), 0.1))
 
     def broadcast(self) -> None:
-        """Copy the sites and marginals of the first sample to all others."""
         for part in (*self.sites, self.mean, self.spread, self.log_partition, self.step, self.missed):
             part[...] = part[:1]
 

@@ -73,7 +73,6 @@ class Gaussian:
         self.matrix = problem.patterns.astype(np.float64) / np.sqrt(problem.n)
 
     def moments(self, sites: Sites) -> Moments:
-        """Return the moments for sites (k, n) and (k, m), samples shared among threads."""
         found, sites = Moments.none(sites), away_from_zero(sites)
 
         def some(start: int, stop: int) -> None:
@@ -154,7 +153,6 @@ class Gaussian:
 
 
 def away_from_zero(sites: Sites) -> Sites:
-    """Return the sites with precisions of at least LEAST_WEIGHT and LEAST_CONSTRAINT in size."""
     gamma, c, lam, b = sites
     gamma = np.where(np.abs(gamma) < LEAST_WEIGHT, np.copysign(LEAST_WEIGHT, gamma), gamma)
     return Sites(gamma, c, np.where(np.abs(lam) < LEAST_CONSTRAINT, np.copysign(LEAST_CONSTRAINT, lam), lam), b)

@@ -151,7 +151,6 @@ class GpuColumns:
             found(grid, block, (whole, np.int32(self.each), part, np.int32(self.k), *sizes))
 
     def advance(self) -> None:
-        """Launch an iteration of all columns that still move."""
         self.iterations += 1
         if self.iterations == _PLAIN and self.patterns.recordable:
             self.recorded = recorded(self._advance)
@@ -284,7 +283,6 @@ class GpuMessages(SampleColumns):
         return sent(np.asarray(values, np.float32).reshape(-1, 1, self.each))
 
     def spreads(self) -> DeviceArray:
-        """Return the variances of the weights, for each or for all of a sample."""
         if isinstance(self.target.prior, Binary):
             return self.cupy.maximum(1 - self.mean * self.mean, 0)
         return self.spread.reshape(-1, 1, self.each)

@@ -111,7 +111,6 @@ class GpuPatterns:
 
 
 def _entries(problem: Perceptron) -> tuple[str, DeviceArray]:
-    """Return the kernel that reads the problem's patterns of ±1, and these on the device."""
     if isinstance(problem, PackedPerceptron):
         return "from_bits", sent(problem.bits)
     return "from_signs", sent(problem.patterns)

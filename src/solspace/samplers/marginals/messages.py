@@ -142,7 +142,6 @@ class Relaxation:
 
 
 def _stronger(damping: Array) -> Array:
-    """Return the next value of LADDER above each damping, infinite beyond the last."""
     return np.array([*LADDER, np.inf])[np.searchsorted(LADDER, damping + 1e-9, side="right")]
 
 
@@ -184,7 +183,6 @@ class SampleColumns:
         return np.maximum(1 - self.mean * self.mean, 0)
 
     def overlaps(self) -> Array:
-        """Return |m|²/n of each column, (k,)."""
         return np.einsum("ij,ij->j", self.mean, self.mean)[: self.k].astype(float) / len(self.mean)
 
     def rows(self, columns: Array) -> Array:
@@ -198,7 +196,6 @@ class SampleColumns:
         return self.rows(self.mean).astype(float)
 
     def finite(self) -> Array:
-        """Return (k,) True where field and means are finite."""
         return np.asarray((np.isfinite(self.field) & np.isfinite(self.mean)).all(axis=0))[: self.k]
 
     def decoded(self, prior: Prior, random: Callable[[int], Array]) -> Array:
@@ -217,11 +214,9 @@ class SampleColumns:
         return [self.mean]
 
     def state(self) -> dict[str, Array]:
-        """Return the fields and messages themselves, by name."""
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.messages())}}
 
     def keep(self) -> None:
-        """Save all messages for `restore`."""
         if not self._kept:
             self._kept = [part.copy() for part in self.messages()]
         for kept, current in zip(self._kept, self.messages()):
@@ -332,12 +327,10 @@ class Messages(SampleColumns):
                 whole[..., lanes] = few_columns[..., : part.k]
 
     def restore(self, lanes: Array) -> None:
-        """Put the columns `lanes` back to what `keep` saved."""
         for kept, current in zip(self._kept, self.messages()):
             current[..., lanes] = kept[..., lanes]
 
     def broadcast(self) -> None:
-        """Copy the messages of the first column to all others."""
         for part in self.messages():
             part[..., : self.k] = part[..., :1]
 

@@ -116,7 +116,6 @@ def _amp_pass(search: Search, one: Pass, number: int) -> None:
 
 
 def reinforce_sites(search: Search) -> None:
-    """Search by one pass of EP after another, a run for each solution that is still to be found."""
     for number, rate in enumerate(SITE_RATES):
         if search.lacking:
             _ep_pass(search, rate, number)
@@ -179,7 +178,6 @@ class CpuRuns:
         self.overlap[self.lanes] = self.messages.overlaps()
 
     def moving(self) -> Array:
-        """Return the columns (j,) that have neither been stopped nor diverged."""
         return np.flatnonzero(~self.stopped)
 
     def field_size(self) -> float:
@@ -195,7 +193,6 @@ class CpuRuns:
         return missed
 
     def signs(self, lanes: Array) -> Array:
-        """Return the signs (j, n) of the means of the columns `lanes`."""
         place = np.searchsorted(self.lanes, lanes)
         return np.where(self.messages.mean[:, place].T >= 0, 1, -1).astype(np.int8)
 
@@ -240,7 +237,6 @@ class GpuRuns:
 
 
 def tau(search: Search, sweeps: Sequence[int] = SWEEPS) -> None:
-    """Search by chains, each attempt longer than the one before."""
     for number, count in enumerate(sweeps):
         if not search.lacking:
             return

@@ -164,12 +164,10 @@ class Search:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the search has taken, compilation aside."""
         return time.monotonic() - self.begun - (compiled.seconds() - self.prepared)
 
     @property
     def left(self) -> float:
-        """Seconds that are left, infinite without a limit."""
         return np.inf if self.limit is None else self.limit - self.seconds
 
     @property
@@ -330,7 +328,6 @@ def _possible(search: Search) -> bool:
 
 
 def _ladder(search: Search, passes: Sequence[Pass]) -> Iterable[Pass]:
-    """Return the passes, with a time limit the last of them again and again."""
     return itertools.chain(passes, itertools.repeat(passes[-1]) if search.limit is not None else ())
 
 

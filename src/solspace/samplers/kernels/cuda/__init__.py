@@ -66,7 +66,6 @@ def _options(sizes: Sizes) -> tuple[str, ...]:
 
 
 def _ahead_options(sizes: Sizes) -> tuple[str, ...]:
-    """Return the options with those that CuPy adds to them."""
     from solspace.samplers.device import cupy
 
     return (*_options(sizes), "-ftz=true", f"-arch=sm_{cupy().cuda.Device().compute_capability}")
