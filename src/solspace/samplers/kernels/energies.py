@@ -134,19 +134,13 @@ def energies(typing: BaseContext, t: Type, form: types.Array, marks: types.Array
     return _function(ints, (ints, form, marks), _power_energies if marks.dtype == types.int64 else _cell_energies)
 
 
-@operation(types.int64, ints)
-def _last(b: IRBuilder, vector: Value) -> Value:
-    return b.sext(b.extract_element(vector, I32(15)), I64)
+_last = operation(types.int64, ints)(lambda b, vector: b.sext(b.extract_element(vector, I32(15)), I64))
+_ones = operation(floats)(lambda b: _same(FLOATS, 1.0))
 
 
 @numba.njit(inline="always")
 def last_energy(t: int, form: Array, marks: Array) -> int:
     return _last(energies(t, form, marks))
-
-
-@operation(floats)
-def _ones(b: IRBuilder) -> Value:
-    return _same(FLOATS, 1.0)
 
 
 @operation(floats, floats, ints, ints, ints, ints, types.float64)

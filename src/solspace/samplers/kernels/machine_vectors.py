@@ -146,10 +146,8 @@ def load(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
 
 @intrinsic
 def store(typing: BaseContext, array: types.Array, index: Type, vector: Vector) -> Emitter:
-    def emit(b: IRBuilder, data: Value, i: Value, value: Value) -> None:
-        b.store(value, _at(b, data, i, _LLVM[vector]), align=64)
-
-    return _function(types.void, (array, types.intp, vector), emit)
+    signature, kind = (array, types.intp, vector), _LLVM[vector]
+    return _function(types.void, signature, lambda b, data, i, value: b.store(value, _at(b, data, i, kind), align=64))
 
 
 @intrinsic
@@ -160,10 +158,8 @@ def get(typing: BaseContext, array: types.Array, index: Type) -> Emitter:
 
 @intrinsic
 def put(typing: BaseContext, array: types.Array, index: Type, value: Type) -> Emitter:
-    def emit(b: IRBuilder, data: Value, i: Value, element: Value) -> None:
-        b.store(element, b.gep(data, [i]))
-
-    return _function(types.void, (array, types.intp, array.dtype), emit)
+    signature = array, types.intp, array.dtype
+    return _function(types.void, signature, lambda b, data, i, element: b.store(element, b.gep(data, [i])))
 
 
 @intrinsic
@@ -189,46 +185,23 @@ def subtract(typing: BaseContext, left: Type, right: Type) -> Emitter:
     return _function(left, (left, right), lambda b, x, y: b.sub(x, y))
 
 
-@operation(ints)
-def zeros(b: IRBuilder) -> Value:
-    return _same(INTS, 0)
-
-
-@operation(longs)
-def no_longs(b: IRBuilder) -> Value:
-    return _same(LONGS, 0)
-
-
-@operation(types.int64, ints)
-def total(b: IRBuilder, vector: Value) -> Value:
-    """Return the sum of all ints; it must fit 32 bits."""
-    return b.sext(_call(b, "llvm.vector.reduce.add.v16i32", I32, vector), I64)
-
-
-@operation(types.int64, longs)
-def total_longs(b: IRBuilder, vector: Value) -> Value:
-    return _call(b, "llvm.vector.reduce.add.v16i64", I64, vector)
-
-
-@operation(longs, longs, ints)
-def widen(b: IRBuilder, sums: Value, vector: Value) -> Value:
-    return b.add(sums, b.sext(vector, LONGS))
-
-
-@operation(ints, ints, words)
-def add_words(b: IRBuilder, sums: Value, vector: Value) -> Value:
-    return b.add(sums, _pairs(b, vector))
-
-
-@operation(ints, ints, types.uint32, words)
-def add_selected(b: IRBuilder, sums: Value, mask: Value, vector: Value) -> Value:
-    """Return `sums` plus the pairwise sums of the words that `mask` selects."""
-    return b.add(sums, _pairs(b, _chosen(b, mask, vector, _same(WORDS, 0))))
-
-
-@operation(words, types.uint32, words)
-def keep(b: IRBuilder, mask: Value, vector: Value) -> Value:
-    return _chosen(b, mask, vector, _same(WORDS, 0))
+zeros = operation(ints)(lambda b: _same(INTS, 0))
+no_longs = operation(longs)(lambda b: _same(LONGS, 0))
+# the sum of all ints, which must fit 32 bits, and of all longs
+total = operation(types.int64, ints)(lambda b, v: b.sext(_call(b, "llvm.vector.reduce.add.v16i32", I32, v), I64))
+total_longs = operation(types.int64, longs)(lambda b, v: _call(b, "llvm.vector.reduce.add.v16i64", I64, v))
+widen = operation(longs, longs, ints)(lambda b, sums, v: b.add(sums, b.sext(v, LONGS)))
+# pairwise sums of words, of all or of those that a mask selects, added to ints
+add_words = operation(ints, ints, words)(lambda b, sums, v: b.add(sums, _pairs(b, v)))
+add_selected = operation(ints, ints, types.uint32, words)(
+    lambda b, sums, mask, v: b.add(sums, _pairs(b, _chosen(b, mask, v, _same(WORDS, 0))))
+)
+keep = operation(words, types.uint32, words)(lambda b, mask, v: _chosen(b, mask, v, _same(WORDS, 0)))
+add_where = operation(words, words, types.uint32, types.int64)(
+    lambda b, v, mask, by: b.add(v, _chosen(b, mask, _splat(b, by, WORDS), _same(WORDS, 0)))
+)
+bits_of = operation(types.uint64, types.float64)(lambda b, number: b.bitcast(number, I64))
+float_of = operation(types.float64, types.uint64)(lambda b, bits: b.bitcast(bits, ir.DoubleType()))
 
 
 @operation(words, words, types.uint32, types.int64)
@@ -236,11 +209,6 @@ def shift(b: IRBuilder, vector: Value, mask: Value, by: Value) -> Value:
     """Return the words less `by` where `mask` selects, plus `by` elsewhere."""
     up = _splat(b, by, WORDS)
     return b.add(vector, _chosen(b, mask, b.sub(_same(WORDS, 0), up), up))
-
-
-@operation(words, words, types.uint32, types.int64)
-def add_where(b: IRBuilder, vector: Value, mask: Value, by: Value) -> Value:
-    return b.add(vector, _chosen(b, mask, _splat(b, by, WORDS), _same(WORDS, 0)))
 
 
 @operation(types.uint32, words, types.int64, types.int64)
@@ -265,16 +233,6 @@ def ints_beyond(b: IRBuilder, vector: Value, first: Value, last: Value) -> Value
     below = b.icmp_signed("<", vector, _splat(b, first, INTS))
     above = b.icmp_signed(">", vector, _splat(b, last, INTS))
     return b.icmp_unsigned("!=", b.bitcast(b.or_(below, above), I16), I16(0))
-
-
-@operation(types.uint64, types.float64)
-def bits_of(b: IRBuilder, number: Value) -> Value:
-    return b.bitcast(number, I64)
-
-
-@operation(types.float64, types.uint64)
-def float_of(b: IRBuilder, bits: Value) -> Value:
-    return b.bitcast(bits, ir.DoubleType())
 
 
 @intrinsic(prefer_literal=True)
