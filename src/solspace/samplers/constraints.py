@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solspace.measure import Target
-from solspace.measure.potentials import Band, Potential, Uniform
+from solspace.measure.potentials import Band, Potential, TauWall, Uniform, Wall
 from solspace.measure.priors import Spherical
 from solspace.numerics.arrays import Array, Bools, Reals
 from solspace.numerics.streams import generator
@@ -80,6 +80,17 @@ def interval(potential: Potential) -> tuple[float, float]:
         if np.array_equal((lower > _PROBE) | (upper < _PROBE), missed):
             return lower, upper
     return -np.inf, np.inf
+
+
+def offset(potential: Potential) -> float:
+    """Return where a potential is best resolved, from the margin: at a wall beside it, at the middle of a band, or at 0.
+
+    >>> offset(Wall(lower=0.5)), offset(Wall(-1.0, 2.0)), offset(Uniform())
+    (0.5, 0.5, 0.0)
+    """
+    if potential.centre is not None:
+        return float(potential.centre)
+    return float(potential.breakpoints[0]) if isinstance(potential, (Wall, TauWall)) else 0.0
 
 
 def is_half_space(target: Target) -> bool:

@@ -23,6 +23,7 @@ from solspace.measure.potentials import Errors, Hinge, Log, Potential, Tau, TauW
 from solspace.numerics.arrays import Array, Bools, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing.schedules import Stage, heats
+from solspace.samplers.constraints import offset
 from solspace.samplers.kernels.flips import CELLS, DEGREE, EXPONENT, JUMPS, OCTAVES, A, B, C, H
 
 WALL = 48.0  # largest step of an energy in kT, where the weight vanishes or nearly does
@@ -144,7 +145,10 @@ def forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint], power: bool) -> 
     coefficients, marks, scale = (_power_forms if power else _cell_forms)(stages, fixed)
     potentials = [stage.potential for stage in stages]
     logs = np.array([power and _has_powers(own) and getattr(own, "tau", 0.0) == 0 for own in potentials])
-    origins, units = np.array([origin(stage) for stage in stages]), np.array([own.unit for own in fixed])
+    origins, units = (
+        np.array([stage.margin + offset(stage.potential) for stage in stages]),
+        np.array([own.unit for own in fixed]),
+    )
     return Forms(
         forms=coefficients,
         marks=marks,
@@ -172,24 +176,9 @@ def is_linear(stage: Stage) -> bool:
     return is_power(stage) and not _has_powers(stage.potential)
 
 
-def origin(stage: Stage) -> float:
-    """Return the stability from which t is counted: the margin, a wall beside it, or the middle of a band.
-
-    >>> origin(Stage(Wall(lower=0.5), 0.5, margin=0.25)), origin(Stage(Wall(-1.0, 2.0), 0.5))
-    (0.75, 0.5)
-    """
-    return stage.margin + _offset(stage.potential)
-
-
 def reach_of(stages: Sequence[Stage]) -> float:
     """Return the largest stability, in absolute value, from which t is counted in any stage."""
-    return max(abs(origin(stage)) for stage in stages)
-
-
-def _offset(potential: Potential) -> float:
-    if potential.centre is not None:
-        return float(potential.centre)
-    return float(potential.breakpoints[0]) if isinstance(potential, _WALLS) else 0.0
+    return max(abs(stage.margin + offset(stage.potential)) for stage in stages)
 
 
 def _power_forms(stages: Sequence[Stage], fixed: Sequence[FixedPoint]) -> tuple[Array, Array, Array]:
@@ -264,12 +253,12 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
     It must be finite on one interval, with at most four jumps inside it.
     """
     potential = stage.potential
-    offset, half = _offset(potential), 0
+    origin, half = offset(potential), 0
     if potential.centre is not None:  # a band's half width, such that t = 1 is the last t inside
         half = int(np.floor((max(potential.breakpoints) - potential.centre) / fixed.unit)) + 1
-    alone = Stage(potential, stage.temperature, -offset)  # at stabilities counted from there
-    ends = fixed.interval(lambda s: np.isfinite(alone.energies(s - offset)), potential, "is allowed by", -offset)
-    edges = np.unique(potential.breakpoints) - offset
+    alone = Stage(potential, stage.temperature, -origin)  # at stabilities counted from there
+    ends = fixed.interval(lambda s: np.isfinite(alone.energies(s - origin)), potential, "is allowed by", -origin)
+    edges = np.unique(potential.breakpoints) - origin
     if half:  # counted inwards from the lower wall
         alone, edges = Stage(potential, stage.temperature, -float(min(potential.breakpoints))), edges[:1] - edges[0]
         ends = ends[0] + half, half

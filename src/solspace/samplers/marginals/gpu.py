@@ -14,9 +14,10 @@ import numpy as np
 from solspace.measure.priors import Binary, Prior
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
+from solspace.samplers.constraints import offset
 from solspace.samplers.device import DeviceArray, Recorded, cupy, fetched, recorded, sent
 from solspace.samplers.kernels.cuda import Sizes, kernel
-from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, origin, response_table
+from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, response_table
 from solspace.samplers.marginals.gpu_patterns import FEW, GpuPatterns, GpuSigns
 from solspace.samplers.marginals.messages import (
     CONVERGED,
@@ -81,7 +82,7 @@ class GpuColumns:
         n, m, k, width = own.n, own.m, self.k, self.width
         kind, first, second, _ = form(own.target) or (0, 0.0, 0.0, 0.0)
         binary = isinstance(own.target.prior, Binary)
-        scale, alpha, margin = 1 / np.sqrt(n), m / n, origin(own.target)
+        scale, alpha, margin = 1 / np.sqrt(n), m / n, own.target.margin + offset(own.target.potential)
         tolerance, cap, patient, weight, best, residual = self.floats
         self.weight = weight
         count, outcome, moving = self.whole_numbers

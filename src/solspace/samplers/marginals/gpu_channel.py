@@ -68,18 +68,6 @@ def form(target: Target) -> tuple[int, float, float, float] | None:
     return None
 
 
-def origin(target: Target) -> float:
-    """Return the field from which the device counts: the margin, a wall beside it, or the middle of a band.
-
-    >>> origin(Target(potential=Wall(-1.0, 2.0), margin=0.25))
-    0.75
-    """
-    potential = target.potential
-    if potential.centre is not None:
-        return target.margin + potential.centre
-    return target.margin + (potential.breakpoints[0] if isinstance(potential, Wall) else 0.0)
-
-
 def response_table(target: Target) -> Array:
     """Return ρ(x) and its slope, x = (ω - κ)/√V, as the device interpolates them: (cells, 2) float32.
 
