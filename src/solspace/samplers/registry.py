@@ -141,9 +141,9 @@ def _reach(target: Target, schedule: str, config: anneal.AnnealConfig) -> float:
 
 
 def _exchange(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    (problem,), (seed,) = problems, batch.seeds
-    options = batch.n_samples, batch.sampler, seed, batch.config, CHAINS
-    return CallJob(lambda report: [anneal.exchanged(problem, *options, report)], _EXCHANGED)
+    (problem,), (seed,), config = problems, batch.seeds, replace(batch.config, device="gpu")
+    run = partial(anneal.run_chains, problem, batch.n_samples, batch.sampler, seed, config, total=CHAINS)
+    return CallJob(lambda report: [run(callback=report)], _EXCHANGED)
 
 
 def _localize(batch: Batch, problems: list[Perceptron], total: int) -> Job:

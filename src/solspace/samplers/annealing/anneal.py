@@ -14,8 +14,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -28,7 +28,7 @@ from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of,
 from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import run_exchange
 from solspace.samplers.annealing.schedules import stages_of
-from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.checkpoint import Checkpoint, check_call, fingerprint
 from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import device_errors, device_option, resolve
 from solspace.samples import Samples
@@ -143,17 +143,10 @@ def anneal(  # type: ignore[misc]
     whole(1)("n_chains", n_chains)
     optional(whole(1))("n_threads", n_threads)
 
-    def call(one: Perceptron, seed: RNG) -> _Call:
-        return _Call(one, n_chains, config, make_plan(one.target, schedule, config), key_of(seed), n_threads)
-
+    check_call(isinstance(problem, Perceptron), rng, checkpoint, callback)
+    run = partial(run_chains, n_chains=n_chains, schedule=schedule, config=config, n_threads=n_threads)
     if isinstance(problem, Perceptron):
-        if isinstance(rng, Sequence):
-            raise ValueError("rng must be one seed for one problem; got a list.")
-        if checkpoint is not None and rng is None:
-            raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        return call(problem, rng).samples(progress, callback, checkpoint)
-    if checkpoint is not None or callback is not None:
-        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
+        return run(problem, rng=rng, progress=progress, callback=callback, checkpoint=checkpoint)  # type: ignore[arg-type]
     problems = problem_list(problem)
     seeds = seeds_for(rng, len(problems))
     if not exchange and resolve(device) == "gpu":
@@ -162,7 +155,7 @@ def anneal(  # type: ignore[misc]
     results = []
     with bars.progress(len(problems), "annealing", progress) as bar:
         for one, seed in zip(problems, seeds):
-            results.append(call(one, seed).samples(progress=False))
+            results.append(run(one, rng=seed))
             bar.advance(1)
     return results
 
@@ -181,17 +174,8 @@ def first_solutions(
 ) -> Samples:
     """Return the weights at which chains first solve `problem`, or end; they are no samples of a measure."""
     config = AnnealConfig(n_sweeps=n_sweeps, device=device)
-    plan = make_plan(problem.target, schedule, config, solve=True)
-    return _Call(problem, n_chains, config, plan, key_of(rng), n_threads).samples(progress, callback)
-
-
-def exchanged(
-    problem: Perceptron, n_chains: int, schedule: str, rng: RNG, config: AnnealConfig, total: int, callback: Callback
-) -> Samples:
-    """Return the samples of ladders on a device that carries `total` chains in all."""
-    plan = make_plan(problem.target, schedule, config)
-    call = _Call(problem, n_chains, replace(config, device="gpu"), plan, key_of(rng), total=total)
-    return call.samples(progress=False, callback=callback)
+    where: Values = {"n_threads": n_threads, "progress": progress, "callback": callback}
+    return run_chains(problem, n_chains, schedule, rng, config, solve=True, **where)
 
 
 def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: bool = False) -> Plan:
@@ -209,73 +193,68 @@ def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: boo
     return Plan.of(stages, n_extra, thin, solve, target, name)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call for one problem; `total` is the number of chains that a device carries in all."""
+def run_chains(
+    problem: Perceptron,
+    n_chains: int,
+    schedule: object,
+    rng: RNG,
+    config: AnnealConfig,
+    *,
+    solve: bool = False,
+    n_threads: int | None = None,
+    total: int = 0,
+    progress: bool | None = False,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Samples:
+    """Return the samples of one problem; `total` is the number of chains that a device carries in all."""
+    plan, key = make_plan(problem.target, schedule, config, solve), key_of(rng)
+    on_gpu = config.device != "cpu" and resolve(config.device) == "gpu"
+    if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
+        check_measure(plan.problem(problem))
 
-    problem: Perceptron
-    n_chains: int
-    config: AnnealConfig
-    plan: Plan
-    key: int
-    n_threads: int | None = None
-    total: int = 0
+    def make(plan: Plan, n_chains: int) -> Flips:
+        if on_gpu:
+            return gpu_flips([problem], plan, [key], n_chains, total)
+        return cpu_flips(problem, plan, key, n_chains, n_threads)
 
-    @cached_property
-    def on_gpu(self) -> bool:
-        return self.config.device != "cpu" and resolve(self.config.device) == "gpu"
+    store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key, config)) if checkpoint is not None else None
+    begun, stabilities = time.perf_counter(), None
+    errors = device_errors() if on_gpu else nullcontext()
+    with errors, bars.progress(len(plan), f"annealing ({plan.schedule})", progress) as bar:
 
-    def flips(self, plan: Plan, n_chains: int) -> Flips:
-        if self.on_gpu:
-            return gpu_flips([self.problem], plan, [self.key], n_chains, self.total)
-        return cpu_flips(self.problem, plan, self.key, n_chains, self.n_threads)
+        def report(chains: Chains) -> None:
+            bar.advance(chains.sweep - bar.done)
+            if callback is not None:
+                callback(chains)
 
-    def samples(
-        self,
-        progress: bool | None,
-        callback: Callback | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Samples:
-        problem, plan = self.problem, self.plan
-        if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
-            check_measure(plan.problem(problem))
-        store = Checkpoint(checkpoint, self._identity()) if checkpoint is not None else None
-        begun, stabilities = time.perf_counter(), None
-        errors = device_errors() if self.on_gpu else nullcontext()
-        with errors, bars.progress(len(plan), f"annealing ({plan.schedule})", progress) as bar:
+        if config.exchange:
+            chains, record = run_exchange(make, plan, key, n_chains, config.n_rungs, store, report)
+        else:
+            flips = make(plan, n_chains)
+            chains, record = Chains.start(flips.first_weights(), plan), {"kernel": flips.kernel}
+            if store and (stored := store.load()) is not None:
+                chains.restore(stored)
+            run_to_end(Run(flips, chains, plan), report, store)
+            stabilities = flips.stabilities(chains.drawn(plan))
+    record |= {"device": "gpu" if on_gpu else "cpu", "key": key, "wall_time": time.perf_counter() - begun}
+    return chains.samples(problem, plan, stabilities, **record)
 
-            def report(chains: Chains) -> None:
-                bar.advance(chains.sweep - bar.done)
-                if callback is not None:
-                    callback(chains)
 
-            if self.config.exchange:
-                ladder = self.key, self.n_chains, self.config.n_rungs
-                chains, record = run_exchange(self.flips, plan, *ladder, store, report)
-            else:
-                flips = self.flips(plan, self.n_chains)
-                chains, record = Chains.start(flips.first_weights(), plan), {"kernel": flips.kernel}
-                if store and (stored := store.load()) is not None:
-                    chains.restore(stored)
-                run_to_end(Run(flips, chains, plan), report, store)
-                stabilities = flips.stabilities(chains.drawn(plan))
-        record |= {"device": "gpu" if self.on_gpu else "cpu", "key": self.key, "wall_time": time.perf_counter() - begun}
-        return chains.samples(problem, plan, stabilities, **record)
-
-    def _identity(self) -> Values:
-        """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
-        plan, probe = self.plan, np.linspace(-4, 4, 33)
-        values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
-        return {
-            "sampler": "anneal",
-            "problem": fingerprint(self.problem),
-            "plan": hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest(),
-            "solve": plan.solve,
-            "n_anneal": plan.n_anneal,
-            "n_chains": self.n_chains,
-            "key": self.key,
-            **({"n_rungs": self.config.n_rungs} if self.config.exchange else {}),
-        }
+def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int, config: AnnealConfig) -> Values:
+    """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
+    probe = np.linspace(-4, 4, 33)
+    values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
+    return {
+        "sampler": "anneal",
+        "problem": fingerprint(problem),
+        "plan": hashlib.sha256(values.tobytes() + plan.draw_at.tobytes()).hexdigest(),
+        "solve": plan.solve,
+        "n_anneal": plan.n_anneal,
+        "n_chains": n_chains,
+        "key": key,
+        **({"n_rungs": config.n_rungs} if config.exchange else {}),
+    }
 
 
 def _in_batches(

@@ -23,7 +23,7 @@ from solspace.measure.priors import Spherical
 from solspace.numerics.arrays import PRECISIONS, Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron, problem_list
-from solspace.samplers.checkpoint import Checkpoint, fingerprint
+from solspace.samplers.checkpoint import Checkpoint, check_call, fingerprint
 from solspace.samplers.constraints import check_measure, choose_variances, variances_option
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.localization import finish as exits
@@ -226,12 +226,9 @@ def localize(  # type: ignore[misc]
         denoiser=denoiser,
         finish=finish,
     )
+    check_call(isinstance(problem, Perceptron), rng, checkpoint, callback)
     if isinstance(problem, Perceptron):
-        if isinstance(rng, Sequence):
-            raise ValueError("rng must be one seed for one problem; got a list.")
-        if checkpoint is not None and rng is None:
-            raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-        plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)
+        plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)  # type: ignore[arg-type]
         store, loop = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else None, Loop(plan)
         (samples,) = loop.run(store, callback, progress)
         for warning in _warnings(samples, loop, config):
@@ -239,8 +236,6 @@ def localize(  # type: ignore[misc]
         if store is not None:
             store.save(loop.state())
         return samples
-    if checkpoint is not None or callback is not None:
-        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")
     return localize_many(problem_list(problem), n_samples, rng, config, progress=progress)
 
 
