@@ -12,7 +12,7 @@ that is allowed, so that a chain on the wrong side finds its way, and one on the
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,7 +166,12 @@ class Work(Generic[P]):
 class CpuFlips(Generic[P]):
     """`chains.Flips` on the processor: groups of chains, and the threads that take them through sweeps."""
 
+    # what the two kinds of patterns differ in
     kernel: str
+    place: Callable[[Chains], None]
+    potentials: Callable[[Sequence[Stage]], P]
+    walk: Callable[[Work[P], Chains, slice], None]
+    integer_energies: Callable[[Array, P], Array]  # (stage (k,), potentials) -> energies (k,)
 
     def __init__(
         self, problem: Perceptron, plan: Plan, key: int, n_chains: int, breadth: int, n_threads: int | None
@@ -178,18 +183,6 @@ class CpuFlips(Generic[P]):
         self._threads = ThreadPoolExecutor(len(self.groups), "flips")
         self._tasks: list[Future[None]] = []
         self._halt = np.zeros(1, np.bool_)
-
-    def place(self, chains: Chains) -> None:
-        raise NotImplementedError
-
-    def potentials(self, stages: Sequence[Stage]) -> P:
-        raise NotImplementedError
-
-    def walk(self, work: Work[P], chains: Chains, rows: slice) -> None:
-        raise NotImplementedError
-
-    def integer_energies(self, stage: Array, potentials: P) -> Array:
-        raise NotImplementedError
 
     def first_weights(self) -> Array:
         from solspace.samplers.kernels.philox import first_weights

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -55,10 +55,23 @@ class GpuFlips:
     (problems, words, n) are columns of ±1 in words of 30 constraints each, if the device has them already.
     """
 
+    # what the two kinds of patterns differ in
     kernel: str
     source: str
     layout: Any
     beside = False  # whether launches of other chains are expected beside these
+    # (number of chains, whether each has patterns of its own) -> the layout
+    choose_layout: Callable[[int, bool], IntegerLayout | RealLayout]
+    potentials: Callable[[Sequence[Stage]], Any]  # stages -> what is sampled there: `Landscapes` or `Forms`
+    send_potentials: Callable[[Any], tuple[Any, ...]]  # potentials -> arguments of the kernel, on the device
+    # (energy (k,), stage (k,), potentials as sent): writes the integer energies of the chains at their stage
+    write_energies: Callable[[DeviceArray, DeviceArray, tuple[Any, ...]], None]
+    _load_patterns: Callable[
+        [DeviceArray | None], Any
+    ]  # bits -> the patterns of all problems by columns, on the device
+    _cache: Callable[[], DeviceArray]  # what the kernel keeps of the weights
+    # the kernel's arguments that describe the problems, and where it notes what it could not do
+    _problem: Callable[[], tuple[tuple[Any, ...], tuple[Any, ...]]]
 
     def __init__(
         self,
@@ -84,22 +97,6 @@ class GpuFlips:
         self.layout = layout or self.choose_layout(max(total, len(rows)), n_chains == 1)
         self.columns = self._load_patterns(bits)
 
-    # what the two kinds of patterns differ in
-
-    def choose_layout(self, chains: int, own: bool) -> IntegerLayout | RealLayout:
-        """Return the layout for so many chains; `own`: each has patterns of its own."""
-        raise NotImplementedError
-
-    def potentials(self, stages: Sequence[Stage]) -> Any:
-        raise NotImplementedError
-
-    def send_potentials(self, potentials: Any) -> tuple[Any, ...]:
-        raise NotImplementedError
-
-    def write_energies(self, energy: DeviceArray, stage: DeviceArray, potentials: tuple[Any, ...]) -> None:
-        """Write the integer energies of the chains at `stage` (k,) to `energy` (k,); `potentials` as sent."""
-        raise NotImplementedError
-
     def stabilities(self, weights: Array) -> Array | None:
         return None
 
@@ -107,22 +104,9 @@ class GpuFlips:
         """Return how many constraints `weights` miss, each of the problem whose number is given; None: ask the problem."""
         return None
 
-    def _load_patterns(self, bits: DeviceArray | None) -> Any:
-        """Return the patterns of all problems, by columns, on the device."""
-        raise NotImplementedError
-
-    def _cache(self) -> DeviceArray:
-        raise NotImplementedError
-
-    def _problem(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the kernel's arguments that describe the problems, and where it notes what it could not do."""
-        raise NotImplementedError
-
     def _index(self, stage: Array, chains: int) -> Any:
         """Return where potentials have the entry of `stage`, (k or 1, …), for the first `chains` chains."""
         return stage
-
-    # what they share
 
     def energies(self, energy: Array, stage: Array, potentials: Any) -> Array:
         """Return ΣU, (k, sweeps), of the first k chains from the kernel's integers and their stages, (k or 1, sweeps)."""
