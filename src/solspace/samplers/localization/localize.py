@@ -27,20 +27,7 @@ from solspace.samplers.checkpoint import Checkpoint, check_call, fingerprint
 from solspace.samplers.constraints import check_measure, choose_variances, variances_option
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.localization import finish as exits
-from solspace.samplers.localization.loop import (
-    INTEGRATORS,
-    Denoiser,
-    DenoiserFunction,
-    Function,
-    Loop,
-    MessagePassing,
-    Pace,
-    Plan,
-    Record,
-    Settings,
-    SitePropagation,
-    unstable,
-)
+from solspace.samplers.localization import loop
 from solspace.samplers.marginals.amp import cures
 from solspace.samplers.marginals.ep import propagation, site_variances
 from solspace.samplers.marginals.gpu import GpuMessages
@@ -48,66 +35,55 @@ from solspace.samplers.marginals.gpu_channel import supported
 from solspace.samplers.marginals.gpu_patterns import GpuSigns
 from solspace.samplers.marginals.messages import Messages
 from solspace.samples import Samples
-from solspace.system.checks import (
-    Config,
-    choice,
-    count,
-    damping_option,
-    number,
-    one_of,
-    option,
-    optional,
-    or_auto,
-    positive_or_none,
-    reals,
-    whole,
-)
+from solspace.system import checks
 from solspace.system.plain import Values
 
 ACCURACIES, DENOISERS = ("auto", "fast", "careful"), ("auto", "amp", "ep")
 SHORTEST, LATEST = 1e-6, 1e6  # bounds of steps and of the final time
 SHORT = 0.1  # step of samples that leave by a draw in the field: they go less far, and half the step has a quarter of its bias
 EVEN = 1e-4  # tolerance for ±1 weights of mean 0 without a field: 1e-3 is too much beside means that begin at 0
-FAST = {"binary": Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": Pace(0.2, np.inf, 1e-4, 300, 0.0, True)}
-CAREFUL = {"binary": Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": Pace(0.05, np.inf, 1e-4, 300, 0.0, True)}
+FAST = {"binary": loop.Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": loop.Pace(0.2, np.inf, 1e-4, 300, 0.0, True)}
+CAREFUL = {"binary": loop.Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": loop.Pace(0.05, np.inf, 1e-4, 300, 0.0, True)}
 FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
 INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
 
 
 def _step(name: str, value: ArrayLike) -> float | Array:
     if isinstance(value, str) or np.ndim(value) == 0:
-        return number(positive=True, least=SHORTEST)(name, value)
-    times = reals(name, value)
+        return checks.number(positive=True, least=SHORTEST)(name, value)
+    times = checks.reals(name, value)
     if times.ndim != 1 or len(times) < 2 or times[0] != 0 or not (np.diff(times) > 0).all():
         raise ValueError("step must be a positive number or an increasing list of times that begins with 0.")
     return times
 
 
-_DENOISER = one_of(DENOISERS)
+_DENOISER = checks.one_of(DENOISERS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalizeConfig(Config):
+class LocalizeConfig(checks.Config):
     """Options of `localize`, which documents them: defaults, checks, and help for the command line."""
 
-    accuracy: str = choice("auto", ACCURACIES, "fast, careful, or auto: careful where it gets hard")
-    integrator: str = choice("auto", ("auto", *INTEGRATORS), "how the field is moved")
-    step: ArrayLike | None = option(None, optional(_step), "relative length of the steps")
-    longest_step: float | None = positive_or_none("longest step", least=SHORTEST)
-    final_time: float | None = positive_or_none("where to stop and decode", most=LATEST)
-    tolerance: float | None = positive_or_none("of message passing")
-    max_iterations: int | None = count(None, "of message passing in one call")
-    damping: float | str = damping_option()
+    accuracy: str = checks.choice("auto", ACCURACIES, "fast, careful, or auto: careful where it gets hard")
+    integrator: str = checks.choice("auto", ("auto", *loop.INTEGRATORS), "how the field is moved")
+    step: ArrayLike | None = checks.option(None, checks.optional(_step), "relative length of the steps")
+    longest_step: float | None = checks.positive_or_none("longest step", least=SHORTEST)
+    final_time: float | None = checks.positive_or_none("where to stop and decode", most=LATEST)
+    tolerance: float | None = checks.positive_or_none("of message passing")
+    max_iterations: int | None = checks.count(None, "of message passing in one call")
+    damping: float | str = checks.damping_option()
     variances: str = variances_option()
-    precision: str = choice("float32", PRECISIONS, "float32 or float64")
+    precision: str = checks.choice("float32", PRECISIONS, "float32 or float64")
     device: str = device_option()
-    denoiser: str | DenoiserFunction = option(
+    denoiser: str | loop.DenoiserFunction = checks.option(
         "auto",
         lambda name, value: value if callable(value) else _DENOISER(name, value),
         "amp, ep, or auto: amp where the patterns look random",
         DENOISERS,
     )
-    finish: int | str = option("auto", or_auto(whole(0)), "sweeps in the field at the end, or auto")
+    finish: int | str = checks.option(
+        "auto", checks.or_auto(checks.whole(0)), "sweeps in the field at the end, or auto"
+    )
 
     @property
     def times(self) -> Array | None:
@@ -136,9 +112,9 @@ def localize(  # type: ignore[misc]
     variances: str = "auto",
     precision: str = "float32",
     device: str = "cpu",
-    denoiser: str | DenoiserFunction = "auto",
+    denoiser: str | loop.DenoiserFunction = "auto",
     finish: int | str = "auto",
-    callback: Callable[[Record], object] | None = None,
+    callback: Callable[[loop.Record], object] | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Samples | list[Samples]:
@@ -210,7 +186,7 @@ def localize(  # type: ignore[misc]
     >>> localize(problem, n_samples=4, rng=1)
     Samples(k=4, n=501, m=150, solved 4/4, asl)
     """
-    whole(1)("n_samples", n_samples)
+    checks.whole(1)("n_samples", n_samples)
     config = LocalizeConfig(
         accuracy=accuracy,
         integrator=integrator,
@@ -229,12 +205,12 @@ def localize(  # type: ignore[misc]
     check_call(isinstance(problem, Perceptron), rng, checkpoint, callback)
     if isinstance(problem, Perceptron):
         plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)  # type: ignore[arg-type]
-        store, loop = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else None, Loop(plan)
-        (samples,) = loop.run(store, callback, progress)
-        for warning in _warnings(samples, loop, config):
+        store, run = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else None, loop.Loop(plan)
+        (samples,) = run.run(store, callback, progress)
+        for warning in _warnings(samples, run, config):
             warnings.warn(warning, stacklevel=2)
         if store is not None:
-            store.save(loop.state())
+            store.save(run.state())
         return samples
     return localize_many(problem_list(problem), n_samples, rng, config, progress=progress)
 
@@ -244,7 +220,7 @@ def localize_many(
     n_samples: int,
     rng: RNG | Sequence[RNG],
     config: LocalizeConfig,
-    callback: Callable[[Record], object] | None = None,
+    callback: Callable[[loop.Record], object] | None = None,
     progress: bool | None = None,
 ) -> list[Samples]:
     """Localize together, on a device, by AMP, problems of one shape, kind of patterns and target; the others one by one."""
@@ -257,7 +233,7 @@ def localize_many(
     results: dict[int, Samples] = {}
     for rows in groups.values():
         plan = plan_run([problems[i] for i in rows], [seeds[i] for i in rows], n_samples, config)
-        results |= zip(rows, Loop(plan).run(None, callback, progress))
+        results |= zip(rows, loop.Loop(plan).run(None, callback, progress))
     return [results[i] for i in range(len(problems))]
 
 
@@ -288,7 +264,9 @@ def place(problem: Perceptron, config: LocalizeConfig, denoiser: str) -> str:
     return "cpu" if lacking else "gpu"
 
 
-def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k: int, config: LocalizeConfig) -> Plan:
+def plan_run(
+    problems: list[Perceptron], seeds: list[np.random.SeedSequence], k: int, config: LocalizeConfig
+) -> loop.Plan:
     """Choose what `config` leaves open: denoiser, device, steps, and when samples leave."""
     from solspace.samplers.kernels.philox import GpuNoise, Noise
 
@@ -314,7 +292,7 @@ def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k:
     pace = careful if config.accuracy == "careful" else fast
     for one in problems:
         check_measure(one)
-    settings = Settings(
+    settings = loop.Settings(
         device=device,
         denoiser=name,
         reason=reason,
@@ -338,22 +316,22 @@ def plan_run(problems: list[Perceptron], seeds: list[np.random.SeedSequence], k:
     if sweeps and device == "gpu":
         bath = exits.GpuBath(problems, seeds, k, sweeps, bits)
     slower = careful if config.accuracy == "auto" else None
-    return Plan(problems, seeds, k, settings, pace, slower, config.times, exit_times, denoiser, noise, bath)
+    return loop.Plan(problems, seeds, k, settings, pace, slower, config.times, exit_times, denoiser, noise, bath)
 
 
 def _denoiser_of(
-    problems: list[Perceptron], k: int, config: LocalizeConfig, settings: Settings, pace: Pace
-) -> Denoiser:
+    problems: list[Perceptron], k: int, config: LocalizeConfig, settings: loop.Settings, pace: loop.Pace
+) -> loop.Denoiser:
     problem = problems[0]
     if not isinstance(config.denoiser, str):
-        return Function(problem.n, k, config.precision, config.denoiser)
+        return loop.Function(problem.n, k, config.precision, config.denoiser)
     if settings.denoiser == "ep":
-        return SitePropagation(propagation(problem, k, settings.variances, settings.device), pace)
+        return loop.SitePropagation(propagation(problem, k, settings.variances, settings.device), pace)
     if settings.device == "gpu":
         messages: Messages | GpuMessages = GpuMessages(problems, k)
     else:
         messages = Messages(problem, k, config.precision, full=settings.variances == "full")
-    return MessagePassing(messages, config.damping == "auto", pace)
+    return loop.MessagePassing(messages, config.damping == "auto", pace)
 
 
 def _exits(row: str, config: LocalizeConfig) -> tuple[int, list[float]]:
@@ -375,7 +353,7 @@ def _exits(row: str, config: LocalizeConfig) -> tuple[int, list[float]]:
     return sweeps, [usual if final is None else final]
 
 
-def _identity(plan: Plan, config: LocalizeConfig) -> Values:
+def _identity(plan: loop.Plan, config: LocalizeConfig) -> Values:
     (problem,), (seeds,) = plan.problems, plan.seeds
     chosen = {name: value for name, value in asdict(plan.settings).items() if name not in ("device", "reason")}
     return {
@@ -389,20 +367,20 @@ def _identity(plan: Plan, config: LocalizeConfig) -> Values:
     }
 
 
-def _warnings(samples: Samples, loop: Loop, config: LocalizeConfig) -> Iterator[str]:
-    (problem,), lost = loop.plan.problems, loop.diverged
+def _warnings(samples: Samples, run: loop.Loop, config: LocalizeConfig) -> Iterator[str]:
+    (problem,), lost = run.plan.problems, run.diverged
     missed = ~samples.solved & ~lost & problem.target.potential.hard
-    suspect = unstable(samples.info["instability"]) & ~lost & ~missed
+    suspect = loop.unstable(samples.info["instability"]) & ~lost & ~missed
     further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")
     if config.accuracy != "careful":
         further = f'accuracy="careful", a smaller step, {further}'
     if lost.any():
         cure = cures(problem, damped=config.damping == "auto")
-        if loop.plan.settings.denoiser == "ep":
+        if run.plan.settings.denoiser == "ep":
             cure = 'Try denoiser="amp", which may reach biased solutions, a lower load, or ss.anneal.'
         yield f"message passing diverged in {lost.sum()} of {len(samples)} samples. {cure}"
     if missed.any():
-        share = 1 - np.mean(loop.record.converged)
+        share = 1 - np.mean(run.record.converged)
         yield (
             f"{missed.sum()} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of "
             f"the calls. Try {further}."
