@@ -30,8 +30,7 @@ import solspace as ss
 from solspace.samplers.annealing import batches
 from solspace.samplers.annealing.anneal import AnnealConfig, first_solutions
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
-from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips, IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.device import cupy, recorded
 from solspace.samplers.kernels.philox import GpuNoise

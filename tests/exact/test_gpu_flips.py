@@ -29,8 +29,7 @@ from solspace.samplers.annealing import chains as running
 from solspace.samplers.annealing.anneal import AnnealConfig, anneal, first_solutions
 from solspace.samplers.annealing.batches import Batch, Shape, run_batches
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
-from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips, IntegerLayout, RealLayout
 from solspace.samplers.annealing.real_forms import is_linear, is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.kernels import cuda

@@ -15,7 +15,7 @@ from solspace.experiments import device as sweeps
 from solspace.experiments.device import packs
 from solspace.samplers import device
 from solspace.samplers.annealing import batches
-from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.gpu_flips import IntegerLayout, RealLayout
 from solspace.samplers.kernels import cuda
 
 

@@ -22,8 +22,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import BEAT, Chains, Plan, Run, key_of, pool
 from solspace.samplers.annealing.cpu import Lattice
 from solspace.samplers.annealing.gpu import ROOM, GpuFlips, processors
-from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips
-from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
+from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips, GpuRealFlips, IntegerLayout, RealLayout
 from solspace.samplers.device import cupy, device_errors, fetched, own_stream
 from solspace.samplers.kernels.cuda import Sizes
 from solspace.samples import Samples

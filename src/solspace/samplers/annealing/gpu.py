@@ -21,7 +21,6 @@ from solspace.problem import Perceptron
 from solspace.samplers.annealing.chains import BEAT, Chains, Plan
 from solspace.samplers.annealing.cpu import NOT_DONE
 from solspace.samplers.annealing.exchange import Exchange
-from solspace.samplers.annealing.layout import IntegerLayout, RealLayout
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, idle_streams, own_stream, sent, stream
 from solspace.samplers.kernels.cuda import Sizes, kernel
@@ -61,7 +60,7 @@ class GpuFlips:
     layout: Any
     beside = False  # whether launches of other chains are expected beside these
     # (number of chains, whether each has patterns of its own) -> the layout
-    choose_layout: Callable[[int, bool], IntegerLayout | RealLayout]
+    choose_layout: Callable[[int, bool], Any]
     potentials: Callable[[Sequence[Stage]], Any]  # stages -> what is sampled there: `Landscapes` or `Forms`
     send_potentials: Callable[[Any], tuple[Any, ...]]  # potentials -> arguments of the kernel, on the device
     # (energy (k,), stage (k,), potentials as sent): writes the integer energies of the chains at their stage
@@ -81,7 +80,7 @@ class GpuFlips:
         n_chains: int,
         total: int = 0,
         share: int = 1,
-        layout: IntegerLayout | RealLayout | None = None,
+        layout: Any = None,
         bits: DeviceArray | None = None,
     ) -> None:
         self.cupy = cupy()
