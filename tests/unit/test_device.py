@@ -183,7 +183,8 @@ def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
     by_order = {}
     for task in spec.tasks():
         by_order.setdefault(sweeps._order(task), []).append(task)
-    given = [sweeps._batch(100 * by_order[key][:1]) for key in sorted(by_order)]
+    nowhere = SimpleNamespace(problems=None)
+    given = [sweeps._batch(100 * by_order[key][:1], nowhere) for key in sorted(by_order)]
     mixed = sweeps._mixed(given)
     assert sorted(map(id, mixed)) == sorted(map(id, given))
     full = sweeps.CHAINS // 2 // 100
