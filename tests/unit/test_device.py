@@ -183,7 +183,7 @@ def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
     by_order = {}
     for task in spec.tasks():
         by_order.setdefault(sweeps._order(task), []).append(task)
-    nowhere = SimpleNamespace(problems=None)
+    nowhere = SimpleNamespace(problems=list)
     given = [sweeps._batch(100 * by_order[key][:1], nowhere) for key in sorted(by_order)]
     mixed = sweeps._mixed(given)
     assert sorted(map(id, mixed)) == sorted(map(id, given))
