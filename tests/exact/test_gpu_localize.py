@@ -13,9 +13,10 @@ import pytest
 from test_gpu_flips import emulated  # noqa: F401
 
 import solspace as ss
+from solspace.experiments import device as sweeps
 from solspace.experiments.tasks import Task, problem_of
 from solspace.numerics.streams import seed_sequence
-from solspace.samplers import device, registry
+from solspace.samplers import device
 from solspace.samplers.annealing import gpu
 from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.kernels.philox import GpuNoise, Noise, tilted_weights
@@ -149,7 +150,7 @@ def test_many_problems_share_a_device(emulated, prior):  # noqa: F811
 def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path, monkeypatch):  # noqa: F811
     """What their chains walk by is compiled ahead."""
     ahead, used = set(), set()
-    monkeypatch.setattr(registry, "compile_ahead", ahead.update)
+    monkeypatch.setattr(sweeps, "compile_ahead", ahead.update)
     monkeypatch.setattr(gpu, "kernel", lambda *asked, **more: used.add(asked[:3:2]) or kernel(*asked, **more))
     sampler = {"name": "asl", "step": 0.5, "final_time": 1.0}
     spec = ss.Spec(n=21, alpha=0.3, n_samples=2, instances=3, sampler=sampler, keep=["path"])

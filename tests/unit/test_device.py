@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import queue
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,77 +88,24 @@ def test_what_chains_need_is_compiled_ahead(monkeypatch):
     assert [dict(module(784, 392, False, own=own)[1])["OWN"] for own in (False, True)] == [0, 1]
 
 
-FAKE = """
-import time
-made = {}
-def createProgram(code, name, headers, names): made[1] = code; return 1
-def compileProgram(program, options):
-    if "-DBAD=1" in options: raise RuntimeError("cannot be compiled")
-def getCUBIN(program): return made[program][:8].encode()
-def destroyProgram(program): pass
-"""
+def test_modules_are_compiled_side_by_side(monkeypatch):
+    compiled, together = queue.SimpleQueue(), threading.Barrier(2, timeout=30)
 
+    class Module:
+        def __init__(self, code, options):
+            self.options = options
 
-class FakeModule:
-    """As CuPy's: what a file holds is looked at late."""
+        @property
+        def module(self):
+            together.wait()
+            compiled.put(self.options[-1])
 
-    def __init__(self, code=None, path=None, options=()):
-        self.code, self.path = code, path
-
-    @property
-    def module(self):
-        assert Path(self.path).read_bytes().endswith(b"\0")
-
-
-@pytest.fixture
-def compiler(tmp_path, monkeypatch):
-    """A stand-in for CuPy's compiler, for this process and for those that compile; the folder it fills."""
-    package = tmp_path / "site" / "cupy" / "cuda"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    (package / "nvrtc.py").write_text(FAKE)
-    capability = SimpleNamespace(compute_capability="90")
-    fake = SimpleNamespace(
-        RawModule=FakeModule,
-        cuda=SimpleNamespace(Device=lambda: capability, nvrtc=SimpleNamespace(getVersion=lambda: (12, 9))),
-    )
-    monkeypatch.setattr(device, "cupy", lambda: fake)
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "folder"))
-    monkeypatch.setattr(cuda, "_ahead", {})
+    monkeypatch.setattr(device, "cupy", lambda: SimpleNamespace(RawModule=Module))
+    monkeypatch.setattr(cuda.os, "cpu_count", lambda: 2)
     cuda.module.cache_clear()
-    yield tmp_path / "folder"
+    cuda.compile_ahead([("flips_integer", (("PAIRS", pairs),)) for pairs in (1, 2, 1)])
+    assert {compiled.get(timeout=30) for _ in range(2)} == {"-DPAIRS=1", "-DPAIRS=2"}
     cuda.module.cache_clear()
-
-
-def test_processes_compile_ahead_what_is_then_read(compiler):
-    wanted = [("flips_integer", (("PAIRS", pairs),)) for pairs in range(1, 5)]
-    cuda.compile_ahead(wanted)
-    found = [cuda.module(*one) for one in wanted]
-    assert len({one.path for one in found}) == 4
-    assert {Path(one.path).parent for one in found} == {compiler}
-    assert sorted(compiler.iterdir()) == sorted(Path(one.path) for one in found)
-    cuda._ahead.clear()
-    cuda.module.cache_clear()
-    cuda.compile_ahead(wanted)  # they are there: nobody is asked
-    assert not cuda._ahead
-    assert cuda.module(*wanted[0]).path
-    Path(found[0].path).write_bytes(b"half")
-    cuda.module.cache_clear()
-    assert cuda.module(*wanted[0]).code == cuda.source("flips_integer")
-
-
-def test_what_cannot_be_compiled_ahead_is_compiled_where_it_is_asked_for(compiler, monkeypatch):
-    wanted = [("flips_integer", (("PAIRS", pairs), ("BAD", 1))) for pairs in range(1, 5)]
-    cuda.compile_ahead(wanted)
-    assert all(cuda.module(*one).code for one in wanted)
-    cuda.module.cache_clear()
-    monkeypatch.setattr(cuda, "_ahead", {})
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(compiler / "no" / "folder"))
-    compiler.joinpath("no").touch()
-    cuda.compile_ahead(wanted)
-    assert all(cuda.module(*one).code for one in wanted)
 
 
 @pytest.mark.parametrize(

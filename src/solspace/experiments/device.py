@@ -29,6 +29,7 @@ from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron, constraints
 from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
 from solspace.samplers.device import NoDevice, check_answer, device_errors, resolve
+from solspace.samplers.kernels.cuda import compile_ahead
 from solspace.samplers.packed import PackedPerceptron
 from solspace.samplers.registry import DeviceMethod, find
 from solspace.samples import Samples
@@ -99,7 +100,7 @@ def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) 
         batches = _mixed(batches)
     total = sum(len(batch.seeds) * batch.n_samples for batch in batches)
     with device_errors():
-        method.compile(batches, total)
+        compile_ahead(module for batch in batches if (module := method.module(batch, total)) is not None)
     with closing(run_batches(batches, method.start, total)) as made:
         for batch, results in made:
             yield _one_by_one(batch.tag, results) if isinstance(results, Exception) else results

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import Field, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -16,11 +16,11 @@ from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
-from solspace.samplers.kernels.cuda import Sizes, compile_ahead
+from solspace.samplers.kernels.cuda import Sizes
 from solspace.samplers.localization import localize
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
-from solspace.system.checks import Config, unknown
+from solspace.system.checks import Config, one_of
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,6 @@ class DeviceMethod:
     module: Callable[[Batch, int], tuple[str, Sizes] | None] = lambda batch, total: None
     # (problem, sampler, config) -> what a thread can compute of a problem beforehand
     prepare: Callable[[Perceptron, str, Any], Any] = lambda problem, sampler, config: None
-
-    def compile(self, batches: Sequence[Batch], total: int) -> None:
-        compile_ahead([module for batch in batches if (module := self.module(batch, total)) is not None])
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,7 @@ def find(name: str) -> Sampler:
     >>> find("tau").options["n_extra"].default
     0
     """
-    if name not in SAMPLERS:
-        raise unknown("sampler", name, SAMPLERS)
-    return SAMPLERS[name]
+    return SAMPLERS[one_of(SAMPLERS)("sampler", name)]
 
 
 def _exact(problem: Perceptron, n_samples: int, rng: RNG = None, progress: bool | None = None) -> Samples:

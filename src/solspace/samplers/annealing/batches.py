@@ -31,7 +31,7 @@ from solspace.system import threads
 CHAINS = 4608  # chains that keep a device busy
 FILLED = 0.8  # share of the multiprocessors that chains side by side may take; with more, launches wait in line
 _LAUNCHES = 48  # launches side by side whose orders of sites must fit into a quarter of the device's memory
-_PREPARED = 3  # batches that are prepared while others run
+_PREPARED = 4  # batches that are prepared while others run
 _FINISHING = 4  # batches whose samples become results side by side
 _DONE = 4  # batches whose results may wait for the consumer
 _CALLS = 16  # calls of samplers side by side

@@ -2,23 +2,17 @@
 
 Sizes are compile-time constants: what a chain keeps in registers is an array whose indices the compiler must know. CuPy compiles
 in a second or two and keeps the result in the user's cache folder. A sweep over many shapes needs a hundred modules, which
-`compile_ahead` lets other processes compile into that folder side by side. They set up no device: that takes longer.
+`compile_ahead` compiles side by side.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 Sizes = tuple[tuple[str, int | str], ...]
@@ -50,34 +44,8 @@ def module(name: str, sizes: Sizes = ()) -> Any:
     """Return the compiled module `name` with `sizes` as constants, for the current device."""
     from solspace.samplers.device import cupy
 
-    binary, compiling = _binary(name, sizes), _ahead.get((name, sizes))
-    while compiling is not None and compiling.is_alive() and not binary.exists():
-        time.sleep(0.01)
-    if binary.exists():
-        found = cupy().RawModule(path=str(binary))
-        with suppress(Exception):  # a file that was damaged: as if it were not there
-            _ = found.module
-            return found
-    return cupy().RawModule(code=source(name), options=_options(sizes))
-
-
-def _options(sizes: Sizes) -> tuple[str, ...]:
-    return ("--std=c++17", *(f"-D{constant}={value}" for constant, value in sizes))
-
-
-def _ahead_options(sizes: Sizes) -> tuple[str, ...]:
-    from solspace.samplers.device import cupy
-
-    return (*_options(sizes), "-ftz=true", f"-arch=sm_{cupy().cuda.Device().compute_capability}")
-
-
-def _binary(name: str, sizes: Sizes) -> Path:
-    """Return the file, in CuPy's folder, of a module that was compiled ahead for the current device."""
-    from solspace.samplers.device import cupy
-
-    known = json.dumps([source(name), _ahead_options(sizes), cupy().cuda.nvrtc.getVersion()])
-    folder = os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"
-    return Path(folder) / f"solspace-{hashlib.sha256(known.encode()).hexdigest()[:32]}.cubin"
+    constants = (f"-D{constant}={value}" for constant, value in sizes)
+    return cupy().RawModule(code=source(name), options=("--std=c++17", *constants))
 
 
 @lru_cache(maxsize=2048)
@@ -95,47 +63,15 @@ def kernel(name: str, function: str, sizes: Sizes = (), shared_bytes: int = 0, b
     return found
 
 
-_FEW = 2  # modules that are sooner compiled one after another
-_COMPILE = """
-import json, os, sys
-sys.path[:] = json.loads(sys.stdin.readline())
-from cupy.cuda import nvrtc
-for line in sys.stdin:
-    code, options, path = json.loads(line)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    program = nvrtc.createProgram(code, "kernel.cu", (), ())
-    nvrtc.compileProgram(program, tuple(options))
-    own = f"{path}.{os.getpid()}"
-    with open(own, "wb") as file:
-        file.write(nvrtc.getCUBIN(program) + b"\\0")  # CuPy leaves the last byte, which is 0, out
-    os.replace(own, path)
-    nvrtc.destroyProgram(program)
-    print(flush=True)
-"""  # compiles what it is sent, each into a file that is there as a whole or not at all
-_ahead: dict[tuple[str, Sizes], threading.Thread] = {}  # the threads that wait for the processes that compile modules
-
-
 def compile_ahead(modules: Iterable[tuple[str, Sizes]]) -> None:
-    """Compile modules into CuPy's folder by processes, one to a core, the first ones first; do not wait for them.
+    """Compile modules by threads, one to a core, the first ones first; do not wait for them."""
+    wanted = list(dict.fromkeys(modules))
+    waiting = iter(wanted)
 
-    `module` waits for one of these until it is there; where that failed, it compiles the source itself.
+    def compile() -> None:
+        with suppress(Exception):  # it is met again where the module is needed
+            for one in waiting:
+                _ = module(*one).module
 
-    >>> compile_ahead([])
-    """
-    files = {one: _binary(*one) for one in dict.fromkeys(modules) if one not in _ahead}
-    wanted = [one for one, file in files.items() if not file.exists()]
-    if len(wanted) <= _FEW:
-        return
-    count = min(len(wanted), os.cpu_count() or 1)
-    for own in (wanted[k::count] for k in range(count)):
-        tasks = [(source(name), _ahead_options(sizes), str(files[name, sizes])) for name, sizes in own]
-        lines = "\n".join(map(json.dumps, (sys.path, *tasks)))
-        thread = threading.Thread(target=_compile, args=(lines,), daemon=True)
-        _ahead.update(dict.fromkeys(own, thread))
-        thread.start()
-
-
-def _compile(lines: str) -> None:
-    with suppress(OSError):
-        command = [sys.executable, "-P", "-c", _COMPILE]
-        subprocess.run(command, input=lines, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    for _ in range(min(len(wanted), os.cpu_count() or 1)):
+        threading.Thread(target=compile, daemon=True).start()
