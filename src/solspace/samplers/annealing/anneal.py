@@ -161,20 +161,11 @@ def anneal(  # type: ignore[misc]
 
 
 def first_solutions(
-    problem: Perceptron,
-    n_chains: int = 16,
-    n_sweeps: int | None = None,
-    schedule: object = "tau",
-    rng: RNG = None,
-    *,
-    device: str = "cpu",
-    n_threads: int | None = None,
-    progress: bool | None = None,
-    callback: Callback | None = None,
-) -> Samples:
+    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau", rng: RNG = None,
+    *, device: str = "cpu", **where: Any,
+) -> Samples:  # fmt: skip
     """Return the weights at which chains first solve `problem`, or end; they are no samples of a measure."""
     config = AnnealConfig(n_sweeps=n_sweeps, device=device)
-    where: Values = {"n_threads": n_threads, "progress": progress, "callback": callback}
     return run_chains(problem, n_chains, schedule, rng, config, solve=True, **where)
 
 
@@ -194,19 +185,10 @@ def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: boo
 
 
 def run_chains(
-    problem: Perceptron,
-    n_chains: int,
-    schedule: object,
-    rng: RNG,
-    config: AnnealConfig,
-    *,
-    solve: bool = False,
-    n_threads: int | None = None,
-    total: int = 0,
-    progress: bool | None = False,
-    callback: Callback | None = None,
+    problem: Perceptron, n_chains: int, schedule: object, rng: RNG, config: AnnealConfig, *, solve: bool = False,
+    n_threads: int | None = None, total: int = 0, progress: bool | None = False, callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-) -> Samples:
+) -> Samples:  # fmt: skip
     """Return the samples of one problem; `total` is the number of chains that a device carries in all."""
     plan, key = make_plan(problem.target, schedule, config, solve), key_of(rng)
     on_gpu = config.device != "cpu" and resolve(config.device) == "gpu"
