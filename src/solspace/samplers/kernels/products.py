@@ -70,7 +70,7 @@ def _forward(patterns: Array, operand: Array, out: Array, scale: np.floating, sq
     lines = operand.T
     if len(lines) > 1:
         lines = _lines(len(lines), len(operand), operand.dtype)
-        _transpose(operand, lines)
+        lines[:, : len(operand)] = operand.T
     rows = max(4, BLOCK // patterns[0].nbytes // 4 * 4)
     split(lambda first, last: _fill_rows(patterns, lines, out, first, last, rows, scale, square), len(out), 256)
     return out
@@ -93,13 +93,6 @@ def _backward(patterns: Array, operand: Array, out: Array, scale: np.floating, s
 def _lines(k: int, length: int, dtype: Precision) -> Array:
     """Return zeros (k, `length` or more), an odd number of cache lines apart: others would share places in the cache."""
     return aligned((k, 16 * (-(-length // 16) | 1)), dtype)
-
-
-@njit(**FAST)
-def _transpose(columns, lines):
-    for i in range(columns.shape[0]):
-        for k in range(columns.shape[1]):
-            lines[k, i] = columns[i, k]
 
 
 @njit(**FAST)
