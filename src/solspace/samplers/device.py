@@ -98,32 +98,31 @@ def _stream_type() -> Any:
     return type("Stream", (cupy().cuda.Stream,), {"__del__": lambda self: None})
 
 
+idle_streams: list[Any] = []
+_urgent_streams: list[Any] = []
+_idle_buffers: list[Array] = []
+
+
 def stream() -> Any:
     """Return a stream that is not in use; to be given to `idle_streams` afterwards."""
     return _reuse(idle_streams, lambda: _stream_type()(non_blocking=True))
 
 
-idle_streams: list[Any] = []
-
-
 @contextmanager
 def own_stream() -> Iterator[None]:
     """Let what the block asks of the device go beside what other threads ask, and before launches that wait for room there."""
-    own = _reuse(_urgent_streams, _urgent_stream)
+
+    def make() -> Any:
+        try:
+            return _stream_type()(non_blocking=True, priority=-1)
+        except TypeError:  # CuPy 13 knows no priorities
+            return _stream_type()(non_blocking=True)
+
+    own = _reuse(_urgent_streams, make)
     with own:
         yield
         own.synchronize()
     _urgent_streams.append(own)
-
-
-_urgent_streams: list[Any] = []
-
-
-def _urgent_stream() -> Any:
-    try:
-        return _stream_type()(non_blocking=True, priority=-1)
-    except TypeError:  # CuPy 13 knows no priorities
-        return _stream_type()(non_blocking=True)
 
 
 def fetched(array: DeviceArray) -> Array:
@@ -170,9 +169,6 @@ def sent_together(arrays: Sequence[Array]) -> DeviceArray:
         flush()
     _idle_buffers.append(buffer)
     return there
-
-
-_idle_buffers: list[Array] = []
 
 
 def recorded(launches: Callable[[], None]) -> Recorded | None:

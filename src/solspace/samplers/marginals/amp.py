@@ -173,10 +173,13 @@ def amp(
     )
     check_measure(instance(Perceptron)("problem", problem))
     rows, single = rows_of(problem, field)
-    k, automatic = len(rows), config.damping == "auto"
+    k, automatic, times = len(rows), config.damping == "auto", reals("time", time)
+    if times.shape not in ((), (k,)) or not (np.isfinite(times) & (times >= 0)).all():
+        words = f"a finite number of at least 0, or one for each of {k} fields"
+        raise ValueError(f"time must be {words}; got {shown(time)}.")
     chosen = choose_variances(problem, config.variances)
     messages = Messages(problem, k, config.precision, full=chosen == "full", spreads=True)
-    messages.field[:, :k], messages.time[...] = rows.T, _times(time, k)
+    messages.field[:, :k], messages.time[...] = rows.T, times
     relaxation = Relaxation(messages, 0.0 if isinstance(config.damping, str) else config.damping, automatic)
     with np.errstate(all="ignore"):
         effort = relaxation.run(np.full(k, config.tolerance), np.full(k, config.max_iterations), np.arange(k))
@@ -205,15 +208,6 @@ def cures(problem: Perceptron, damped: bool) -> str:
     if problem.target.prior.name == "binary":
         ways.append("ss.anneal, which needs no convergence")
     return f"Try {', or '.join(ways)}."
-
-
-def _times(time: ArrayLike, k: int) -> Array:
-    times = reals("time", time)
-    if times.shape not in ((), (k,)) or not (np.isfinite(times) & (times >= 0)).all():
-        raise ValueError(
-            f"time must be a finite number of at least 0, or one for each of {k} fields; got {shown(time)}."
-        )
-    return times
 
 
 def statuses(effort: Effort) -> list[Status]:

@@ -117,8 +117,7 @@ def solve(
     config = SolveConfig(method=method, time_limit=time_limit, device=device)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of the search, or None; got {shown(callback)}.")
-    refusal = lacks(problem.n, problem.target, method) or _lacks_device(problem.target, method, device)
-    if refusal:
+    if refusal := lacks(problem.n, problem.target, method, device):
         raise ValueError(refusal)
     with bars.progress(time_limit or 1.0, "solving", progress) as bar:
 
@@ -250,10 +249,9 @@ def searched(
     if not search.lacking:
         return samples, ""
     least = int(search.unmet[search.unmet > 0].min())
-    return samples, (
-        f"{n_solutions - search.lacking} of {n_solutions} solutions found; the best of the others miss {least} of "
-        f"{problem.m} constraints: {search.impossible or f'{ended}.'}"
-    )
+    found = f"{n_solutions - search.lacking} of {n_solutions} solutions found"
+    why = search.impossible or f"{ended}."
+    return samples, f"{found}; the best of the others miss {least} of {problem.m} constraints: {why}"
 
 
 def on_device(target: Target, random: bool, method: str = "auto") -> bool:
@@ -261,17 +259,12 @@ def on_device(target: Target, random: bool, method: str = "auto") -> bool:
     return random and method in ("auto", "reinforce") and form(flat(target)) is not None
 
 
-def lacks(n: int, target: Target, method: str = "auto") -> str:
-    """Return in a sentence why `method` cannot solve `n` weights under `target`; empty if it can."""
+def lacks(n: int, target: Target, method: str = "auto", device: str = "cpu") -> str:
+    """Return in a sentence why `method` cannot solve `n` weights under `target` on `device`; empty if it can."""
     if target.prior.name != "binary":
         return f"solve looks for ±1 weights, but the target's prior is {target.prior}; use localize for it."
     if method == "exact" and n > LARGEST:
         return f"method 'exact' enumerates 2^n weights: n must be at most {LARGEST}; got n = {n}."
-    return ""
-
-
-def _lacks_device(target: Target, method: str, device: str) -> str:
-    """Return in a sentence why device="gpu" would not be used; empty if it would."""
     if device != "gpu" or method in ("auto", "tau") or on_device(target, True, method):
         return ""
     what = f"method {method!r}" if method != "reinforce" else f"method 'reinforce' under {target.potential}"
