@@ -284,13 +284,16 @@ class Run:
         self.flips.stop()
 
 
+Report = Callable[[Chains], None]  # called with the chains a few times a second
+
+
 def _power_below(count: float) -> int:
     return 1 << (int(count).bit_length() - 1)
 
 
 def run_to_end(
     run: Run | Exchange,
-    report: Callable[[Chains], None] = lambda chains: None,
+    report: Report = lambda chains: None,
     store: Checkpoint | None = None,
     complete: Callable[[dict[str, Array]], Mapping[str, Array]] = dict,
 ) -> None:

@@ -17,21 +17,19 @@ import numpy as np
 from scipy.special import erfcinv
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, Run, run_to_end
+from solspace.samplers.annealing.chains import BEAT, Chains, Flips, Plan, Report, Run, run_to_end
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.system.plain import Values
 
 UP, DOWN = 1, 2  # ways of a replica that has been at the last rung, and since then at the first
-START = (
-    0.75  # where in the schedule the first rung is: at τ = 0.25 chains on images forget where they were in fifty sweeps
-)
+# where in the schedule the first rung is: at τ = 0.25 chains on images forget where they were in fifty sweeps
+START = 0.75
 ACCEPTED = 0.35  # share of the exchanges that should be accepted
 MOST = 48  # rungs at most, by default
 PILOTS = 16  # least number of chains from which a ladder is found
 _MARKS = 96  # most marks, the sweeps at which pilots leave their weights
 MakeFlips = Callable[[Plan, int], Flips]  # (plan, number of chains) -> what moves them
-
-
+State = Mapping[str, Array]
 _COUNTS = ("swaps", "way", "trips")
 
 
@@ -42,13 +40,7 @@ class Exchange:
     """
 
     def __init__(
-        self,
-        make: MakeFlips,
-        plan: Plan,
-        key: int,
-        weights: Array,
-        rungs: Array,
-        stored: Mapping[str, Array] | None = None,
+        self, make: MakeFlips, plan: Plan, key: int, weights: Array, rungs: Array, stored: State | None = None
     ) -> None:
         c, r, n = weights.shape
         extra = len(plan) - plan.n_anneal
@@ -66,24 +58,16 @@ class Exchange:
             self._restore(stored)
         self.flips: Flips = make(ladder, c * r)
         self.flips.place(self.chains)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Prepare what a device needs."""
 
     def state(self) -> dict[str, Array]:
         chains = self.chains
-        return {
-            **{
-                name: getattr(self, name) for name in ("rungs", "energy", "accepted", "draws")
-            },  # sweeps only add to these
-            **{name: getattr(self, name).copy() for name in _COUNTS},
-            **{name: getattr(chains, name).copy() for name in ("stage", "solved_at")},
-            "weights": self.flips.weights_of(chains, np.arange(len(chains.weights))),
-            "sweep": np.array(chains.sweep),
-        }
+        records = {name: getattr(self, name) for name in ("rungs", "energy", "accepted", "draws")}  # only added to
+        overwritten = {name: getattr(self, name).copy() for name in _COUNTS}
+        overwritten |= {name: getattr(chains, name).copy() for name in ("stage", "solved_at")}
+        weights = self.flips.weights_of(chains, np.arange(len(chains.weights)))
+        return {**records, **overwritten, "weights": weights, "sweep": np.array(chains.sweep)}
 
-    def _restore(self, stored: Mapping[str, Array]) -> None:
+    def _restore(self, stored: State) -> None:
         self.chains.stage, self.chains.sweep = stored["stage"], int(stored["sweep"])
         self.chains.solved_at[...] = stored["solved_at"]
         done = self.chains.sweep - self.plan.n_anneal
@@ -168,13 +152,7 @@ class Exchange:
 
 
 def run_exchange(
-    make: MakeFlips,
-    plan: Plan,
-    key: int,
-    n_chains: int,
-    n_rungs: int | None,
-    store: Checkpoint | None,
-    report: Callable[[Chains], None],
+    make: MakeFlips, plan: Plan, key: int, n_chains: int, n_rungs: int | None, store: Checkpoint | None, report: Report
 ) -> tuple[Chains, Values]:
     """Run pilots through the schedule, then ladders that start from their weights; return the chains and their record."""
     from solspace.samplers.annealing.gpu import GpuExchange, GpuFlips
@@ -185,7 +163,7 @@ def run_exchange(
     pilots = Chains.start(flips.first_weights(), before)
     exchange = None
 
-    def named(state: Mapping[str, Array]) -> dict[str, Array]:
+    def named(state: State) -> dict[str, Array]:
         return {f"pilot_{name}": value for name, value in state.items()}
 
     if store and (stored := store.load()) is not None:

@@ -27,9 +27,7 @@ from solspace.samplers.kernels.cuda import Sizes, kernel
 
 ROOM = 1 << 27  # most (problem, sweep, site) triples laid out for a launch, four bytes each
 _SHARED = 200 << 10  # bytes of shared memory within which sites are put in order
-_UNSEEN = (
-    5.0  # seconds of a launch that the host does not wait for, by a first guess of the pace, a tenth of the usual one
-)
+_UNSEEN = 5.0  # seconds of a launch that the host does not wait for, by a first guess of the pace: a tenth of the usual
 _FIRST, _MOST = 4, 64  # sweeps with exchange between two looks of the host: at first, and at most
 
 
@@ -287,7 +285,8 @@ class GpuExchange(Exchange):
 
     flips: GpuFlips
 
-    def _begin(self) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.count = _FIRST
         flips, device, chains = self.flips, self.flips.cupy, self.chains
         k, count, group = len(chains.weights), len(self.rungs), flips.layout.group
@@ -350,17 +349,10 @@ class GpuExchange(Exchange):
     def _swap(self, sweep: int, at: int, thresholds: DeviceArray, found: dict[str, DeviceArray]) -> None:
         """Exchange neighbours after `sweep`, the `at`-th of those with these thresholds."""
         self.flips.write_energies(self.other, self.partner, self.potentials)
+        sizes = map(np.int32, (len(self.rungs), sweep % 2, at, found["accepted"].shape[1], self.width))
+        energy, accepted = self.records["energy"], self.records["accepted"]
         arguments = (
-            *map(np.int32, (len(self.rungs), sweep % 2, at, found["accepted"].shape[1], self.width)),
-            *(
-                self.units,
-                thresholds,
-                self.records["energy"],
-                self.other,
-                self.records["accepted"],
-                self.rows,
-                self.stage,
-            ),
+            *(*sizes, self.units, thresholds, energy, self.other, accepted, self.rows, self.stage),
             *(self.partner, found["swaps"], self.there["way"], self.there["trips"], found["accepted"], found["energy"]),
         )
         kernel("chains", "exchange")((self.n_ladders,), (32,), arguments)

@@ -17,9 +17,8 @@ SIDE = OCTAVES * CELLS
 # where the coefficients of a cell form lie: values of all cells, those of t >= 0 first; their slopes; energy at t = 0; height and
 # slope beyond the ends of what is allowed; heights of the jumps
 VALUE, SLOPE, ZERO, WALLED, STEEP, JUMP = 0, 2 * SIDE, 4 * SIDE, 4 * SIDE + 1, 4 * SIDE + 2, 4 * SIDE + 3
-HALF = (
-    2 + JUMPS
-)  # mark of a cell form behind its ends and jumps: the half width at which it is folded, 0 where it is not
+# mark of a cell form behind its ends and jumps: the half width at which it is folded, 0 where it is not
+HALF = 2 + JUMPS
 
 
 class Sweeps(NamedTuple):
