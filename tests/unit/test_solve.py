@@ -12,8 +12,7 @@ import solspace as ss
 from solspace.samplers import device
 from solspace.samplers.constraints import contradiction, flat, inseparable
 from solspace.samplers.solving import solve as module
-from solspace.samplers.solving.counting import count
-from solspace.samplers.solving.solve import Search
+from solspace.samplers.solving.solve import Search, count
 
 
 def impossible(n=101, m=60, kind="binary"):

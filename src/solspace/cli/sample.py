@@ -25,7 +25,7 @@ from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.device import resolve
 from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
 from solspace.samplers.registry import SAMPLERS, Sampler
-from solspace.samplers.solving.counting import count, emptiness
+from solspace.samplers.solving.solve import count, emptiness
 from solspace.system.checks import unknown, whole
 from solspace.system.plain import Values
 

@@ -15,8 +15,7 @@ from solspace.info import SolvingInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
-from solspace.samplers.solving import counting
-from solspace.samplers.solving.solve import Search, SolveConfig
+from solspace.samplers.solving.solve import Search, SolveConfig, count, emptiness
 from solspace.system.checks import whole
 from solspace.system.plain import Values
 
@@ -125,13 +124,13 @@ def _theory(problem: ss.Perceptron) -> str:
 
 
 def _count(problem: ss.Perceptron, device: str, out: Path, as_json: bool, notes: Values) -> None:
-    found = counting.count(problem, device)
+    found = count(problem, device)
     report = {"n": problem.n, "m": problem.m, **vars(found), **notes}
     write_json(out / FILES[1], report)
     remarks, number = [f"wrote {FILES[1]} to {out}"], found.log_number
     part: Table | str
     if math.isinf(number):
-        part = f"there is no solution: {counting.emptiness(problem)}"
+        part = f"there is no solution: {emptiness(problem)}"
     elif math.isnan(number):
         cure = "try a lower load, or solspace solve without --count to look for one."
         part = f"the number of solutions is {found}; {cure}"

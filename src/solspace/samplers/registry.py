@@ -84,18 +84,13 @@ def _exact(problem: Perceptron, n_samples: int, rng: RNG = None, progress: bool 
 
 
 def _lacks_exact(n: int, target: Target) -> str:
-    if n <= 20 and target.prior.name == "binary":
-        return ""
-    return (
-        f"sampler 'exact' needs binary weights and n <= 20, since it enumerates all of them; got n = {n}, "
-        f"{target.prior} weights."
-    )
+    why = "sampler 'exact' needs binary weights and n <= 20, since it enumerates all of them"
+    return "" if n <= 20 and target.prior.name == "binary" else f"{why}; got n = {n}, {target.prior} weights."
 
 
 def _lacks_annealing(n: int, target: Target) -> str:
-    if target.prior.name == "binary":
-        return ""
-    return f"annealing flips ±1 weights: it needs binary weights; got {target.prior} weights."
+    why = "annealing flips ±1 weights: it needs binary weights"
+    return "" if target.prior.name == "binary" else f"{why}; got {target.prior} weights."
 
 
 def _lacks_tau(n: int, target: Target) -> str:
@@ -117,10 +112,8 @@ def _chains(batch: Batch, problems: list[Perceptron], total: int) -> Job:
 
 
 def _chains_module(batch: Batch, total: int) -> tuple[str, Sizes]:
-    return flips_module(
-        batch.shape, total, solve=batch.sampler == FIRST, linear=batch.sampler == "temperature",
-        own=batch.n_samples == 1,
-    )  # fmt: skip
+    how = {"solve": batch.sampler == FIRST, "linear": batch.sampler == "temperature", "own": batch.n_samples == 1}
+    return flips_module(batch.shape, total, **how)
 
 
 def _fixed_point(problem: Perceptron, sampler: str, config: Any) -> Any:
@@ -142,8 +135,8 @@ def _exchange(batch: Batch, problems: list[Perceptron], total: int) -> Job:
 
 
 def _localize(batch: Batch, problems: list[Perceptron], total: int) -> Job:
-    options = batch.n_samples, batch.seeds, batch.config
-    return CallJob(lambda report: localize.localize_many(problems, *options, report, progress=False), _LOCALIZED)
+    run = partial(localize.localize_many, problems, batch.n_samples, batch.seeds, batch.config, progress=False)
+    return CallJob(lambda report: run(callback=report), _LOCALIZED)
 
 
 def _localize_module(batch: Batch, total: int) -> tuple[str, Sizes] | None:
@@ -166,9 +159,8 @@ def _solve(batch: Batch, problems: list[Perceptron], total: int) -> Job:
 
 _CHAINS = DeviceMethod("chains", _chains, module=_chains_module, prepare=_fixed_point)
 _EXCHANGE = DeviceMethod(
-    "exchange", _exchange, most=1, mixed=False, prepare=_fixed_point,
-    module=lambda batch, total: flips_module(batch.shape, CHAINS),
-)  # fmt: skip
+    "exchange", _exchange, 1, False, lambda batch, total: flips_module(batch.shape, CHAINS), _fixed_point
+)
 _LOCALIZE = DeviceMethod("localize", _localize, module=_localize_module)
 _SOLVE = DeviceMethod("solve", _solve, most=1, mixed=False)
 

@@ -263,10 +263,8 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
         alone, edges = Stage(potential, stage.temperature, -float(min(potential.breakpoints))), edges[:1] - edges[0]
         ends = ends[0] + half, half
     first, last = ends
-    jumps = [
-        (int(np.ceil(edge / fixed.unit)), _jump(alone, edge)) for edge in edges if first < edge / fixed.unit < last
-    ]
-    jumps = [(place, height) for place, height in jumps if height != 0]
+    inner = [edge for edge in edges if first < edge / fixed.unit < last]
+    jumps = [(int(np.ceil(edge / fixed.unit)), height) for edge in inner if (height := _jump(alone, edge))]
     if len(jumps) > JUMPS:
         raise ValueError(
             f"{potential} jumps at {len(jumps)} breakpoints; on real-valued patterns {JUMPS} are possible."
