@@ -36,7 +36,7 @@ from solspace.samplers.device import cupy, recorded
 from solspace.samplers.kernels.philox import GpuNoise
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.localization.loop import Loop
-from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals import gpu_problem
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.messages import Relaxation, progress
 from solspace.samplers.packed import PackedPerceptron
@@ -217,7 +217,7 @@ def seconds(work, repeats=30):
 def gemm(left, right, out, transposed, kind):
     """Write left · right for float32 arrays by cuBLAS' mode `kind`: 68 for float32, 77 for TF32."""
     rows, inner, width, (one, zero) = out.shape[0], right.shape[0], right.shape[1], (np.float32([1]), np.float32([0]))
-    gpu_patterns._blas().gemmEx(
+    gpu_problem._blas().gemmEx(
         cupy().cuda.device.get_cublas_handle(), 0, int(transposed), width, rows, inner, one.ctypes.data, right.data.ptr, 0,
         width, left.data.ptr, 0, left.shape[1], zero.ctypes.data, out.data.ptr, 0, width, kind, 99,
     )  # fmt: skip
@@ -233,7 +233,7 @@ def endless(problems, each):
 
 def products():
     names = ("_ROWS", "_SLICES", "_RUN")
-    used = tuple(getattr(gpu_patterns, name) for name in names)
+    used = tuple(getattr(gpu_problem, name) for name in names)
     tried = [(rows, slices, {1: run, 2: run, 4: 4}) for rows, slices, run in LAYOUTS]
     for n, alpha, number, each in ((5001, 0.3, 250, 1), (1001, 0.5, 250, 1), (1001, 0.5, 100, 4), (501, 0.5, 250, 1)):
         m = round(alpha * n)
@@ -241,7 +241,7 @@ def products():
         entries, told = 2.0 * n * m * number * each, []
         for layout in (used, *tried):
             for name, value in zip(names, layout):
-                setattr(gpu_patterns, name, value)
+                setattr(gpu_problem, name, value)
 
             def both(going=going):
                 going.patterns.product(going.into, going.forward, False, going.weight)
@@ -253,7 +253,7 @@ def products():
                 f"{layout[0]}×{layout[1]}×{layout[2][each]} {entries / seconds(again.launch if again else both):.2e}"
             )
         for name, value in zip(names, used):
-            setattr(gpu_patterns, name, value)
+            setattr(gpu_problem, name, value)
         taken = seconds(going.advance)
         print(
             f"N = {n}, m = {m}, {number} × {each}: {', '.join(told)} entries/s; iteration {1e3 * taken:.3f} ms",

@@ -34,7 +34,7 @@ from solspace.samplers.annealing.real_forms import is_linear, is_power
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.kernels import cuda
 from solspace.samplers.kernels.philox import site_orders
-from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals import gpu_problem
 from solspace.samplers.registry import SAMPLERS
 from solspace.store import Store
 
@@ -124,7 +124,7 @@ def emulated(monkeypatch):
         pytest.skip("the emulation of CUDA compiles with g++ on Linux")
     monkeypatch.setitem(sys.modules, "cupy", emulated_cupy)
     monkeypatch.setattr(device, "missing", lambda: "")
-    monkeypatch.setattr(gpu_patterns, "_blas", lambda: None)
+    monkeypatch.setattr(gpu_problem, "_blas", lambda: None)
     forget_kernels()
     yield
     forget_kernels()

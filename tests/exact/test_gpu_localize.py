@@ -23,18 +23,19 @@ from solspace.samplers.kernels.philox import GpuNoise, Noise, tilted_weights
 from solspace.samplers.localization.finish import GpuBath
 from solspace.samplers.localization.localize import localize
 from solspace.samplers.marginals import gpu as gpu_messages
-from solspace.samplers.marginals import gpu_patterns
+from solspace.samplers.marginals import gpu_problem
 from solspace.samplers.marginals.gpu import GpuMessages
-from solspace.samplers.marginals.gpu_channel import (
+from solspace.samplers.marginals.gpu_problem import (
     FIELD_STEP,
     LEAST,
     MIDDLE,
     OUTERMOST,
     ROW_STEP,
+    GpuPatterns,
+    GpuSigns,
     response_table,
     supported,
 )
-from solspace.samplers.marginals.gpu_patterns import GpuPatterns, GpuSigns
 from solspace.samplers.packed import PackedPerceptron
 
 CHANNELS = {
@@ -96,7 +97,7 @@ def split_product(self, given, out, transposed, weight=None):
 
 @pytest.mark.filterwarnings("ignore:.*miss constraints")
 def test_operands_split_in_three_lose_nothing(emulated, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gpu_patterns, "_blas", lambda: True)
+    monkeypatch.setattr(gpu_problem, "_blas", lambda: True)
     monkeypatch.setattr(GpuPatterns, "product", split_product)
     monkeypatch.setattr(gpu_messages, "FEW", 0)
     problem = PackedPerceptron(41, 12, CHANNELS["log"], rng=1)
@@ -119,8 +120,8 @@ def test_products_with_bits_are_those_with_signs(emulated, k, monkeypatch):  # n
         np.testing.assert_allclose(out, left @ given, atol=1e-4)
         few = bits.of(np.array([1]))
         with monkeypatch.context() as patched:
-            patched.setattr(gpu_patterns, "_ROWS", 64)
-            patched.setattr(gpu_patterns, "_RUN", dict.fromkeys(gpu_patterns._RUN, 4))
+            patched.setattr(gpu_problem, "_ROWS", 64)
+            patched.setattr(gpu_problem, "_RUN", dict.fromkeys(gpu_problem._RUN, 4))
             few.product(given[1:], out[:1], transposed, np.ones(k, np.float32))
         np.testing.assert_array_equal(out[0], out[1])
         out[...] = np.nan

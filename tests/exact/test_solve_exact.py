@@ -16,8 +16,8 @@ from solspace.experiments.tasks import Task, problem_of
 from solspace.samplers import device
 from solspace.samplers.annealing import batches
 from solspace.samplers.kernels.philox import GpuNoise, Noise
-from solspace.samplers.marginals import gpu_patterns
-from solspace.samplers.marginals.gpu_patterns import GpuPatterns
+from solspace.samplers.marginals import gpu_problem
+from solspace.samplers.marginals.gpu_problem import GpuPatterns
 from solspace.samplers.solving import searches
 from solspace.samplers.solving.solve import METHODS
 from solspace.store import Store
@@ -172,7 +172,7 @@ def test_fields_are_stirred_by_the_deviates_of_a_step(emulated, n, k):  # noqa: 
 def test_operands_in_bfloat_count_unmet_constraints(emulated, monkeypatch):  # noqa: F811
     from test_gpu_localize import split_product
 
-    monkeypatch.setattr(gpu_patterns, "_blas", lambda: True)
+    monkeypatch.setattr(gpu_problem, "_blas", lambda: True)
     monkeypatch.setattr(GpuPatterns, "product", split_product)
     problem = ss.Perceptron.random(41, 0.3, ss.Target(margin=0.1), rng=1)
     assert ss.solve(problem, rng=3, method="reinforce", device="gpu", progress=False).solved.all()

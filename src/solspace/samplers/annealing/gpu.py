@@ -63,9 +63,8 @@ class GpuFlips:
     send_potentials: Callable[[Any], tuple[Any, ...]]  # potentials -> arguments of the kernel, on the device
     # (energy (k,), stage (k,), potentials as sent): writes the integer energies of the chains at their stage
     write_energies: Callable[[DeviceArray, DeviceArray, tuple[Any, ...]], None]
-    _load_patterns: Callable[
-        [DeviceArray | None], Any
-    ]  # bits -> the patterns of all problems by columns, on the device
+    # bits -> the patterns of all problems by columns, on the device
+    _load_patterns: Callable[[DeviceArray | None], Any]
     _cache: Callable[[], DeviceArray]  # what the kernel keeps of the weights
     # the kernel's arguments that describe the problems, and where it notes what it could not do
     _problem: Callable[[], tuple[tuple[Any, ...], tuple[Any, ...]]]

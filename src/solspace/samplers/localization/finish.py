@@ -164,10 +164,9 @@ def leave(
         if len(rest):
             signs, here = np.where(samples.means() >= 0, np.int8(1), np.int8(-1)), lanes[rest]
             found = samples.stabilities(signs)
-            by_means = (
-                bath.missed(here // bath.each, signs[here])
-                if found is None
-                else bath.problems[0].target.violated(found[here]).sum(axis=1)
-            )
+            if found is None:
+                by_means = bath.missed(here // bath.each, signs[here])
+            else:
+                by_means = bath.problems[0].target.violated(found[here]).sum(axis=1)
             gone[rest] = missing[rest] < by_means
     return gone, fair, drawn.weights(gone[ready])

@@ -31,8 +31,7 @@ from solspace.samplers.localization import loop
 from solspace.samplers.marginals.amp import cures
 from solspace.samplers.marginals.ep import propagation, site_variances
 from solspace.samplers.marginals.gpu import GpuMessages
-from solspace.samplers.marginals.gpu_channel import supported
-from solspace.samplers.marginals.gpu_patterns import GpuSigns
+from solspace.samplers.marginals.gpu_problem import GpuSigns, supported
 from solspace.samplers.marginals.messages import Messages
 from solspace.samples import Samples
 from solspace.system import checks

@@ -17,8 +17,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.constraints import offset
 from solspace.samplers.device import DeviceArray, Recorded, cupy, fetched, recorded, sent
 from solspace.samplers.kernels.cuda import Sizes, kernel
-from solspace.samplers.marginals.gpu_channel import CONSTANTS, form, response_table
-from solspace.samplers.marginals.gpu_patterns import FEW, GpuPatterns, GpuSigns
+from solspace.samplers.marginals.gpu_problem import CONSTANTS, FEW, GpuPatterns, GpuSigns, form, response_table
 from solspace.samplers.marginals.messages import (
     CONVERGED,
     DIVERGED,

@@ -38,12 +38,16 @@ LANES = 16  # columns are allocated in fours up to here, in multiples of it beyo
 
 # stopping rules of a column and how far it is: `cap` is the most iterations; a column that is not `patient`, after a call that
 # missed the tolerance, may stop there wherever it is; `best` is its smallest residual so far
-PROGRESS = np.dtype(
-    {
-        "names": ["tolerance", "damping", "cap", "patient", "count", "best", "outcome"],
-        "formats": [float, float, float, bool, int, float, int],
-    }
-)
+_FIELDS = {
+    "tolerance": float,
+    "damping": float,
+    "cap": float,
+    "patient": bool,
+    "count": int,
+    "best": float,
+    "outcome": int,
+}
+PROGRESS = np.dtype(list(_FIELDS.items()))
 
 
 def progress(k: int, tolerance: ArrayLike, damping: ArrayLike, cap: ArrayLike, patient: ArrayLike) -> Array:

@@ -34,7 +34,7 @@ from solspace.samplers.constraints import Unmet, choose_variances, flat, interva
 from solspace.samplers.device import fetched
 from solspace.samplers.marginals.ep import propagation
 from solspace.samplers.marginals.gpu import GpuMessages
-from solspace.samplers.marginals.gpu_channel import form
+from solspace.samplers.marginals.gpu_problem import form
 from solspace.samplers.marginals.messages import MOVING, Messages, diverging, narrower, progress
 
 if TYPE_CHECKING:

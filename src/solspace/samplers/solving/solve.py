@@ -31,7 +31,7 @@ from solspace.problem import Perceptron
 from solspace.samplers.constraints import contradiction, flat, inseparable, nonzero, tie, zero_rows
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.marginals.ep import ep, site_variances
-from solspace.samplers.marginals.gpu_channel import form
+from solspace.samplers.marginals.gpu_problem import form
 from solspace.samplers.solving.searches import Pass, fewest, passes_for, reinforce, reinforce_sites, tau
 from solspace.samples import Samples
 from solspace.system import compiled
