@@ -181,7 +181,7 @@ class GpuSigns(GpuPatterns):
 
 
 def _sizes(columns: int = 1, rows: int = _ROWS) -> Sizes:
-    return ("COLUMNS", columns), ("PLANE_ROWS", rows), ("SLICES", _SLICES), ("RUN", _RUN[columns])
+    return ("COLUMNS", columns), ("ROWS", rows), ("SLICES", _SLICES), ("RUN", _RUN[columns])
 
 
 def supported(problem: Perceptron, full: bool, dtype: DTypeLike) -> str:
