@@ -40,11 +40,7 @@ _ROWS, _SLICES = 256, 2  # most rows of a block, and threads that share a row
 _RUN = {1: 8, 2: 8, 4: 4}  # words that a thread takes at a time, by the columns of a block
 MIDDLE, SIDE, LEFT, RIGHT = 1024, 64, -4.0, 12.0  # cells of the table's middle and sides; where the middle begins, ends
 PLANE_ROWS, ROW_STEP, LEAST = 380, 0.05, -14.0  # cells of a band's plane along log V, their step, and where they begin
-PLANE_FIELDS, FIELD_STEP, OUTERMOST = (
-    580,
-    0.03,
-    -8.7,
-)  # the same along asinh ξ, ξ the distance from the wall in units of √V
+PLANE_FIELDS, FIELD_STEP, OUTERMOST = 580, 0.03, -8.7  # the same along asinh ξ, ξ the distance from the wall over √V
 CONSTANTS = (  # of the kernels
     ("MIDDLE", MIDDLE), ("SIDE_CELLS", SIDE), ("EDGE_LEFT", f"{LEFT}f"), ("EDGE_RIGHT", f"{RIGHT}f"),
     ("PLANE_ROWS", PLANE_ROWS), ("ROW_STEP", f"{ROW_STEP}f"), ("LEAST", f"{LEAST}f"), ("PLANE_FIELDS", PLANE_FIELDS),
