@@ -229,17 +229,13 @@ def check_measure(problem: Perceptron) -> None:
     ValueError: constraint 2 is all zero, ...; drop such rows (1 of 2).
     """
     target = problem.target
-    if problem.ensemble is None and np.isneginf(target.log_weight(0.0)):
-        zero = zero_rows(problem)
-        if len(zero):
-            raise ValueError(
-                f"constraint {zero[0] + 1} is all zero, so that its stability is 0 whatever the weights, and the target "
-                f"({target}) gives that the probability 0; {without(zero, problem.m)}."
-            )
-    if target.prior.name == "spherical" and target.potential.hard:
-        why = _nowhere_on_the_sphere(problem)
-        if why:
-            raise ValueError(f"no weights have a positive probability under the target ({target}): {why}.")
+    if problem.ensemble is None and np.isneginf(target.log_weight(0.0)) and len(zero := zero_rows(problem)):
+        raise ValueError(
+            f"constraint {zero[0] + 1} is all zero, so that its stability is 0 whatever the weights, and the target "
+            f"({target}) gives that the probability 0; {without(zero, problem.m)}."
+        )
+    if target.prior.name == "spherical" and target.potential.hard and (why := _nowhere_on_the_sphere(problem)):
+        raise ValueError(f"no weights have a positive probability under the target ({target}): {why}.")
 
 
 def zero_rows(problem: Perceptron) -> Array:
@@ -261,15 +257,10 @@ def nonzero(problem: Perceptron) -> Perceptron:
 def _nowhere_on_the_sphere(problem: Perceptron) -> str:
     if len(zero_rows(problem)) == problem.m:
         return ""
-    problem = nonzero(problem)
-    if problem.n == 1:
-        weights = problem.target.log_weight(problem.stabilities([[1.0], [-1.0]])).sum(axis=1)
-        return "there are two at n = 1, and neither meets every constraint" if np.isneginf(weights).all() else ""
-    margin = flat(problem.target).margin
+    problem, margin = nonzero(problem), flat(problem.target).margin
     if not is_half_space(problem.target) or margin < 0:
         return ""
-    pair = _opposite(problem)
-    if pair is not None:
+    if (pair := _opposite(problem)) is not None:
         return _names(pair)
     if problem.m * problem.n > SMALL_ENTRIES:
         return ""

@@ -27,8 +27,8 @@ from solspace.system.threads import split
 LANES = 16  # width of the rows into which few columns are folded
 PIECE = 512
 SMALLEST = 1e-7  # least variance of a ±1 weight
+# responses below this are none: as denormal numbers they would make the products ten times slower, far inside a band
 NEGLIGIBLE = 1e-30
-"""Responses below this are none: as denormal numbers they would make the products ten times slower, far inside a band."""
 _f = np.float32
 
 

@@ -66,12 +66,10 @@ class ResponseTable:
             weights = _lagrange(depth - cells)
             tables = np.array([w @ self._six(cell) for w, cell in zip(weights, cells)]).reshape(len(cells), 2, -1)
             _look_up(_table_by_column, omega, variance, out, tables)
+        elif len(stack) < int(cells.max()) + 4 - low:  # rows in between are missing
+            sound = dict.fromkeys(sound, False)
         else:
-            missing = int(cells.max()) + 4 - low - len(stack)
-            if missing:
-                sound = dict.fromkeys(sound, False)
-            else:
-                _look_up(_table_by_element, omega, variance, out, stack, low)
+            _look_up(_table_by_element, omega, variance, out, stack, low)
         trusted = all(sound.values()) or np.isin(cells, [cell for cell, right in sound.items() if right])
         self._mend(omega, variance, np.asarray(trusted), out)
         if sign is not None:

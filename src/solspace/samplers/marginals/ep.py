@@ -131,8 +131,7 @@ def site_variances(problem: Perceptron, variances: str = "auto") -> str:
 def propagation(problem: Perceptron, k: int, variances: str = "auto", where: str = "cpu") -> Propagation:
     if problem.target.prior.name != "binary":
         raise ValueError(f"ep takes ±1 weights, but the target's prior is {problem.target.prior}; use amp for it.")
-    zero = zero_rows(problem)
-    if len(zero):
+    if len(zero := zero_rows(problem)):
         raise ValueError(
             f"constraint {zero[0] + 1} is all zero, which says nothing about the weights and which expectation propagation "
             f"cannot take; {without(zero, problem.m)}."
