@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from solspace import data
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
@@ -117,10 +118,8 @@ class Figure:
 
     def missing(self, size: str) -> list[str]:
         """Return the data sets that the figure needs and that are not on this machine."""
-        from solspace.data import find
-
         needed = dict.fromkeys(spec.data for spec in self.specs(size) if isinstance(spec, ImageSpec))
-        return [name for name in needed if not find(name)]
+        return [name for name in needed if not data.find(name)]
 
     def count(self, size: str) -> int:
         return len(self.theory(size)) + sum(map(len, self.specs(size)))

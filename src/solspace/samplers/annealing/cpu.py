@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from solspace.samplers.annealing.chains import Chains, Plan
 from solspace.samplers.annealing.real_forms import WALL
 from solspace.samplers.annealing.schedules import Stage, heats
 from solspace.samplers.kernels.flips import Rows, Sweeps
-
-if TYPE_CHECKING:
-    from solspace.samplers.kernels import flips_real
 
 LEVELS = 1 << 16  # most levels that 16 bits tell apart
 NOT_DONE = np.iinfo(np.int64).min  # energy of a sweep that a chain did not come to
@@ -168,6 +165,7 @@ class CpuFlips(Generic[P]):
 
     # what the two kinds of patterns differ in
     kernel: str
+    kernels: Any  # module of compiled functions, which is imported at the first use
     place: Callable[[Chains], None]
     potentials: Callable[[Sequence[Stage]], P]
     walk: Callable[[Work[P], Chains, slice], None]
@@ -176,6 +174,9 @@ class CpuFlips(Generic[P]):
     def __init__(
         self, problem: Perceptron, plan: Plan, key: int, n_chains: int, breadth: int, n_threads: int | None
     ) -> None:
+        from solspace.samplers.kernels import philox
+
+        self.philox: Any = philox
         self.problem, self.plan, self.key, self.n_chains = problem, plan, np.uint64(key), n_chains
         self.groups = _groups(n_chains, n_threads)
         self.most = max(1, _ROOM // (problem.n + breadth))
@@ -185,10 +186,8 @@ class CpuFlips(Generic[P]):
         self._halt = np.zeros(1, np.bool_)
 
     def first_weights(self) -> Array:
-        from solspace.samplers.kernels.philox import first_weights
-
         weights = np.empty((self.n_chains, self.problem.n), np.int8)
-        first_weights(self.key, 0, weights)
+        self.philox.first_weights(self.key, 0, weights)
         return weights
 
     def energies_at(self, stage: Array, prepared: Work[P]) -> tuple[Array, Array]:
@@ -196,10 +195,8 @@ class CpuFlips(Generic[P]):
         return energy / potentials.kt[stage], potentials.potential(energy, stage, self.problem.m)
 
     def prepare(self, sweeps: slice) -> Work[P]:
-        from solspace.samplers.kernels.philox import site_orders
-
         orders = np.empty((sweeps.stop - sweeps.start, self.problem.n), np.int32)
-        site_orders(self.key, sweeps.start, orders)
+        self.philox.site_orders(self.key, sweeps.start, orders)
         return Work(sweeps, self.rungs if self.plan.ladder else self.potentials(self.plan.stages[sweeps]), orders)
 
     @cached_property
@@ -255,21 +252,21 @@ class IntegerFlips(CpuFlips[Landscapes]):
     kernel = "integer"
 
     def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
-        from solspace.samplers.kernels.flips_integer import Patterns, pack_columns
+        from solspace.samplers.kernels import flips_integer
 
+        self.kernels = flips_integer
         self.lattice = Lattice(problem.n, problem.m)
         super().__init__(problem, plan, key, n_chains, self.lattice.size, n_threads)
         self.blocks = 4 * -(-problem.m // 128)
         packed = aligned((problem.n, self.blocks), np.uint32)
-        pack_columns(problem.patterns, packed)
+        flips_integer.pack_columns(problem.patterns, packed)
         valid = np.packbits(np.arange(32 * self.blocks) < problem.m, bitorder="little").view(np.uint32)
-        self.patterns = Patterns(packed.reshape(-1), valid, problem.m, self.lattice.met_range(plan.target))
+        allowed = self.lattice.met_range(plan.target)
+        self.patterns = flips_integer.Patterns(packed.reshape(-1), valid, problem.m, allowed)
 
     def place(self, chains: Chains) -> None:
-        from solspace.samplers.kernels.flips_integer import find_levels
-
         self.levels = aligned((len(chains.weights), 32 * self.blocks), np.uint16)
-        find_levels(self.patterns.bits, chains.weights, self.lattice.base, self.levels)
+        self.kernels.find_levels(self.patterns.bits, chains.weights, self.lattice.base, self.levels)
 
     def potentials(self, stages: Sequence[Stage]) -> Landscapes:
         return landscapes(stages, self.lattice)
@@ -278,17 +275,17 @@ class IntegerFlips(CpuFlips[Landscapes]):
         return potentials.energies[stage[:, None], self.levels[:, : self.problem.m]].sum(axis=1, dtype=np.int64)
 
     def walk(self, work: Work[Landscapes], chains: Chains, rows: slice) -> None:
-        from solspace.samplers.kernels.flips_integer import TILE, Scratch, run_chains
-
-        scratch = Scratch(
+        tile, energies = self.kernels.TILE, work.potentials.energies
+        scratch = self.kernels.Scratch(
             field=aligned(32 * self.blocks, np.int16),
             table=aligned(self.lattice.size + 512, np.int16),
             halves=aligned(1024, np.uint8),
-            raw=aligned(TILE, np.uint64),
-            threshold=aligned(TILE, np.int32),
+            raw=aligned(tile, np.uint64),
+            threshold=aligned(tile, np.int32),
         )
         sweeps, own = self._arguments(work, chains, rows)
-        if not run_chains(self.patterns, work.potentials.energies, sweeps, own, self.levels[rows], scratch, self._halt):
+        run = self.kernels.run_chains
+        if not run(self.patterns, energies, sweeps, own, self.levels[rows], scratch, self._halt):
             raise ValueError(
                 f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are "
                 "distinguished: patterns this correlated can be annealed up to n = 65000."
@@ -302,13 +299,15 @@ class RealFlips(CpuFlips[real_forms.Forms]):
     kernel = "fixed point"
 
     def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
-        from solspace.samplers.kernels.flips_real import Patterns
+        from solspace.samplers.kernels import flips_real
 
+        self.kernels = flips_real
         self.fixed = real_forms.FixedPoint(problem, real_forms.reach_of(plan.stages))
         self.power = all(real_forms.is_power(stage) for stage in plan.stages)
         breadth = len(self.potentials(plan.stages[:1]).forms[0])
         super().__init__(problem, plan, key, n_chains, breadth, n_threads)
-        self.patterns = Patterns(self.fixed.columns.reshape(-1), problem.m, self.fixed.met_range(plan.target))
+        allowed = self.fixed.met_range(plan.target)
+        self.patterns = flips_real.Patterns(self.fixed.columns.reshape(-1), problem.m, allowed)
 
     def place(self, chains: Chains) -> None:
         first, last = self.patterns.allowed
@@ -318,28 +317,21 @@ class RealFlips(CpuFlips[real_forms.Forms]):
         return real_forms.forms(stages, [self.fixed], self.power).of(0)
 
     def integer_energies(self, stage: Array, potentials: real_forms.Forms) -> Array:
-        from solspace.samplers.kernels.flips_real import weigh
-
         energy = np.empty(len(stage), np.int64)
-        weigh(self.patterns, _kernel_potentials(potentials), stage, self.states, energy)
+        self.kernels.weigh(self.patterns, self._sampled(potentials), stage, self.states, energy)
         return energy
 
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
-        from solspace.samplers.kernels.flips_real import run_chains
-
-        potentials = _kernel_potentials(work.potentials)
+        potentials = self._sampled(work.potentials)
         together = max(1, _CACHE // (4 * self.states.shape[1]))
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
             sweeps, own = self._arguments(work, chains, some)
-            run_chains(self.patterns, potentials, sweeps, own, self.states[some], self._halt)
+            self.kernels.run_chains(self.patterns, potentials, sweeps, own, self.states[some], self._halt)
             self._record(work, chains, some, own.energy)
 
-
-def _kernel_potentials(forms: real_forms.Forms) -> flips_real.Potentials:
-    from solspace.samplers.kernels.flips_real import Potentials
-
-    return Potentials(forms.forms, forms.marks, forms.margins, forms.logarithm)
+    def _sampled(self, potentials: real_forms.Forms) -> Any:
+        return self.kernels.Potentials(potentials.forms, potentials.marks, potentials.margins, potentials.logarithm)
 
 
 def cpu_flips(

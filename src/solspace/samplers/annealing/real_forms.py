@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,9 @@ class FixedPoint:
     """
 
     def __init__(self, problem: Perceptron, margin: float = 0.0) -> None:
-        from solspace.samplers.kernels.flips_real import fix_columns
+        from solspace.samplers.kernels import flips_real
 
+        self.kernels: Any = flips_real
         self.problem, self.n, self.m = problem, problem.n, problem.m
         sums = (np.abs(block).sum(axis=1, dtype=np.float64) for _, block in problem.blocks(problem.patterns.dtype))
         reach = max(max(float(part.max()) for part in sums) + margin * np.sqrt(self.n), 1e-200)
@@ -55,7 +57,7 @@ class FixedPoint:
         self.columns = aligned(
             (self.n, _PAD * -(-self.m // _PAD)), np.int32
         )  # what a flip of w = +1 subtracts, (n, size)
-        square = fix_columns(problem.patterns, 2.0**self.bits, self.columns)
+        square = flips_real.fix_columns(problem.patterns, 2.0**self.bits, self.columns)
         self.step = max(float(np.sqrt(square / (self.n * self.m))), 1.0)  # root mean square of a flip's
         self.number = next(_numbers)  # of this object among all
 
@@ -93,10 +95,8 @@ class FixedPoint:
 
     def states(self, weights: Array, pad: int) -> Array:
         """Return Σ x w for `weights` (k, n), exactly, (k, size) int32; `pad` where there is no constraint."""
-        from solspace.samplers.kernels.flips_real import find_states
-
         states = aligned((len(weights), self.columns.shape[1]), np.int32)
-        find_states(self.columns.reshape(-1), weights, states)
+        self.kernels.find_states(self.columns.reshape(-1), weights, states)
         states[:, self.m :] = pad
         return states
 

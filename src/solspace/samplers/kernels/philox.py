@@ -21,6 +21,7 @@ from numba import float32, float64, int32, int64, uint32, uint64
 
 from solspace.numerics.arrays import Array
 from solspace.samplers.device import DeviceArray, cupy, sent
+from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.kernels.machine_vectors import bits_of, float_of
 from solspace.system.compiled import njit
 from solspace.system.threads import split
@@ -250,8 +251,6 @@ class GpuNoise:
 
 
 def _kernel(name: str) -> Any:
-    from solspace.samplers.kernels.cuda import kernel
-
     return kernel("noise", name, (("CELLS", CELLS),))
 
 

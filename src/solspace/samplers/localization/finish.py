@@ -23,6 +23,7 @@ from solspace.samplers.annealing.gpu import GpuFlips
 from solspace.samplers.annealing.gpu_flips import GpuIntegerFlips
 from solspace.samplers.annealing.schedules import Stage
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
+from solspace.samplers.kernels.cuda import kernel
 from solspace.samplers.marginals.messages import SampleColumns
 
 SWEEPS = 32  # of the heat bath
@@ -98,8 +99,6 @@ class GpuBath(Bath):
         return gpu_flips(*sizes) if self.bits is None else GpuIntegerFlips(*sizes, bits=self.bits)
 
     def draw(self, samples: SampleColumns, lanes: Array, turn: int) -> Draw:
-        from solspace.samplers.kernels.cuda import kernel
-
         device, n, k = cupy(), self.problems[0].n, len(self.problems) * self.each
         self.flips.keys.set(np.array(self.keys(turn), np.uint64))
         resting = np.ones(k, np.uint8)
@@ -118,8 +117,6 @@ class GpuBath(Bath):
 
     def _begin(self, samples: SampleColumns) -> tuple[DeviceArray, DeviceArray]:
         """Return the first weights (2 k, n) of two replicas of each sample, and their fields (2 k, n)."""
-        from solspace.samplers.kernels.cuda import kernel
-
         device, number, n = cupy(), len(self.problems), self.problems[0].n
         found = (sent(part) if isinstance(part, np.ndarray) else part for part in (samples.field, samples.mean))
         field, mean = (part.reshape(number, n, self.each) for part in found)
