@@ -264,7 +264,7 @@ def test_tasks_share_a_device(
             samples = [exact.draw(problem, batch.n_samples, seed) for problem, seed in zip(problems, batch.seeds)]
             yield batch, ValueError("a batch that fails") if number == 1 else batch.finish(problems, samples)
 
-    method = DeviceMethod("exact", lambda *run: None, most=15, mixed=False)  # type: ignore[arg-type, return-value]
+    method = DeviceMethod("exact", lambda *run: None, most=15)  # type: ignore[arg-type, return-value]
     monkeypatch.setitem(SAMPLERS, "exact", dataclasses.replace(exact, method=lambda options: method))
     monkeypatch.setattr(device, "run_batches", run_batches)
     monkeypatch.setattr(runner, "packs", lambda task: task.values["instance"] % share == 0)

@@ -13,7 +13,6 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import solspace as ss
-from solspace.experiments import device as sweeps
 from solspace.experiments.device import packs
 from solspace.samplers import device
 from solspace.samplers.annealing import batches
@@ -123,30 +122,6 @@ def test_a_sweep_packs_what_a_device_can_do(entries, fits, monkeypatch):
     monkeypatch.setattr(device, "missing", lambda: "")
     (task,) = ss.Spec(**{"n": 21, "alpha": 0.3, "sampler": "asl", **entries}).with_options(device="auto").tasks()
     assert packs(task) is fits
-
-
-def test_short_batches_come_between_those_that_a_full_device_has_no_room_for():
-    """Short ones cost the host's time, long ones the device's: one after the other, each waits for the other."""
-    spec = ss.Spec(n=[21, 501, 2001, 10001], alpha={"start": 0.05, "stop": 0.6, "step": 0.05},
-                   sampler=[{"name": name, "n_sweeps": [100, 1000]} for name in ("tau", "temperature")])  # fmt: skip
-    by_order = {}
-    for task in spec.tasks():
-        by_order.setdefault(sweeps._order(task), []).append(task)
-    nowhere = SimpleNamespace(problems=list)
-    given = [sweeps._batch(100 * by_order[key][:1], nowhere) for key in sorted(by_order)]
-    mixed = sweeps._mixed(given)
-    assert sorted(map(id, mixed)) == sorted(map(id, given))
-    full = sweeps.CHAINS // 2 // 100
-    assert mixed[:full] == given[:full]
-    work = [sweeps.work_of(batch.tag[0]) for batch in mixed[full:]]
-    for k in range(len(work)):  # neither is ahead of the other by more than a pair of batches
-        ahead = sum(work[:k]) / sum(work) - k / len(work)
-        assert -2 / len(work) <= ahead <= 2 * max(work) / sum(work)
-    assert min(work) in work[:4]
-    problems = [sweeps._patterns(batch.tag[0]) + str(batch.config) for batch in mixed[full:]]
-    assert full % 2 == 1
-    assert problems[1::2] == problems[2::2]  # both samplers' batches with the same ones follow each other
-    assert sweeps._mixed([]) == []
 
 
 def test_batches_are_launched_while_there_is_room():

@@ -1,8 +1,8 @@
 """Tasks on a GPU: many at a time, in batches, driven by one process for each card.
 
 Tasks that differ in instance and seed alone make a batch, and so do their results, which are stored with one write.
-`run_batches` runs batches side by side, the longest first and short ones between them; threads draw the next problems
-meanwhile, and those that several tasks share once. If a batch fails, its tasks are retried one by one.
+`run_batches` runs batches side by side, the longest first; threads draw the next problems meanwhile, and those that several
+tasks share once. If a batch fails, its tasks are retried one by one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -20,14 +19,12 @@ from operator import itemgetter
 from threading import Lock
 from typing import Any
 
-import numpy as np
 from joblib import cpu_count
 
 from solspace.experiments.tasks import Sampled, Stream, Task, finished, function, one_thread, run, sample, unless_empty
 from solspace.measure import Target
-from solspace.numerics.arrays import Reals
 from solspace.problem import Perceptron, constraints
-from solspace.samplers.annealing.batches import CHAINS, Batch, Shape, run_batches
+from solspace.samplers.annealing.batches import Batch, Shape, run_batches
 from solspace.samplers.device import NoDevice, check_answer, device_errors, resolve
 from solspace.samplers.kernels.cuda import compile_ahead
 from solspace.samplers.packed import PackedPerceptron
@@ -37,8 +34,6 @@ from solspace.store import Result
 from solspace.system.plain import plain
 
 _WINDOW = 75_000  # tasks that are sorted at a time, so that those of one shape come together
-# threads that draw ±1 patterns of less than so many bytes, which takes milliseconds: more would wait for each other
-_FEW, _SMALL = 3, 4e6
 
 
 def packs(task: Task) -> bool:
@@ -77,7 +72,7 @@ def on_device(tasks: Iterable[Task], n_workers: int | None = None) -> Stream:
     if not (tasks := unless_empty(tasks)):
         return
     tasks, room = iter(tasks), _room()
-    with Drawing(n_workers or cpu_count(), 3 * room) as drawing, one_thread():
+    with closing(Drawing(n_workers or cpu_count(), 3 * room)) as drawing, one_thread():
         while window := list(itertools.islice(tasks, _WINDOW)):
             points: dict[tuple[str, float, str, str], list[Task]] = {}
             for task in window:
@@ -96,8 +91,6 @@ def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) 
     for tasks in points:
         size = max(1, min(int(room / _bytes(tasks[0])), method.most // tasks[0].values["n_samples"]))
         batches += [_batch(tasks[first : first + size], drawing) for first in range(0, len(tasks), size)]
-    if method.mixed:
-        batches = _mixed(batches)
     total = sum(len(batch.seeds) * batch.n_samples for batch in batches)
     with device_errors():
         compile_ahead(module for batch in batches if (module := method.module(batch, total)) is not None)
@@ -147,45 +140,16 @@ def _of_signs(task: Task) -> bool:
     return task.values.get("patterns") == "binary"
 
 
-def _mixed(batches: list[Batch]) -> list[Batch]:
-    """Return batches, the longest first until the device is full, then short ones between long ones, at one pace.
-
-    Batches with the same problems, which are drawn once, stay together.
-    """
-    chains = itertools.accumulate(len(batch.seeds) * batch.n_samples for batch in batches)
-    full = sum(held < CHAINS // 2 for held in chains)
-    alike = itertools.groupby(batches[full:], key=lambda one: (work_of(one.tag[0]), _patterns(one.tag[0])))
-    groups = deque(list(own) for _, own in alike)
-    mixed, total, spent = batches[:full], _costs(batches[full:]), np.zeros(2)
-    while groups:
-        own = groups.popleft() if spent[0] * total[1] <= spent[1] * total[0] else groups.pop()
-        mixed += own
-        spent += _costs(own)
-    return mixed
-
-
-def _costs(batches: list[Batch]) -> Reals:
-    """Return the work of the device and the number of tasks."""
-    return np.sum([(len(one.tag) * work_of(one.tag[0]), len(one.tag)) for one in batches], axis=0)
-
-
 class Drawing:
     """Threads that draw problems; the last ones, of `room` bytes, are kept for other tasks."""
 
     def __init__(self, n_threads: int, room: float) -> None:
-        self.pool, self.few = (ThreadPoolExecutor(n, "problems") for n in (n_threads, min(_FEW, n_threads)))
-        self.room, self.held, self.lock = room, 0.0, Lock()
+        self.pool, self.lock = ThreadPoolExecutor(n_threads, "problems"), Lock()
+        self.room, self.held = room, 0.0
         self.kept: OrderedDict[str, tuple[Future[tuple[Perceptron, Any]], float]] = OrderedDict()
 
-    def __enter__(self) -> Drawing:
-        self.usual = sys.getswitchinterval()
-        sys.setswitchinterval(2e-4)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        sys.setswitchinterval(self.usual)
-        for pool in (self.few, self.pool):
-            pool.shutdown(cancel_futures=True)
+    def close(self) -> None:
+        self.pool.shutdown(cancel_futures=True)
 
     def problems(self, tasks: list[Task], target: Target) -> list[tuple[Perceptron, Any]]:
         """Return the problems of tasks under their own target, which may not be that of the tasks they were drawn for."""
@@ -200,8 +164,7 @@ class Drawing:
         if key in self.kept:
             self.kept.move_to_end(key)
             return self.kept[key][0]
-        size = _bytes(task)
-        future = (self.few if _of_signs(task) and size < _SMALL else self.pool).submit(_drawn, task)
+        future, size = self.pool.submit(_drawn, task), _bytes(task)
         self.kept[key] = future, size
         self.held += size
         while self.held > self.room and len(self.kept) > 1:

@@ -30,7 +30,6 @@ class DeviceMethod:
     name: str
     start: Start
     most: int = 2048  # samples in a batch at most; at least one problem is
-    mixed: bool = True  # whether short batches run between long ones; not those of `solve`, whose time is limited
     # (batch, samples in all) -> the CUDA module that it will need
     module: Callable[[Batch, int], tuple[str, Sizes] | None] = lambda batch, total: None
     # (problem, sampler, config) -> what a thread can compute of a problem beforehand
@@ -158,11 +157,9 @@ def _solve(batch: Batch, problems: list[Perceptron], total: int) -> Job:
 
 
 _CHAINS = DeviceMethod("chains", _chains, module=_chains_module, prepare=_fixed_point)
-_EXCHANGE = DeviceMethod(
-    "exchange", _exchange, 1, False, lambda batch, total: flips_module(batch.shape, CHAINS), _fixed_point
-)
+_EXCHANGE = DeviceMethod("exchange", _exchange, 1, lambda batch, total: flips_module(batch.shape, CHAINS), _fixed_point)
 _LOCALIZE = DeviceMethod("localize", _localize, module=_localize_module)
-_SOLVE = DeviceMethod("solve", _solve, most=1, mixed=False)
+_SOLVE = DeviceMethod("solve", _solve, most=1)
 
 
 def _sweeps(n: int, m: int, k: int, config: anneal.AnnealConfig) -> float:
