@@ -238,7 +238,7 @@ def test_a_sweep_that_is_stopped_stops_what_a_device_solves(emulated, tmp_path, 
     options = {"name": "solve", "device": "gpu", "method": "reinforce", "time_limit": 3600.0}
     spec = ss.Spec(n=41, alpha=[0.3, 1.6], instances=2, sampler=options)
     monkeypatch.setattr(Store, "add", add)
-    monkeypatch.setattr(experiments_device, "work_of", lambda values: -values["alpha"])
+    monkeypatch.setattr(experiments_device, "work_of", lambda task: -task.values["alpha"])
     with pytest.raises(KeyboardInterrupt):
         ss.sweep(spec, tmp_path / "runs.db", "serial")
     with Store(tmp_path / "runs.db") as results:
