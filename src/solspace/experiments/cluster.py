@@ -165,16 +165,15 @@ class _Dask:
         """Return the results of the next batch; none if it was sent again."""
         while not self.failed:
             try:
-                return self._collect(self.done.get(timeout=1))
+                future = self.done.get(timeout=1)
+                return self._collect(future, self.sent.pop(future.key)) if future.key in self.sent else []
             except queue.Empty:
                 self._check()
         found, self.failed = self.failed, []
         return found
 
-    def _collect(self, future: Any) -> list[Result]:
-        if future.key not in self.sent:
-            return []
-        batch, kind, *_ = self.sent.pop(future.key)
+    def _collect(self, future: Any, sent: _Sent) -> list[Result]:
+        batch, kind, *_ = sent
         if future.status in ("finished", "lost", "pending"):  # lost with its worker: it will be computed again
             results, seconds = self._fetch(future)
             fitting = int(kind.seconds * len(batch) / (seconds + 1e-9))

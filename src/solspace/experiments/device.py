@@ -51,15 +51,14 @@ def wants_device(task: Task) -> bool:
 
 
 def _shares(task: Task) -> bool:
-    return _supported(
-        *(json.dumps(task.values.get(name)) for name in ("sampler", "kind", "patterns", "target", "options"))
-    )
+    names = "sampler", "kind", "patterns", "target", "options"
+    return _supported(json.dumps([task.values.get(name) for name in names]))
 
 
 @lru_cache(maxsize=4096)
-def _supported(*config: str) -> bool:
-    """Return whether a device supports (sampler, kind of task, ensemble, target, options), each as JSON."""
-    name, kind, patterns, target, options = map(json.loads, config)
+def _supported(config: str) -> bool:
+    """Return whether a device supports (sampler, kind of task, ensemble, target, options), as JSON."""
+    name, kind, patterns, target, options = json.loads(config)
     sampler = find(name)
     if sampler.method is None or not isinstance(function(kind), Sampled):
         return False

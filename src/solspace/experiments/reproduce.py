@@ -97,8 +97,8 @@ def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
 def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -> Iterator[Reproduced]:
     """Make figures of the paper; yield each when its picture is there, or the problem that prevents it.
 
-    Other processes draw a figure while the next one is computed. A GPU computes several figures together, and the processors the
-    theory of all beside the first; what was computed together is counted with the first of them.
+    Other processes draw a figure while the next one is computed. A GPU computes several together, and the processors the theory
+    of all beside the first; what was computed together is counted with the first of them.
     """
     config = config or ReproduceConfig()
     chosen = [config.figure(name) for name in names]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from solspace.experiments.tasks import Task
-from solspace.numerics.arrays import Reals
 from solspace.store import Result, Store
 from solspace.system.checks import install, unknown
 from solspace.system.files import replacing
@@ -118,7 +117,14 @@ class Results:
             number = value(row) if callable(value) else row.get(value)
             if number is not None:
                 groups.setdefault(tuple(row.get(key) for key in by), []).append(number)
-        return [dict(zip(by, point)) | _statistics(name, np.array(found)) for point, found in groups.items()]
+        table = []
+        for point, found in groups.items():
+            mean, count = float(np.mean(found)), len(found)
+            error = float(np.std(found, ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+            low, high = wilson(mean, count) if name.endswith("fraction") else (mean - error, mean + error)
+            statistics = {"mean": mean, "error": error, "low": low, "high": high, "instances": count}
+            table.append({**dict(zip(by, point)), **statistics})
+        return table
 
     def plot(self, value: str = "solved_fraction", x: str | None = None, ax: Any = None, **style: Any) -> Any:
         """Draw the mean of a number with its error, with a line for each combination of what differs besides `x`.
@@ -238,13 +244,6 @@ def wilson(mean: float, trials: int) -> tuple[float, float]:
     centre = (mean + 0.5 / trials) / (1 + 1 / trials)
     width = math.sqrt(mean * (1 - mean) / trials + 0.25 / trials**2) / (1 + 1 / trials)
     return max(0.0, centre - width), min(1.0, centre + width)
-
-
-def _statistics(value: str, found: Reals) -> Values:
-    mean = float(found.mean())
-    error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else math.nan
-    low, high = wilson(mean, len(found)) if value.endswith("fraction") else (mean - error, mean + error)
-    return {"mean": mean, "error": error, "low": low, "high": high, "instances": len(found)}
 
 
 def write_csv(rows: Callable[[], Iterable[Values]], path: str | os.PathLike[str]) -> None:

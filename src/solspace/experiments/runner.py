@@ -246,9 +246,7 @@ def duration(seconds: float) -> str:
     >>> duration(0.004), duration(0.4), duration(90), duration(7300), duration(3e5)
     ('4.0 ms', '0.4 s', '1.5 min', '2.0 h', '3.5 days')
     """
-    for size, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+    for size, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.1, "s")):
         if seconds >= size:
-            return f"{seconds / size:.1f} {name}"
-    if seconds < 0.1:
-        return f"{1e3 * seconds:.1f} ms"
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+            return f"{seconds / max(size, 1.0):.1f} {name}"
+    return f"{1e3 * seconds:.1f} ms"

@@ -23,7 +23,7 @@ from solspace.experiments.tasks import KEEP, Task, import_modules, instances_of
 from solspace.measure import Target, potentials
 from solspace.problem import ENSEMBLES
 from solspace.samplers.registry import find
-from solspace.system.checks import Check, number, one_of, sized, unknown, whole
+from solspace.system.checks import Check, number, one_of, sized, whole
 from solspace.system.plain import Values
 
 _AXES = {
@@ -246,8 +246,7 @@ class Spec:
 
 def _check_names(kind: str, names: Iterable[str], allowed: Iterable[str]) -> None:
     for name in names:
-        if name not in allowed:
-            raise unknown(kind, name, allowed)
+        one_of(allowed, kind)(kind, name)
 
 
 def _listed(value: Any) -> list[Any]:
