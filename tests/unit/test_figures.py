@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
-import signal
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ from made_up import OURS, plausible
 
 from solspace.experiments import figures
 from solspace.experiments import reproduce as reproducing
-from solspace.experiments.executors import Processes
 from solspace.experiments.figures import Content, Figure, Picture
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.reproduce import (
@@ -24,7 +20,6 @@ from solspace.experiments.reproduce import (
     _groups,
     _tasks,
     _theory,
-    draw,
     reproduce,
     reproduce_all,
 )
@@ -231,24 +226,6 @@ def test_what_no_figure_can_do_without_ends_all(
     with pytest.raises(type(error), match=str(error)[:-1]):
         next(making)
     assert labels == names[:2]
-
-
-@pytest.mark.exhaustive
-def test_a_killed_process_that_draws_is_a_problem_of_its_figure(tmp_path: Path) -> None:
-    _fill(tmp_path / "figures.db", ["edge"], ("edge",))
-    config = ReproduceConfig(store=tmp_path / "figures.db", out=tmp_path, formats=("png",))
-    with closing(Processes(2)) as drawers:
-        assert [file.name for file in drawers.submit(draw, "edge", config).result()] == [
-            "edge-quick.png",
-            "edge-quick.csv",
-        ]
-        with pytest.raises(ValueError, match="unknown figure 'edg'"):
-            drawers.submit(draw, "edg", config).result()
-        drawing = reproducing._Drawing("edge", 1, files=drawers.submit(draw, "edge", config))
-        for pid in list(drawers._pool._processes):
-            os.kill(pid, signal.SIGKILL)
-        assert "the process that draws ended" in drawing.result().problem
-        assert len(drawers.submit(draw, "edge", config).result()) == 2
 
 
 def test_figures_that_a_gpu_computes_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,61 +86,52 @@ Executor = Callable[[Iterable[Task], Iterable[Task], RunConfig], Stream]
 EXECUTORS: dict[str, Executor] = {"serial": serial, "processes": processes, "dask": dask}
 
 
-class Processes:
-    """Worker processes, `count` of them, which start when they are needed, and again after one of them died."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._pool: Any = None
-
-    def submit(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
-        for _ in range(DEATHS):
-            try:
-                if self._pool is None:
-                    self._pool = _loky(self._count)
-                    self._pool.submit(os.getpid).result()
-                return self._pool.submit(function, *arguments)
-            except BrokenProcessPool:
-                self._pool = None
-        raise ChildProcessError("the worker processes did not start; their message is above.")
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, kill_workers=True)
-
-
 class WorkerPool:
     """Worker processes that compute a stream of tasks, at most two in flight for each worker.
 
-    If a worker dies, loky ends the whole pool. The tasks in flight then run again one by one, each as the only one, which
-    shows the task that ends its workers.
+    They start when they are needed. If one dies, loky ends the whole pool. The tasks in flight then run again one by one, each as
+    the only one, which shows the task that ends its workers.
     """
 
     def __init__(self, tasks: Iterable[Task], n_workers: int | None = None) -> None:
         tasks, self._width = iter(tasks), 2 * (n_workers or cpu_count())
         first = list(itertools.islice(tasks, self._width))
-        self._tasks = itertools.chain(first, tasks)
-        self._processes = Processes(min(self._width // 2, len(first)))
+        self._tasks, self._count = itertools.chain(first, tasks), min(self._width // 2, len(first))
         self._running: dict[Future[Result], Task] = {}
-        self.close = self._processes.close
+        self._pool: Any = None
 
     def results(self, block: bool) -> list[Result]:
         """Return the results that are there; with `block`, wait for one, and return none if no task is left."""
         while len(self._running) < self._width and (task := next(self._tasks, None)) is not None:
-            self._running[self._processes.submit(run, task)] = task
+            self._running[self._submit(task)] = task
         done, _ = wait(self._running, None if block else 0, return_when=FIRST_COMPLETED)
         if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
             done, _ = wait(self._running)
         return [self._result(self._running.pop(future), future) for future in done]
 
+    def _submit(self, task: Task) -> Future[Result]:
+        for _ in range(DEATHS):
+            try:
+                if self._pool is None:
+                    self._pool = _loky(self._count)
+                    self._pool.submit(os.getpid).result()
+                return self._pool.submit(run, task)
+            except BrokenProcessPool:
+                self._pool = None
+        raise ChildProcessError("the worker processes did not start; their message is above.")
+
     def _result(self, task: Task, future: Future[Result]) -> Result:
         for attempt in range(1 + DEATHS):
-            alone = self._processes.submit(run, task) if attempt else future
+            alone = self._submit(task) if attempt else future
             try:
                 return of_the_same_code(task, alone.result())
             except BrokenProcessPool as death:
                 cause = str(death).partition("{")[2].partition("}")[0] or "no exit code"
         return lost(task, cause)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
 
 
 def _loky(count: int) -> Any:

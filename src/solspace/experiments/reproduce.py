@@ -7,15 +7,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from solspace.experiments import figures
-from solspace.experiments.executors import Processes
 from solspace.experiments.figures import Figure
 from solspace.experiments.results import Results, write_csv
 from solspace.experiments.runner import Outcome, RunConfig, run_tasks, running
@@ -97,8 +95,8 @@ def draw(name: str, config: ReproduceConfig) -> tuple[Path, ...]:
 def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -> Iterator[Reproduced]:
     """Make figures of the paper; yield each when its picture is there, or the problem that prevents it.
 
-    Other processes draw a figure while the next one is computed. A GPU computes several together, and the processors the theory
-    of all beside the first; what was computed together is counted with the first of them.
+    A thread draws a figure while the next one is computed. A GPU computes several together, and the processors the theory of
+    all beside the first; what was computed together is counted with the first of them.
     """
     config = config or ReproduceConfig()
     chosen = [config.figure(name) for name in names]
@@ -106,7 +104,7 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
     groups = deque(_groups(chosen, config.size) if on_gpu else [[figure] for figure in chosen])
     theory = _theory(chosen if on_gpu else (), config.size)
     drawing: deque[_Drawing] = deque()
-    with closing(Processes(2)) as drawers:
+    with ThreadPoolExecutor(1, "drawing") as drawers:
         while groups:
             group = groups.popleft()
             theory = theory or _theory(group, config.size)
@@ -187,6 +185,4 @@ class _Drawing:
             files = self.files.result()
         except EXPECTED as error:
             problem = " ".join(str(error).split())
-        except BrokenProcessPool:
-            problem = "the process that draws ended: out of memory, or killed? The same command draws again."
         return Reproduced(self.name, files, self.outcome, self.stopped - self.started, problem, self.together)
