@@ -103,19 +103,19 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
     on_gpu = config.run.executor == "processes" and config.device is not None and resolve(config.device) == "gpu"
     groups = deque(_groups(chosen, config.size) if on_gpu else [[figure] for figure in chosen])
     theory = _theory(chosen if on_gpu else (), config.size)
-    drawing: deque[_Drawing] = deque()
+    drawing: deque[Future[Reproduced]] = deque()
     with ThreadPoolExecutor(1, "drawing") as drawers:
         while groups:
             group = groups.popleft()
             theory = theory or _theory(group, config.size)
-            own = [_Drawing(figure.name, len(group)) for figure in group]
             tasks = partial(_tasks, theory, group, config.size, config.device)
             total = len(theory) + sum(len(spec) for figure in group for spec in figure.specs(config.size))
             label = group[0].name + f" and {len(group) - 1} more" * (len(group) > 1)
+            start, outcome, problem = time.perf_counter(), Outcome(), ""
             try:
                 with closing(running(tasks, config.store, config.run, total, label)) as computing:
-                    for outcome in computing:
-                        own[0].outcome = outcome
+                    for latest in computing:
+                        outcome = latest
                         yield from _drawn(drawing)
             except (LostDevice, StoreError):  # every other figure would fail as well
                 yield from (one.result() for one in drawing)
@@ -124,21 +124,31 @@ def reproduce_all(names: Iterable[str], config: ReproduceConfig | None = None) -
                 if len(group) > 1:  # one of them is the cause
                     groups.extendleft([figure] for figure in reversed(group))
                     continue
-                own[0].files.set_exception(error)
-            else:
-                for one in own:
-                    one.files = drawers.submit(draw, one.name, config)
-            for one in own:
-                one.files.add_done_callback(one.stop)
-            drawing += own
+                problem = str(error)
+            for place, figure in enumerate(group):
+                own = Outcome() if place else outcome
+                drawing.append(drawers.submit(_finish, figure.name, config, own, start, len(group), problem))
             theory = []
             yield from _drawn(drawing)
         yield from (one.result() for one in drawing)
 
 
-def _drawn(drawing: deque[_Drawing]) -> Iterator[Reproduced]:
-    while drawing and drawing[0].files.done():
+def _drawn(drawing: deque[Future[Reproduced]]) -> Iterator[Reproduced]:
+    while drawing and drawing[0].done():
         yield drawing.popleft().result()
+
+
+def _finish(
+    name: str, config: ReproduceConfig, outcome: Outcome, start: float, together: int, problem: str
+) -> Reproduced:
+    """Draw a figure, unless a `problem` prevented its tasks."""
+    files = tuple[Path, ...]()
+    try:
+        files = () if problem else draw(name, config)
+    except EXPECTED as error:
+        problem = str(error)
+    seconds, problem = time.perf_counter() - start, " ".join(problem.split())
+    return Reproduced(name, files, outcome, seconds, problem, together)
 
 
 def _groups(chosen: Sequence[Figure], size: str) -> list[list[Figure]]:
@@ -165,24 +175,3 @@ def _tasks(theory: Sequence[Task], group: Sequence[Figure], size: str, device: s
         if task.key not in seen:
             seen.add(task.key)
             yield task
-
-
-@dataclass
-class _Drawing:
-    name: str
-    together: int
-    outcome: Outcome = field(default_factory=Outcome)
-    files: Future[tuple[Path, ...]] = field(default_factory=Future)
-    started: float = field(default_factory=time.perf_counter)
-    stopped: float = 0.0
-
-    def stop(self, files: object) -> None:
-        self.stopped = time.perf_counter()
-
-    def result(self) -> Reproduced:
-        files, problem = tuple[Path, ...](), ""
-        try:
-            files = self.files.result()
-        except EXPECTED as error:
-            problem = " ".join(str(error).split())
-        return Reproduced(self.name, files, self.outcome, self.stopped - self.started, problem, self.together)
