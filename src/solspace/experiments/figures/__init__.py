@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 SIZES = ("quick", "paper")
 POSITIVE = ("alpha", "temperature", "width")
-LOCALIZE = {
-    "name": "asl",
-    "finish": 0,
-}  # ASL as in the paper: run to the end, where the signs of the means are the sample
+LOCALIZE = {"name": "asl", "finish": 0}  # as in the paper: run to the end, where the signs of the means are the sample
 TEMPERATURES = (0.5, 0.7)  # of the log potential, where two are compared
 
 
@@ -89,8 +86,8 @@ class Figure:
 
     def stem(self, size: str) -> str:
         """Return the name of the figure's files: its own, the size unless it is the paper's, and changed parameters."""
-        words = [self.name, *([] if size == "paper" else [size])]
-        return "-".join([*words, *(f"{name}={value:g}" for name, value in self.changed.items())])
+        changed = (f"-{name}={value:g}" for name, value in self.changed.items())
+        return self.name + f"-{size}" * (size != "paper") + "".join(changed)
 
     def draw(self, results: Results, size: str) -> Picture:
         from solspace.plots import style, sweeps

@@ -57,11 +57,9 @@ def rescaled(loads: Sequence[float], target: Target, paper: Target) -> tuple[flo
 def _capacity(target: Target) -> float:
     from solspace.theory.capacity import capacity
 
-    found = capacity(target)
-    if found is None:
-        raise ValueError(
-            f"this figure shows loads up to capacity; {target}: the constraints have solutions at every load."
-        )
+    if (found := capacity(target)) is None:
+        words = "the constraints have solutions at every load"
+        raise ValueError(f"this figure shows loads up to capacity; {target}: {words}.")
     return found
 
 
