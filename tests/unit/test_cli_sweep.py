@@ -165,14 +165,6 @@ def test_names_are_never_cut(folder: Path, monkeypatch: pytest.MonkeyPatch, colu
     assert all(f"{name} │" in table or f"{name}  " in table for name in figures.FIGURES)
 
 
-@pytest.mark.parametrize("depth", ["n = " + "[" * 100_000, "n = " + "{a = " * 400 + "1" + "}" * 400])
-def test_toml_nested_deeply_is_one_sentence(folder: Path, depth: str) -> None:
-    (folder / "deep.toml").write_text(depth)
-    done = run("sweep", "deep.toml")
-    assert done.exit_code == 2
-    assert "nested too deeply" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
