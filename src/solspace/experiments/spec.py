@@ -246,7 +246,7 @@ class Spec:
 
 def _check_names(kind: str, names: Iterable[str], allowed: Iterable[str]) -> None:
     for name in names:
-        one_of(allowed, kind)(kind, name)
+        one_of(allowed)(kind, name)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -80,8 +80,9 @@ class Figure:
         allowed = self.parameters
         if values and not allowed:
             raise ValueError(f"{self.name} has no parameters to set.")
-        known = one_of(allowed, f"parameter of {self.name}")
-        numbers = {known("", name): number(positive=name in POSITIVE)(name, value) for name, value in values.items()}
+        for name in values:
+            one_of(allowed)(f"parameter of {self.name}", name)
+        numbers = {name: number(positive=name in POSITIVE)(name, value) for name, value in values.items()}
         return replace(self, changed={name: value for name, value in numbers.items() if value != allowed[name]})
 
     def stem(self, size: str) -> str:
