@@ -23,8 +23,8 @@ from distributed import Client
 from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
-from solspace.experiments import cluster, device, runner, tasks
-from solspace.experiments.executors import EXECUTORS, RunConfig, beside
+from solspace.experiments import cluster, device, executors, runner, tasks
+from solspace.experiments.executors import EXECUTORS, RunConfig, processes
 from solspace.experiments.tasks import Task, problem_of
 from solspace.samplers.device import missing
 from solspace.samplers.registry import SAMPLERS, DeviceMethod
@@ -363,9 +363,10 @@ def _until(made: list[Result], count: int) -> Iterator[list[Result]]:
 
 
 @pytest.mark.slow
-def test_processes_work_while_this_process_does() -> None:
+def test_processes_work_while_this_process_does(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:5], list[Result]()
-    for found in beside(iter(tasks), _until(made, 3), n_workers=2):
+    monkeypatch.setattr(executors, "on_device", lambda tasks, n_workers: _until(made, 3))
+    for found in processes(iter(tasks), (), RunConfig(n_workers=2)):
         made += found
     keys = [result.key for result in made]
     assert sorted(keys) == sorted(["own", *(task.key for task in tasks)])
@@ -373,16 +374,18 @@ def test_processes_work_while_this_process_does() -> None:
 
 
 @pytest.mark.slow
-def test_what_processes_made_is_not_lost_when_this_process_fails() -> None:
+def test_what_processes_made_is_not_lost_when_this_process_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, made = list(ss.Spec(**{**SPEC, "instances": 1}).tasks())[:3], list[Result]()
 
-    def failing() -> Iterator[list[Result]]:
+    def failing(tasks: object, n_workers: int) -> Iterator[list[Result]]:
         yield from _until(made, 1)
         time.sleep(1.0)  # the others are made meanwhile
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(executors, "on_device", failing)
+
     def keep() -> None:
-        for found in beside(iter(tasks), failing(), n_workers=2):
+        for found in processes(iter(tasks), (), RunConfig(n_workers=2)):
             made.extend(found)
 
     with pytest.raises(KeyboardInterrupt):

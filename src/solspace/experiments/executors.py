@@ -57,16 +57,12 @@ def serial(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig)
 
 
 def processes(tasks: Iterable[Task], for_device: Iterable[Task], config: RunConfig) -> Stream:
-    """Yield results of worker processes, by default one for each core, and meanwhile those of a device."""
-    return beside(tasks, on_device(for_device, config.n_workers), config.n_workers)
-
-
-def beside(tasks: Iterable[Task], own: Stream, n_workers: int | None = None) -> Stream:
-    """Yield the results of this process's `own`, and meanwhile and after them those of worker processes.
+    """Yield results of a device, which this process drives, and meanwhile and after them those of worker processes.
 
     If this process fails, the results of the others that are there are yielded first.
     """
-    with closing(WorkerPool(tasks, n_workers)) as pool, closing(own):
+    own = on_device(for_device, config.n_workers)
+    with closing(WorkerPool(tasks, config.n_workers)) as pool, closing(own):
         yield pool.results(block=False)
         try:
             for found in own:

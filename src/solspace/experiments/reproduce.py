@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from solspace.experiments import figures
 from solspace.experiments.figures import Figure
@@ -49,8 +50,7 @@ class ReproduceConfig:
         return figures.find(name).with_parameters(self.parameters)
 
 
-@dataclass(frozen=True)
-class Reproduced:
+class Reproduced(NamedTuple):
     """The files of a figure and what was computed for it, or the `problem` why there are none.
 
     `seconds` is the time from the start of its tasks to its picture; `together` figures were computed together and share it.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -176,8 +176,7 @@ class CannotEstimate(ValueError):
     """A task failed when it was timed."""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """Number of tasks, their seconds on one core, and the tasks that were timed: (values, seconds)."""
 
     tasks: int

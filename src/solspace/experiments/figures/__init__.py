@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from solspace import data
 from solspace.experiments.images import ImageSpec
@@ -29,8 +29,7 @@ LOCALIZE = {"name": "asl", "finish": 0}  # as in the paper: run to the end, wher
 TEMPERATURES = (0.5, 0.7)  # of the log potential, where two are compared
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A drawing, the rows of its table, and the text above and below it."""
 
     drawing: Drawing
@@ -39,8 +38,7 @@ class Picture:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """A figure of one size: the sweeps and tasks of theory that it needs, and the function that draws their results."""
 
     picture: Callable[[Results], Picture]
