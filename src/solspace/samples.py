@@ -74,7 +74,7 @@ class Samples:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
         self.n, self.m = weights.shape[1], stabilities.shape[1]
         self.target, self.digest = target, digest
-        self.info = info if isinstance(info, Info) else from_dict(info or {}, "plain")
+        self.info = info if isinstance(info, Info) else from_dict(info, "plain") if info else Info()
 
     @classmethod
     def of(

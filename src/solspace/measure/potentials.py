@@ -221,7 +221,9 @@ class Log(Annealable):
         return positive_log(np.asarray(s))
 
     def channel(self, omega: ArrayLike, variance: ArrayLike, beta: float) -> Channel:
-        return channels.power_channel(omega, variance, beta)
+        from solspace.numerics.power import gaussian_power  # imports Numba
+
+        return gaussian_power(omega, variance, beta)
 
     def derivatives(self, omega: Reals, variance: ArrayLike, beta: float) -> tuple[Reals, Reals]:
         from solspace.numerics.power import gaussian_power_derivatives  # imports Numba

@@ -11,7 +11,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -98,13 +98,3 @@ def fingerprint(problem: Perceptron) -> str:
     total.update(str((problem.patterns.shape, problem.patterns.dtype.str)).encode())
     total.update(np.ascontiguousarray(problem.patterns).view(np.uint8).data)
     return total.hexdigest()
-
-
-def check_call(single: bool, rng: object, checkpoint: object, callback: object) -> None:
-    """Raise ValueError where a call for a `single` problem, or for a list, has what belongs to the other."""
-    if single and isinstance(rng, Sequence):
-        raise ValueError("rng must be one seed for one problem; got a list.")
-    if single and checkpoint is not None and rng is None:
-        raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
-    if not single and not (checkpoint is None and callback is None):
-        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -170,3 +170,13 @@ def damping_option() -> Any:
 
     help = "share of the old state kept at every iteration, or auto: more where it is needed"
     return option("auto", or_auto(check), help)
+
+
+def check_call(single: bool, rng: object, checkpoint: object, callback: object) -> None:
+    """Raise ValueError where a call for a `single` problem, or for a list, has what belongs to the other."""
+    if single and isinstance(rng, Sequence):
+        raise ValueError("rng must be one seed for one problem; got a list.")
+    if single and checkpoint is not None and rng is None:
+        raise ValueError("checkpoint needs a seed, by which the run is continued: give rng.")
+    if not single and not (checkpoint is None and callback is None):
+        raise ValueError("checkpoint and callback go with one problem, not with a list of them.")

@@ -28,12 +28,12 @@ from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of,
 from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import run_exchange
 from solspace.samplers.annealing.schedules import stages_of
-from solspace.samplers.checkpoint import Checkpoint, check_call, fingerprint
+from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
 from solspace.samplers.device import device_errors, device_option, resolve
 from solspace.samples import Samples
 from solspace.system import progress as bars
-from solspace.system.checks import Config, count, flag, option, optional, whole
+from solspace.system.checks import Config, check_call, count, flag, option, optional, whole
 from solspace.system.plain import Values
 
 Callback = Callable[[Chains], object]

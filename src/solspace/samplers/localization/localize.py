@@ -23,7 +23,7 @@ from solspace.measure.priors import Spherical
 from solspace.numerics.arrays import PRECISIONS, Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron, problem_list
-from solspace.samplers.checkpoint import Checkpoint, check_call, fingerprint
+from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure, choose_variances, variances_option
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.localization import finish as exits
@@ -201,7 +201,7 @@ def localize(  # type: ignore[misc]
         denoiser=denoiser,
         finish=finish,
     )
-    check_call(isinstance(problem, Perceptron), rng, checkpoint, callback)
+    checks.check_call(isinstance(problem, Perceptron), rng, checkpoint, callback)
     if isinstance(problem, Perceptron):
         plan = plan_run([problem], [seed_sequence(rng)], n_samples, config)  # type: ignore[arg-type]
         store, run = Checkpoint(checkpoint, _identity(plan, config)) if checkpoint else None, loop.Loop(plan)
