@@ -1,4 +1,7 @@
-"""The exact law of a small problem: all 2^n weights, n <= 20, by sums of two tables for the lower and the upper bits."""
+"""The exact law of a small problem: all weights of a finite set, at most 2^20, by sums of two tables for low and high digits.
+
+An intercept is integrated out for each weight vector, by Gauss–Legendre rules between the points where a constraint turns.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +11,41 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from solspace.measure.priors import Levels
 from solspace.numerics.arrays import Array
+from solspace.numerics.rules import legendre
 from solspace.numerics.streams import RNG, generator
 from solspace.problem import Perceptron
 
 __all__ = ["Enumeration"]
-LARGEST = 20  # weights
+LARGEST = 20  # weights of ±1
+MOST = 1 << LARGEST  # weight vectors
+PAIRS = 1 << 12  # weight vectors up to which all pairs of levels are compared
+REACH = 8.5  # widths of its prior up to which an intercept is integrated
 
 
 class Enumeration:
-    """Exact law of a ±1 problem: the probabilities of all weights.
+    """Exact law of a small problem: the probabilities of all weights.
 
     Parameters
     ----------
     problem : Perceptron
-        Problem with ±1 weights, n <= 20.
+        Problem with ±1 weights, n <= 20, or L^n <= 2^20 configurations of L levels.
 
     Attributes
     ----------
     n : int
         Number of weights.
     log_weights : ndarray
-        (2^n,) log ∏_μ exp(-U(s_μ)/T) of each weight vector; vector c has w_i = +1 where bit i of c is set.
+        (L^n,) log P(w) ∏_μ exp(-U(s_μ)/T) of each weight vector, an intercept integrated out; vector c has in w_i the level
+        of digit i of c (base L): for ±1 weights, +1 where bit i is set. P counts configurations, see `Levels`.
     log_partition : float
         log Z, Z the sum over all weights.
 
     Raises
     ------
     ValueError
-        If n > 20, the prior is not "binary", or no weights have a probability.
+        If there are too many weights, they are not discrete, or none has a probability.
 
     Examples
     --------
@@ -48,11 +57,13 @@ class Enumeration:
     """
 
     def __init__(self, problem: Perceptron) -> None:
-        if problem.target.prior.name != "binary":
-            raise ValueError(f"only ±1 weights can be enumerated; the prior is {problem.target.prior.name!r}.")
-        self.problem, self.n = problem, problem.n
-        log_weight = problem.target.log_weight
-        self.log_weights = np.concatenate([log_weight(s).sum(axis=1) for _, s in _stability_blocks(problem)])
+        self.problem, self.n, self.levels = problem, problem.n, levels_of(problem)
+        blocks = _stability_blocks(problem) if problem.intercept is None else None
+        if blocks is not None:
+            self.log_weights = np.concatenate([problem.log_weights(s) for _, s in blocks])
+        else:
+            self.log_weights, self.intercept_means, self.intercept_squares = _integrated(problem)
+        self.log_weights = self.log_weights + self._prior()
         self.log_partition = float(logsumexp(self.log_weights))
         if np.isnan(self.log_partition):
             raise ValueError(f"the log weight of the {problem.target.potential} potential is NaN at some stabilities.")
@@ -62,30 +73,44 @@ class Enumeration:
                 "instance: each has a stability at the very end of what is allowed; potential='uniform' counts them."
             )
         if np.isneginf(self.log_partition):
-            none = f"none of its 2^{problem.n} weights meets every constraint; lower the load or the margin"
+            number = f"{len(self.levels.values)}^{problem.n}"
+            none = f"none of its {number} weights meets every constraint; lower the load or the margin"
             raise ValueError(f"this instance (n = {problem.n}, m = {problem.m}) has no solution: {none}.")
+
+    def _prior(self) -> Array | float:
+        """Return log P(w) of each weight vector, -inf where a clamped weight has another value."""
+        if self.levels.probabilities is None and not self.problem.clamped:
+            return 0.0
+        digits = _digits(np.arange(len(self.log_weights)), self.n, len(self.levels.values))
+        total = self.levels.log_weights[digits].sum(axis=1)
+        return np.where(self.problem.supports(self.weights), total, -np.inf)
 
     @cached_property
     def probabilities(self) -> Array:
-        """(2^n,) probability of each weight."""
+        """(L^n,) probability of each weight vector."""
         return np.exp(self.log_weights - self.log_partition)
 
     @cached_property
     def weights(self) -> Array:
-        """(2^n, n) all weights, int8."""
-        return decode(np.arange(1 << self.n), self.n)
+        """(L^n, n) all weights, int8 where levels are small integers."""
+        return decode(np.arange(len(self.log_weights)), self.n, self.levels)
 
     @cached_property
     def n_solutions(self) -> int:
         """Number of weights that meet every constraint, whatever their probability."""
-        violated = self.problem.target.violated
-        return sum(int((~violated(s).any(axis=1)).sum()) for _, s in _stability_blocks(self.problem))
+        violated, plain = self.problem.target.violated, not self.problem.clamped
+        return sum(
+            int((~violated(s).any(axis=1) & (plain or self.problem.supports(self.weights[c : c + len(s)]))).sum())
+            for c, s in _stability_blocks(self.problem)
+        )
 
     @property
     def marginals(self) -> Array:
         """(n,) mean of each weight."""
-        cube = self.probabilities.reshape((2,) * self.n)
-        return 2 * np.array([cube.take(1, axis).sum() for axis in reversed(range(self.n))]) - 1
+        values = np.array(self.levels.values)
+        cube = self.probabilities.reshape((len(values),) * self.n)
+        others = [tuple(i for i in range(self.n) if i != axis) for axis in reversed(range(self.n))]
+        return np.array([cube.sum(axis=axes) @ values for axes in others])
 
     @property
     def entropy(self) -> float:
@@ -99,12 +124,28 @@ class Enumeration:
         Returns
         -------
         overlaps, probabilities : ndarray
-            (n + 1,) each.
+            (j,) each; n + 1 of ±1 weights.
+
+        Raises
+        ------
+        ValueError
+            If weights of other levels have more than 4096 configurations.
         """
+        if self.levels.values != (-1.0, 1.0):
+            return self._overlaps_of_pairs()
         # w·w' is distributed by the XOR-correlation of the probabilities: two Walsh-Hadamard transforms
         product = _walsh(_walsh(self.probabilities) ** 2) / 2**self.n
         mass = np.bincount(np.bitwise_count(np.arange(2**self.n)), weights=product)
         return 1 - 2 * np.arange(self.n, -1, -1) / self.n, np.clip(mass[::-1], 0, None)
+
+    def _overlaps_of_pairs(self) -> tuple[Array, Array]:
+        if len(self.log_weights) > PAIRS:
+            raise ValueError(
+                f"overlaps of levels are enumerated up to {PAIRS} configurations; got {len(self.log_weights)}."
+            )
+        weights = self.weights.astype(float)
+        distinct, where = np.unique((weights @ weights.T / self.n).round(12), return_inverse=True)
+        return distinct, np.bincount(where.ravel(), weights=np.outer(self.probabilities, self.probabilities).ravel())
 
     def stability_distribution(self) -> tuple[Array, Array]:
         """Return the law of the stability of a random constraint.
@@ -154,13 +195,13 @@ class Enumeration:
         Returns
         -------
         ndarray
-            (k, n) weights, int8.
+            (k, n) weights.
         """
         if not k >= 1:
             raise ValueError(f"the number of samples must be at least 1; got {k!r}.")
         cumulative = np.cumsum(self.probabilities)
         draws = generator(rng).random(k) * cumulative[-1]
-        return decode(np.searchsorted(cumulative, draws, side="right"), self.n)
+        return decode(np.searchsorted(cumulative, draws, side="right"), self.n, self.levels)
 
 
 def fewest_missed(problem: Perceptron) -> tuple[int, Array]:
@@ -175,31 +216,75 @@ def fewest_missed(problem: Perceptron) -> tuple[int, Array]:
         if missed.min() < least:
             least, codes = int(missed.min()), []
         codes.append(first + np.flatnonzero(missed == least))
-    return least, decode(np.concatenate(codes), problem.n)
+    return least, decode(np.concatenate(codes), problem.n, levels_of(problem))
 
 
-def decode(codes: Array, n: int) -> Array:
-    """Return the weights (k, n) numbered by `codes` (k,): w_i = +1 where bit i is set.
+def levels_of(problem: Perceptron) -> Levels:
+    """Return the values and probabilities of the weights; raise ValueError where there are too many weights, or real ones."""
+    prior = problem.target.prior
+    levels = Levels((-1.0, 1.0)) if prior.name == "binary" else prior
+    if not isinstance(levels, Levels):
+        raise ValueError(f"only weights of finitely many values can be enumerated; the prior is {str(prior)!r}.")
+    if len(levels.values) ** problem.n > MOST:
+        number = f"{len(levels.values)}^n"
+        raise ValueError(f"at most {MOST} weights can be enumerated; got {number} with n = {problem.n}.")
+    return levels
+
+
+def decode(codes: Array, n: int, levels: Levels | None = None) -> Array:
+    """Return the weights (k, n) numbered by `codes` (k,): w_i is the level of digit i, ±1 by default.
 
     >>> decode(np.array([1]), 3)
     array([[ 1, -1, -1]], dtype=int8)
     """
-    return (2 * ((np.asarray(codes)[:, None] >> np.arange(n)) & 1) - 1).astype(np.int8)
+    if levels is None or levels.values == (-1.0, 1.0):
+        return (2 * _digits(codes, n, 2) - 1).astype(np.int8)
+    return levels.array[_digits(codes, n, len(levels.values))]
+
+
+def _digits(codes: Array, n: int, base: int) -> Array:
+    return np.asarray(codes)[:, None] // base ** np.arange(n) % base
 
 
 def _stability_blocks(problem: Perceptron) -> Iterator[tuple[int, Array]]:
-    """Yield (first code, stabilities (2^low, m)) over all weights in the order of their numbers."""
-    if problem.n > LARGEST:
-        raise ValueError(f"n must be at most {LARGEST} for enumeration (2^n weights); got n = {problem.n}.")
-    low = min(problem.n, 10)
-    patterns = problem.patterns.astype(np.int64 if problem.has_binary_patterns else np.float64)
-    lower = decode(np.arange(1 << low), low).astype(patterns.dtype) @ patterns[:, :low].T
-    for high in range(1 << (problem.n - low)):
-        upper = patterns[:, low:] @ decode(np.array([high]), problem.n - low)[0].astype(patterns.dtype)
-        stabilities = (lower + upper) / np.sqrt(problem.n)
-        if not problem.has_binary_patterns:
-            problem._settle(stabilities, np.sqrt(problem.n))
-        yield high << low, stabilities
+    """Yield (first code, stabilities (base^low, m)), without an intercept, over all weights in the order of their numbers."""
+    levels = levels_of(problem)
+    base, n = len(levels.values), problem.n
+    low = min(n, int(10 * np.log(2) / np.log(base) + 1e-9))
+    exact = problem.has_binary_patterns and levels.array.dtype == np.int8
+    patterns = problem.patterns.astype(np.int64 if exact else np.float64)
+    lower = decode(np.arange(base**low), low, levels).astype(patterns.dtype) @ patterns[:, :low].T
+    for high in range(base ** (n - low)):
+        weights = decode(np.array([high]), n - low, levels)[0]
+        stabilities = (lower + patterns[:, low:] @ weights.astype(patterns.dtype)) / np.sqrt(n)
+        if not exact:
+            problem._settle(stabilities, np.sqrt(n) * max(map(abs, levels.values)))
+        yield high * base**low, stabilities
+
+
+def _integrated(problem: Perceptron) -> tuple[Array, Array, Array]:
+    """Return log ∫ db N(b; 0, width²) ∏ W(s + y b) of each weight vector, and the means of b and b² there, (L^n,) each."""
+    width, signs, (x, share) = problem.intercept, problem.signs.astype(float), legendre()
+    assert width is not None
+    found = [list[Array](), list[Array](), list[Array]()]
+    turns = np.array([problem.target.margin + point for point in problem.target.potential.breakpoints])
+    even = width * np.linspace(-REACH, REACH, 24)
+    for _, block in _stability_blocks(problem):
+        for some in np.array_split(block, -(-block.size // (1 << 12))):
+            edges = ((turns[:, None, None] - some) * signs).transpose(1, 0, 2).reshape(len(some), -1)
+            edges = np.sort(np.clip(np.hstack([edges, np.tile(even, (len(some), 1))]), even[0], even[-1]), axis=1)
+            steps = np.diff(edges, axis=1)[..., None]
+            b = (edges[:, :-1, None] + steps * x).reshape(len(some), -1)
+            with np.errstate(divide="ignore"):
+                height = np.log((steps * share).reshape(len(some), -1)) - b**2 / (2 * width**2)
+            height = height + problem.log_weights(some[:, None, :] + b[..., None] * signs)
+            total = logsumexp(height, axis=1)
+            law = np.exp(height - np.where(np.isfinite(total), total, 0.0)[:, None])
+            own = (total - np.log(np.sqrt(2 * np.pi) * width), (law * b).sum(axis=1), (law * b**2).sum(axis=1))
+            for part, values in zip(found, own):
+                part.append(values)
+    log_weights, means, squares = map(np.concatenate, found)
+    return log_weights, means, squares
 
 
 def _walsh(values: Array) -> Array:

@@ -11,17 +11,19 @@ import hashlib
 import mmap
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from solspace.measure import Target
+from solspace.measure.priors import Prior, Spherical
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, generator
-from solspace.system.checks import instance, number, one_of, shown, whole
+from solspace.system.checks import instance, number, one_of, optional, reals, shown, whole
 from solspace.system.plain import html_table
 
 if TYPE_CHECKING:
@@ -45,13 +47,24 @@ class Perceptron:
         (m,) of ±1; None if the patterns are already multiplied by their labels. `from_data` takes any two classes.
     target : Target, optional
         Measure over the weights; by default the log potential at T = 0.5 on ±1 weights.
+    intercept : float, optional
+        Width of the Gaussian prior of an intercept b: stabilities are then y(⟨x, w⟩/√n + b), with y the labels (1 without).
+        It is a variable of its own, beside the weights.
+    clamped : mapping, optional
+        Weights that are fixed, as {number: value}.
+    sample_weight : array_like, optional
+        (m,) positive powers to which the factors exp(-U/T) of the constraints are raised; 1 by default.
 
     Attributes
     ----------
     patterns : ndarray
         (m, n) patterns times labels, read-only.
+    labels : ndarray or None
+        (m,) labels ±1, if there are any.
     n, m : int
         Number of weights, and of constraints.
+    teacher : ndarray or None
+        (n,) weights that drew the labels of a `planted` problem, and `teacher_intercept` their intercept.
     alpha : float
         Load m/n.
     has_binary_patterns : bool
@@ -75,8 +88,23 @@ class Perceptron:
     """
 
     ensemble: str | None = None
+    labels: Array | None = None
+    intercept: float | None = None
+    sample_weight: Array | None = None
+    teacher: Array | None = None
+    teacher_intercept: float | None = None
+    clamped: Mapping[int, float] = MappingProxyType({})
 
-    def __init__(self, patterns: ArrayLike, labels: ArrayLike | None = None, *, target: Target | None = None) -> None:
+    def __init__(
+        self,
+        patterns: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        target: Target | None = None,
+        intercept: float | None = None,
+        clamped: Mapping[int, float] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
         matrix = original = _matrix(patterns)
         rows = max(1, BLOCK // matrix.shape[1])
         parts = (matrix[start : start + rows] for start in range(0, len(matrix), rows))
@@ -85,10 +113,16 @@ class Perceptron:
         elif matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
         if labels is not None:
-            matrix = matrix * _signs(labels, len(matrix))[:, None].astype(matrix.dtype)
+            self.labels = _signs(labels, len(matrix))
+            matrix = matrix * self.labels[:, None].astype(matrix.dtype)
         elif np.may_share_memory(matrix, original) and not _frozen(original):
             matrix = matrix.copy()
         self._keep(np.ascontiguousarray(matrix), Target() if target is None else instance(Target)("target", target))
+        self.intercept = optional(number(positive=True))("intercept", intercept)
+        if sample_weight is not None:
+            self.sample_weight = _powers(sample_weight, self.m)
+        if clamped:
+            self.clamped = _clamped(clamped, self.n, self.target.prior)
 
     def _keep(self, patterns: Array, target: Target) -> None:
         patterns.flags.writeable = False
@@ -202,13 +236,106 @@ class Perceptron:
         )
         return cls(patterns, labels, target=target)
 
+    @classmethod
+    def planted(
+        cls,
+        n: int | None = None,
+        alpha: float | None = None,
+        target: Target | None = None,
+        *,
+        X: ArrayLike | None = None,
+        patterns: str = "binary",
+        intercept: float | None = None,
+        rng: RNG = None,
+    ) -> Perceptron:
+        """Draw a problem whose labels come from a teacher: weights drawn from the prior, and labels from the likelihood.
+
+        The target is then the posterior of the teacher's weights, given patterns and labels, and the teacher is one more of its
+        samples: a test of samplers on any patterns.
+
+        Parameters
+        ----------
+        n : int, optional
+            Weights of a random problem.
+        alpha : float, optional
+            Load of a random problem; there are m = round(alpha n) patterns, at least one.
+        target : Target, optional
+            Prior and likelihood: "uniform" (labels are the signs of the stabilities), "logistic", "probit" or "flip", at T = 1
+            and margin 0; by default the uniform potential on ±1 weights.
+        X : array_like, optional
+            (m, n) patterns of your own, in place of random ones.
+        patterns : {"binary", "gaussian"}, default "binary"
+            Entries of random patterns.
+        intercept : float, optional
+            Width of the prior from which an intercept is drawn; none by default.
+        rng : int, Generator, SeedSequence or None
+            Seed.
+
+        Returns
+        -------
+        Perceptron
+            With `teacher`, `teacher_intercept` and `labels`.
+
+        Raises
+        ------
+        ValueError
+            If the potential is not a likelihood at T = 1 and margin 0, or not exactly one of `X` and `n`, `alpha` is set.
+
+        Examples
+        --------
+        >>> problem = Perceptron.planted(n=11, alpha=2.0, target=Target(potential="probit(0.5)"), rng=0)
+        >>> problem.m, problem.teacher.shape, problem.labels.shape
+        (22, (11,), (22,))
+        """
+        target = Target(potential="uniform") if target is None else instance(Target)("target", target)
+        potential = target.potential
+        if not potential.likelihood or target.margin or (target.temperature != 1 and not potential.athermal):
+            raise ValueError(
+                "planted problems need a likelihood (uniform, logistic, probit or flip) at temperature 1 and margin 0, from "
+                f"which labels can be drawn; got {target}."
+            )
+        if (X is None) != (n is not None and alpha is not None) or (X is not None and (n, alpha) != (None, None)):
+            raise ValueError("a planted problem has either patterns X of your own, or n and alpha of random ones.")
+        random = generator(rng)
+        if X is not None:
+            rows = cls(X, target=target)
+        else:
+            assert n is not None and alpha is not None  # noqa: PT018
+            rows = cls.random(n, alpha, target, patterns, random)
+        teacher = target.prior.draw(rows.n, random)
+        shift = None if intercept is None else number(positive=True)("intercept", intercept) * random.standard_normal()
+        fields = sum_of_products(rows, teacher) + (shift or 0.0)
+        labels = np.where(np.log(random.random(rows.m)) < target.log_weight(fields), 1, -1)
+        problem = cls(rows.patterns, labels, target=target, intercept=intercept)
+        problem.teacher, problem.teacher_intercept, problem.ensemble = teacher, shift, rows.ensemble
+        return problem
+
     @cached_property
     def digest(self) -> str:
-        """128-bit digest of the patterns, from a few entries of each."""
+        """128-bit digest of the patterns, from a few entries of each, and of intercept, clamped and sample weights."""
         rows = -(-self.m // 4096)
         seen = self._entries(rows, max(1, self.n * self.m // rows // 2**14))
-        head = str(((self.m, self.n), seen.dtype.str)).encode()
+        head = str(((self.m, self.n), seen.dtype.str)).encode() + self.extras
         return hashlib.sha256(head + np.ascontiguousarray(seen).tobytes()).hexdigest()[:32]
+
+    @property
+    def extras(self) -> bytes:
+        """What belongs to the problem beside patterns and target; empty where nothing does."""
+        if not self.plain:
+            powers = b"" if self.sample_weight is None else self.sample_weight.tobytes()
+            signs = b"" if self.intercept is None else self.signs.tobytes()
+            return str((self.intercept, sorted(self.clamped.items()))).encode() + signs + powers
+        return b""
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is no intercept, no clamped weight and no sample weight."""
+        return self.intercept is None and not self.clamped and self.sample_weight is None
+
+    @property
+    def signs(self) -> Array:
+        """(m,) what the intercept is multiplied by: the labels, 1 without."""
+        return np.ones(self.m, np.int8) if self.labels is None else self.labels
 
     def _entries(self, rows: int, columns: int) -> Array:
         return self.patterns[::rows, ::columns]
@@ -248,37 +375,59 @@ class Perceptron:
             part = slice(start, min(start + rows, self.m))
             yield part, self.patterns[part].astype(dtype, copy=False)
 
-    def stabilities(self, weights: ArrayLike) -> Array:
-        """Return the stabilities ⟨x, w⟩/√n.
+    def stabilities(self, weights: ArrayLike, intercepts: ArrayLike | None = None) -> Array:
+        """Return the stabilities ⟨x, w⟩/√n, with an intercept b those plus y b.
 
-        For ±1 weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin, or of an edge
-        of a band, is returned as exactly that value and its constraint counts as met, whatever the order of summation. The
-        rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least 4.8e-7 |x| |w| / n.
+        For small integer weights on ±1 patterns the sums are exact. Any other stability within rounding error of the margin, or
+        of an edge of a band, is returned as exactly that value and its constraint counts as met, whatever the order of summation.
+        The rounding error is taken as ε √n |x| |w|, ε = 2.2e-16, and for patterns in single precision at least
+        4.8e-7 |x| |w| / n.
 
         Parameters
         ----------
         weights : array_like
             (n,) or (k, n).
+        intercepts : array_like, optional
+            () or (k,), of a problem with an intercept.
 
         Returns
         -------
         ndarray
             (m,) or (k, m), float64.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or intercepts are missing or too many.
         """
         weights = np.asarray(weights)
         if weights.ndim not in (1, 2) or weights.shape[-1] != self.n:
             raise ValueError(f"weights must have shape ({self.n},) or (k, {self.n}); got {weights.shape}.")
-        # sums of ±1 are exact in float32 below 2^24, and twice as fast
-        exact = self.has_binary_patterns and self.n < 1 << 24 and np.array_equal(np.abs(weights), np.ones_like(weights))
+        # sums of small integers are exact in float32 below 2^24, and twice as fast
+        small = self.has_binary_patterns and self.n * float(np.abs(weights).max(initial=0)) < 1 << 24
+        exact = small and np.array_equal(weights, np.rint(weights))
         dtype = np.float32 if exact else np.float64
         columns = np.atleast_2d(weights).astype(dtype).T
         result = np.empty((columns.shape[1], self.m))
         for rows, block in self.blocks(dtype):
             result[:, rows] = (block @ columns).T
         result /= np.sqrt(self.n)
-        if not exact:
+        if self.intercept is not None or intercepts is not None:
+            result += self._shifts(intercepts, weights)
+        if not exact or self.intercept is not None:
             self._settle(result, np.linalg.norm(columns, axis=0)[:, None])
         return result[0] if weights.ndim == 1 else result
+
+    def _shifts(self, intercepts: ArrayLike | None, weights: Array) -> Array:
+        if (self.intercept is None) != (intercepts is None):
+            need = "has no intercept" if self.intercept is None else "has an intercept: give those of the weights"
+            raise ValueError(f"the problem {need}; got intercepts={shown(intercepts)}.")
+        values = np.asarray(intercepts, dtype=float)
+        if values.shape != weights.shape[:-1]:
+            raise ValueError(
+                f"intercepts must have shape {weights.shape[:-1]}, one for each row of weights; got {values.shape}."
+            )
+        return np.atleast_1d(values)[:, None] * self.signs
 
     def _rounding(self, norms: Array | float) -> Array:
         """Return the rounding error (m,) or (k, m) of the stabilities of weights of these `norms`, a number or (k, 1)."""
@@ -298,24 +447,26 @@ class Perceptron:
         """(m,) norms of the patterns."""
         return np.concatenate([np.linalg.norm(block, axis=1) for _, block in self.blocks()])
 
-    def violations(self, weights: ArrayLike) -> Any:
+    def violations(self, weights: ArrayLike, intercepts: ArrayLike | None = None) -> Any:
         """Return the number of constraints that weights violate.
 
         Parameters
         ----------
         weights : array_like
             (n,) or (k, n).
+        intercepts : array_like, optional
+            () or (k,), of a problem with an intercept.
 
         Returns
         -------
         int or ndarray of int
             () or (k,).
         """
-        missed = self.target.violated(self.stabilities(weights)).sum(axis=-1)
+        missed = self.target.violated(self.stabilities(weights, intercepts)).sum(axis=-1)
         return int(missed) if missed.ndim == 0 else missed
 
-    def is_solution(self, weights: ArrayLike) -> Any:
-        """Return whether weights meet every constraint and the prior.
+    def is_solution(self, weights: ArrayLike, intercepts: ArrayLike | None = None) -> Any:
+        """Return whether weights meet every constraint and the prior, and clamped ones have their values.
 
         A constraint is met if its stability is at least the margin, ties included (see `stabilities`), whatever weight the
         potential gives to it: under the log potential a solution with a tie has weight zero.
@@ -324,14 +475,50 @@ class Perceptron:
         ----------
         weights : array_like
             (n,) or (k, n).
+        intercepts : array_like, optional
+            () or (k,), of a problem with an intercept.
 
         Returns
         -------
         bool or ndarray of bool
             () or (k,).
         """
-        solved = (np.asarray(self.violations(weights)) == 0) & self.target.prior.contains(np.asarray(weights))
+        solved = (np.asarray(self.violations(weights, intercepts)) == 0) & self.supports(np.asarray(weights))
         return bool(solved) if solved.ndim == 0 else solved
+
+    def supports(self, weights: Array) -> Any:
+        """Return whether weights lie in the support of the prior, and clamped ones have their values.
+
+        Parameters
+        ----------
+        weights : ndarray
+            (n,) or (k, n).
+
+        Returns
+        -------
+        bool or ndarray of bool
+            () or (k,).
+        """
+        inside = self.target.prior.contains(weights)
+        for i, value in self.clamped.items():
+            inside = inside & (weights[..., i] == value)
+        return inside
+
+    def log_weights(self, stabilities: Array) -> Array:
+        """Return the log weight -ΣU/T of stabilities, each constraint to the power of its sample weight.
+
+        Parameters
+        ----------
+        stabilities : ndarray
+            (..., m).
+
+        Returns
+        -------
+        ndarray
+            (...,).
+        """
+        each = self.target.log_weight(stabilities)
+        return each.sum(axis=-1) if self.sample_weight is None else each @ self.sample_weight
 
     def looks_random(self) -> bool:
         """Return whether the patterns look like independent entries of unit variance, as theory assumes.
@@ -378,7 +565,7 @@ class Perceptron:
         return f"they vary {largest / edge:.2g} times too much along one direction" if largest >= edge else ""
 
     def enumerate(self) -> Enumeration:
-        """Enumerate all 2^n weights (±1 weights, n <= 20).
+        """Enumerate all weights: 2^n of ±1 weights, L^n of L levels, at most 2^20.
 
         Returns
         -------
@@ -390,7 +577,9 @@ class Perceptron:
         return Enumeration(self)
 
     def __repr__(self) -> str:
-        return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target})"
+        more = "" if self.intercept is None else f", intercept {self.intercept:g}"
+        more += f", {len(self.clamped)} clamped" if self.clamped else ""
+        return f"Perceptron(n={self.n}, m={self.m}, patterns {self.patterns.dtype}, {self.target}{more})"
 
     def _repr_html_(self) -> str:
         origin = "given" if self.ensemble is None else f"random, {self.ensemble}"
@@ -401,6 +590,10 @@ class Perceptron:
             "patterns": f"{origin} ({self.patterns.dtype})",
             "target": str(self.target),
         }
+        if self.intercept is not None:
+            rows["intercept"] = f"Gaussian prior of width {self.intercept:g}"
+        if self.clamped:
+            rows["clamped weights"] = f"{len(self.clamped):,}"
         return html_table("Perceptron", rows.items())
 
 
@@ -422,6 +615,12 @@ def physical_memory() -> float:
 def unpacked(bits: Array, m: int, n: int) -> Array:
     """Return the patterns (m, n) of ±1, int8, whose signs are `bits`, eight to a byte."""
     return (2 * np.unpackbits(bits, count=m * n).view(np.int8) - 1).reshape(m, n)
+
+
+def sum_of_products(problem: Perceptron, weights: Array) -> Array:
+    """Return ⟨x, w⟩/√n (m,), without an intercept, as it comes out of the sum."""
+    columns = np.asarray(weights, dtype=float)
+    return np.concatenate([block @ columns for _, block in problem.blocks()]) / np.sqrt(problem.n)
 
 
 def problem_list(problem: Any) -> list[Perceptron]:
@@ -476,3 +675,25 @@ def _signs(labels: Any, m: int) -> Array:
         advice = "Perceptron.from_data(X, y) takes labels of any two classes"
         raise ValueError(f"labels must be +1 or -1; got {shown(labels)}. {advice}.")
     return signs.reshape(m).astype(np.int8)
+
+
+def _powers(sample_weight: Any, m: int) -> Array:
+    powers = reals("sample_weight", sample_weight)
+    if powers.shape != (m,) or not (np.isfinite(powers) & (powers > 0)).all():
+        raise ValueError(
+            f"sample_weight must be {m} positive, finite numbers, one for each pattern (leave out patterns of weight 0); "
+            f"got {shown(sample_weight)}."
+        )
+    return powers
+
+
+def _clamped(clamped: Any, n: int, prior: Prior) -> dict[int, float]:
+    if not isinstance(clamped, Mapping):
+        raise ValueError(f"clamped must be a mapping {{number of a weight: value}}; got {shown(clamped)}.")
+    if isinstance(prior, Spherical):
+        raise ValueError("weights on the sphere cannot be clamped; binary, levels and gaussian priors can.")
+    found = {whole(0, n - 1)("a number of a clamped weight", i): number()("value", v) for i, v in clamped.items()}
+    wrong = [value for value in found.values() if not prior.contains(np.array([value]))]
+    if wrong:
+        raise ValueError(f"clamped weights must have values of the prior ({prior}); got {wrong[0]:g}.")
+    return dict(sorted(found.items()))

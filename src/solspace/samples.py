@@ -46,6 +46,8 @@ class Samples:
         Record of the run: a `LocalizationInfo`, `AnnealingInfo`, `SolvingInfo` or plain values.
     digest : str, optional
         `Perceptron.digest` of the problem.
+    intercepts : ndarray, optional
+        (k,), of a problem with an intercept.
 
     Attributes
     ----------
@@ -70,10 +72,11 @@ class Samples:
         target: Target,
         info: Mapping[str, Any] | None = None,
         digest: str | None = None,
+        intercepts: Array | None = None,
     ) -> None:
         self.weights, self.stabilities, self.solved = weights, stabilities, np.asarray(solved, dtype=bool)
         self.n, self.m = weights.shape[1], stabilities.shape[1]
-        self.target, self.digest = target, digest
+        self.target, self.digest, self.intercepts = target, digest, intercepts
         self.info = info if isinstance(info, Info) else from_dict(info, "plain") if info else Info()
 
     @classmethod
@@ -84,6 +87,7 @@ class Samples:
         info: Mapping[str, Any] | None = None,
         stabilities: Array | None = None,
         named: bool = True,
+        intercepts: Array | None = None,
     ) -> Samples:
         """Return samples with stabilities and `solved` computed from the patterns.
 
@@ -99,16 +103,17 @@ class Samples:
             (k, m) if already known.
         named : bool, default True
             Whether to store the digest of the problem.
+        intercepts : ndarray, optional
+            (k,), of a problem with an intercept.
 
         Returns
         -------
         Samples
             The samples.
         """
-        stabilities = problem.stabilities(weights) if stabilities is None else stabilities
-        met = ~problem.target.violated(stabilities).any(axis=1)
-        solved = met & problem.target.prior.contains(weights)
-        return cls(weights, stabilities, solved, problem.target, info, problem.digest if named else None)
+        stabilities = problem.stabilities(weights, intercepts) if stabilities is None else stabilities
+        solved = ~problem.target.violated(stabilities).any(axis=1) & problem.supports(weights)
+        return cls(weights, stabilities, solved, problem.target, info, problem.digest if named else None, intercepts)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -116,7 +121,8 @@ class Samples:
     def __getitem__(self, which: object) -> Samples:
         rows = _rows(which, len(self))
         info = self.info if np.array_equal(rows, np.arange(len(self))) else taken(self.info, rows)
-        return Samples(self.weights[rows], self.stabilities[rows], self.solved[rows], self.target, info, self.digest)
+        own = self.weights[rows], self.stabilities[rows], self.solved[rows]
+        return Samples(*own, self.target, info, self.digest, None if self.intercepts is None else self.intercepts[rows])
 
     def __iter__(self) -> Iterator[Samples]:
         return (self[i] for i in range(len(self)))
@@ -186,7 +192,11 @@ class Samples:
         weights, stabilities, solved = (np.concatenate([getattr(one, name) for one in runs]) for name in ARRAYS)
         info = joined([one.info for one in runs], [len(one) for one in runs]) if len(runs) > 1 else runs[0].info
         digest = next(filter(None, (one.digest for one in runs)), None)
-        return cls(weights, stabilities, solved, runs[0].target, info, digest)
+        intercepts = [one.intercepts for one in runs if one.intercepts is not None]
+        if intercepts and len(intercepts) < len(runs):
+            raise ValueError("samples with an intercept and samples without one cannot be put together.")
+        shifts = np.concatenate(intercepts) if intercepts else None
+        return cls(weights, stabilities, solved, runs[0].target, info, digest, shifts)
 
     def overlaps(self) -> Array:
         """Return the overlaps ⟨w_a, w_b⟩/n of all pairs a < b.
@@ -268,6 +278,8 @@ class Samples:
         arrays = {f"info/{name}": value for name, value in record.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in record.items() if f"info/{name}" not in arrays}
         meta = {"format": FORMAT, "target": self.target.to_dict(), "info": plain, "kind": kind, "patterns": self.digest}
+        if self.intercepts is not None:
+            arrays["intercepts"] = self.intercepts
         arrays |= {name: getattr(self, name) for name in ARRAYS} | {"meta": np.array(json.dumps(meta, default=_plain))}
         with replacing(path) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -299,16 +311,19 @@ class Samples:
             if meta["format"] < FORMAT:
                 raise ValueError("it was written by version 0.1; read it with solspace 0.2, or draw the samples again")
             weights, stabilities, solved = own = [arrays.pop(name) for name in ARRAYS]
+            intercepts = arrays.pop("intercepts", None)
             shapes = [one.shape for one in own]
             if [len(shape) for shape in shapes] != [2, 2, 1] or len({len(one) for one in own}) != 1:
                 raise ValueError(f"its weights, stabilities and solved have the shapes {shapes}")
             if weights.dtype.kind not in "if" or stabilities.dtype.kind != "f" or solved.dtype != bool:
                 raise ValueError("its weights, stabilities or solved have another type")
+            if intercepts is not None and (intercepts.shape != solved.shape or not np.isfinite(intercepts).all()):
+                raise ValueError("its intercepts are not finite numbers, one for each sample")
             if not np.isfinite(weights).all():
                 raise ValueError("its weights are not finite")
             record = meta["info"] | {name.removeprefix("info/"): value for name, value in arrays.items()}
             target, info = Target.from_dict(meta["target"]), from_dict(record, meta["kind"])
-            return cls(weights, stabilities, solved, target, info, meta.get("patterns"))
+            return cls(weights, stabilities, solved, target, info, meta.get("patterns"), intercepts)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "its description is damaged"
             reason = error.reason if isinstance(error, Damaged) else reason.rstrip(".")
@@ -378,7 +393,10 @@ class Samples:
                 stats |= self.info.at_draws()
             elif np.isfinite(energy := self.energies()).all():
                 stats["energy"] = energy.reshape(shape)
-            groups = {"posterior": {"weights": weights}, "sample_stats": stats}
+            drawn = {"weights": weights}
+            if self.intercepts is not None:
+                drawn["intercept"] = self.intercepts.reshape(shape)
+            groups = {"posterior": drawn, "sample_stats": stats}
             # ArviZ 1 takes the groups as one mapping, ArviZ 0 by name
             return arviz.from_dict(**groups) if arviz.__version__.startswith("0.") else arviz.from_dict(groups)
 

@@ -13,6 +13,7 @@ from solspace.measure.channels import (
     log_quadratic_channel,
     power_channel,
 )
+from solspace.measure.likelihoods import Flip, Probit, logistic_channel
 from solspace.measure.quadrature import quadrature_channel
 
 # Central differences of order 8: truncation about h^8 times the ninth derivative, rounding eps / h.
@@ -34,6 +35,9 @@ CHANNELS = {
     "log-band, pushed out": lambda o, v, a, b: log_band_channel(o, v, 0.2 + 3 * a, 1 + a, -2 * b),
     "errors": lambda o, v, a, b: errors_channel(o, v, 6 * a),
     "hinge": lambda o, v, a, b: hinge_channel(o, v, 6 * a),
+    "logistic": lambda o, v, a, b: logistic_channel(o, v, 0.25 + b, 0.1 + 4 * a),
+    "probit": lambda o, v, a, b: Probit(0.2 + a).channel(o, v, 1.0),
+    "flip": lambda o, v, a, b: Flip(0.01 + 0.48 * a).channel(o, v, 0.25 + b),
     "quadrature": lambda o, v, a, b: quadrature_channel(two_wells, (), o, v),
 }
 
@@ -78,11 +82,13 @@ def test_posterior_variance_is_positive(name, x, log_variance, a, b):
     log_z, g, dg = CHANNELS[name](x * np.sqrt(variance), variance, a, b)
     assert np.isfinite([log_z, g, dg]).all()
     assert 1 + variance * dg > 0
-    if name not in ("errors", "quadrature", "log-band, pushed out"):  # log-concave weights
+    if name not in ("errors", "flip", "quadrature", "log-band, pushed out"):  # log-concave weights
         assert dg <= 0
 
 
-@pytest.mark.parametrize("name", ["power", "band", "log-band", "log-quadratic", "hinge", "errors", "uniform"])
+@pytest.mark.parametrize(
+    "name", ["power", "band", "log-band", "log-quadratic", "hinge", "errors", "uniform", "probit", "flip"]
+)
 @given(x=st.floats(-1000, 60), log_variance=st.floats(-12, 6), a=unit, b=unit)
 def test_single_precision_follows_double(name, x, log_variance, a, b):
     variance = np.float32(np.exp(log_variance))

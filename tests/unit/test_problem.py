@@ -161,8 +161,8 @@ def test_large_sparse_warns():
         (lambda: ss.Perceptron.random(10, 0.5, patterns="gausian"), "did you mean 'gaussian'"),
         (lambda: ss.Perceptron.random(10, 0.5, rng="seed"), "rng must be"),
         (lambda: ss.Perceptron.random(10, 0.5, rng=0).stabilities(np.ones(9)), "weights must have shape"),
-        (lambda: ss.Perceptron.random(21, 0.1, rng=0).enumerate(), "at most 20"),
-        (lambda: ss.Perceptron.random(5, 1, SPHERE, rng=0).enumerate(), "only ±1 weights"),
+        (lambda: ss.Perceptron.random(21, 0.1, rng=0).enumerate(), "at most"),
+        (lambda: ss.Perceptron.random(5, 1, SPHERE, rng=0).enumerate(), "finitely many values"),
         (lambda: ss.Perceptron([[1, 1, 1], [-1, -1, -1]]).enumerate(), "has no solution"),
     ],
 )

@@ -2,7 +2,8 @@
 
 A potential is *hard* when its weight vanishes somewhere (``log_weight = -inf`` there) and *soft* when it is finite everywhere.
 Here are the contract `Potential`, the potentials on a half line, and the adapter for an object of your own; walls and bands
-are in `measure.bands`. ``register`` adds a class of your own to the names, so that targets built on it can be read from JSON.
+are in `measure.bands`, likelihoods in `measure.likelihoods`. ``register`` adds a class of your own to the names, so that
+targets built on it can be read from JSON.
 """
 
 from __future__ import annotations
@@ -58,12 +59,18 @@ class Potential:
         Whether the weight vanishes on the wrong side of the margin.
     athermal : bool
         Whether the temperature changes nothing, since U is zero or infinite.
+    likelihood : bool
+        Whether exp(-U(s)) is the probability of the label +1, and 1 - exp(-U(s)) = exp(-U(-s)) that of -1.
+    usual_temperature : float
+        Temperature of a `Target` for which none is set.
     """
 
     name: ClassVar[str] = ""
     breakpoints: tuple[float, ...] = (0.0,)
     hard: bool = True
     athermal: ClassVar[bool] = False
+    likelihood: bool = False
+    usual_temperature: ClassVar[float] = 0.5
 
     @property
     def centre(self) -> float | None:
@@ -195,6 +202,7 @@ class Uniform(Potential):
 
     name = "uniform"
     athermal = True
+    likelihood = True  # the step
 
     def log_weight(self, s: ArrayLike) -> Reals:
         return np.where(self.violated(s), -np.inf, 0.0)
@@ -402,8 +410,9 @@ def _checked(name: str, s: Reals, found: Any) -> Any:
     return found
 
 
-# their module needs the classes above
+# their modules need the classes above
 from solspace.measure.bands import Band, LogBand, TauWall, Wall  # noqa: E402
+from solspace.measure.likelihoods import Flip, Logistic, Probit  # noqa: E402
 
 wall = Wall
 REGISTRY: dict[str, Callable[..., Potential]] = {}
@@ -426,7 +435,7 @@ def register(potential: type) -> type:
     return potential
 
 
-for _class in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic):
+for _class in (Uniform, Log, Hinge, Errors, Tau, Band, LogBand, Wall, TauWall, LogQuadratic, Logistic, Probit, Flip):
     register(_class)
 
 

@@ -29,12 +29,15 @@ class Target:
     Parameters
     ----------
     prior : str or Prior, default "binary"
-        "binary" (±1), "spherical" (norm √n), or a `Prior`.
+        "binary" (±1), "spherical" (norm √n), "ternary", "ternary(0.3)" (a share of 0.3 is not zero), "levels(-3,-1,1,3)",
+        "gaussian(1)" (real weights of that variance), or a `Prior`.
     potential : str or Potential, default "log"
         A name with parameters in parentheses ("uniform", "log", "hinge", "errors", "tau(0.5)", "band(1.0)",
-        "log_quadratic(1.7, 1.2)"), a `Potential`, or any object with `log_weight(s)` and `breakpoints`.
-    temperature : float, default 0.5
-        T between 1e-8 and 1e12, or infinity for the uniform measure on the allowed stabilities.
+        "log_quadratic(1.7, 1.2)", "logistic(2)", "probit(0.5)", "flip(0.1)"), a `Potential`, or any object with
+        `log_weight(s)` and `breakpoints`.
+    temperature : float, optional
+        T between 1e-8 and 1e12, or infinity for the uniform measure on the allowed stabilities; by default 0.5, and 1 for
+        the likelihoods logistic, probit and flip.
     margin : float, default 0.0
         κ, from which stabilities are measured.
 
@@ -61,11 +64,13 @@ class Target:
         self,
         prior: str | Prior = "binary",
         potential: str | Potential = "log",
-        temperature: float = 0.5,
+        temperature: float | None = None,
         margin: float = 0.0,
     ) -> None:
-        numbers = {"temperature": as_number("temperature", temperature), "margin": as_number("margin", margin)}
-        self.__dict__.update(numbers, prior=priors.as_prior(prior), potential=potentials.as_potential(potential))
+        self.__dict__.update(prior=priors.as_prior(prior), potential=potentials.as_potential(potential))
+        if temperature is None:
+            temperature = self.potential.usual_temperature
+        self.__dict__.update(temperature=as_number("temperature", temperature), margin=as_number("margin", margin))
         if not self.temperature > 0:
             raise ValueError(f"temperature must be positive (inf for the uniform measure); got {temperature!r}.")
         if not (COLDEST <= self.temperature <= HOTTEST or math.isinf(self.temperature)):
@@ -207,7 +212,12 @@ class Target:
         """
         potential = {"name": self.potential.name, **self.potential.parameters}
         temperature = "inf" if math.isinf(self.temperature) else self.temperature
-        return {"prior": self.prior.name, "potential": potential, "temperature": temperature, "margin": self.margin}
+        return {
+            "prior": self.prior.to_dict(),
+            "potential": potential,
+            "temperature": temperature,
+            "margin": self.margin,
+        }
 
     @classmethod
     def from_dict(cls, values: Values) -> Target:
@@ -261,7 +271,7 @@ class Target:
 
     def __str__(self) -> str:
         heat = "" if self.potential.athermal else f", T = {self.temperature:g}"
-        return f"{self.prior.name} weights, {self.potential} potential{heat}, margin {self.margin:g}"
+        return f"{self.prior} weights, {self.potential} potential{heat}, margin {self.margin:g}"
 
     def _repr_html_(self) -> str:
         heat = [] if self.potential.athermal else [("temperature T", f"{self.temperature:g}")]

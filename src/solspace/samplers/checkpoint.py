@@ -94,7 +94,8 @@ def _digest(key: str, state: Mapping[str, Array]) -> str:
 
 
 def fingerprint(problem: Perceptron) -> str:
-    total = hashlib.sha256(problem.target.to_json().encode())
+    """Return a hash of the problem: patterns, target, intercept, clamped and sample weights."""
+    total = hashlib.sha256(problem.target.to_json().encode() + problem.extras)
     total.update(str((problem.patterns.shape, problem.patterns.dtype.str)).encode())
     total.update(np.ascontiguousarray(problem.patterns).view(np.uint8).data)
     return total.hexdigest()
