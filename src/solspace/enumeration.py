@@ -226,8 +226,8 @@ def levels_of(problem: Perceptron) -> Levels:
     if not isinstance(levels, Levels):
         raise ValueError(f"only weights of finitely many values can be enumerated; the prior is {str(prior)!r}.")
     if len(levels.values) ** problem.n > MOST:
-        number = f"{len(levels.values)}^n"
-        raise ValueError(f"at most {MOST} weights can be enumerated; got {number} with n = {problem.n}.")
+        most = int(np.log(MOST) / np.log(len(levels.values)) + 1e-9)
+        raise ValueError(f"n must be at most {most} for an enumeration of {str(prior)} weights; got {problem.n}.")
     return levels
 
 

@@ -63,7 +63,7 @@ def test_every_verb_completes_potentials(completed, verb, monkeypatch):
 
     monkeypatch.setitem(ss.potentials.REGISTRY, "cubic", Cubic)
     assert completed(f"solspace {verb} --potential cu") == ["cubic"]
-    assert completed(f"solspace {verb} --potential log") == ["log", "log_band", "log_quadratic"]
+    assert completed(f"solspace {verb} --potential log") == ["log", "log_band", "log_quadratic", "logistic"]
 
 
 def test_the_program_itself_completes():
