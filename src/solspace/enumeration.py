@@ -227,7 +227,7 @@ def levels_of(problem: Perceptron) -> Levels:
         raise ValueError(f"only weights of finitely many values can be enumerated; the prior is {str(prior)!r}.")
     if len(levels.values) ** problem.n > MOST:
         most = int(np.log(MOST) / np.log(len(levels.values)) + 1e-9)
-        raise ValueError(f"n must be at most {most} for an enumeration of {str(prior)} weights; got {problem.n}.")
+        raise ValueError(f"n must be at most {most} for an enumeration of {prior!s} weights; got {problem.n}.")
     return levels
 
 
