@@ -498,6 +498,12 @@ class Perceptron:
         -------
         bool or ndarray of bool
             () or (k,).
+
+        Examples
+        --------
+        >>> problem = Perceptron([[1, -1, 1]], clamped={0: 1})
+        >>> problem.supports(np.array([[1, 1, -1], [-1, 1, -1], [1, 0, 1]]))
+        array([ True, False, False])
         """
         inside = self.target.prior.contains(weights)
         for i, value in self.clamped.items():
@@ -516,6 +522,12 @@ class Perceptron:
         -------
         ndarray
             (...,).
+
+        Examples
+        --------
+        >>> problem = Perceptron([[1, -1, 1], [1, 1, 1]], target=Target(potential="logistic"), sample_weight=[1, 2])
+        >>> float(problem.log_weights(np.array([0.0, 0.0])).round(4))
+        -2.0794
         """
         each = self.target.log_weight(stabilities)
         return each.sum(axis=-1) if self.sample_weight is None else each @ self.sample_weight

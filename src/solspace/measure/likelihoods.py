@@ -1,7 +1,7 @@
 """Likelihoods as potentials: U = -log P(+1|s), with P(+1|s) + P(-1|s) = 1 and P(-1|s) = P(+1|-s), at T = 1.
 
-With the labels folded into the patterns, the measure exp(-ΣU) is the posterior of the weights of a generalised linear model
-(theory notes 13). All are soft; a violated constraint is a training error. The step likelihood is the uniform potential.
+With the labels folded into the patterns, the measure exp(-ΣU) is the posterior of the weights of a generalised linear model.
+All are soft; a violated constraint is a training error. The step likelihood is the uniform potential.
 """
 
 from __future__ import annotations
