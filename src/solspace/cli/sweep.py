@@ -165,12 +165,12 @@ def _verify(path: Path, as_json: bool) -> None:
     from solspace.store import Store
 
     with Store(path) as store:
-        counts, damaged = store.count(), list(store.damaged())
-    found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
+        counts, damaged = store.count(), store.damaged()
+    found = [{"key": key, "reason": reason} for key, reason in damaged.items()]
     sound = f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written"
     show({"store": str(path), **counts, "damaged": found}, [] if damaged else [sound], as_json)
-    for damage in damaged:
-        say(f"{path}: result {damage.key} is damaged: {damage.reason}")
+    for key, reason in damaged.items():
+        say(f"{path}: result {key} is damaged: {reason}")
     if damaged:
         fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them anew.", code=1)
 

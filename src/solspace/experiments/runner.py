@@ -131,8 +131,6 @@ def running(
     """Run those of `tasks()` that the store lacks; yield the outcome so far at the start and whenever results were stored."""
     with Store(store, write=True) as results, progress(total, label, config.show_progress) as bar:
         yield (outcome := Outcome())
-        if results.mended is not None:
-            _warn_damaged(store, [damage.key for damage in results.mended])
         for_device = wants_device if config.executor == "dask" else packs
         others, packed = (
             _missing(select(for_device, tasks()), results, config.retry, bar.advance)
@@ -158,18 +156,11 @@ def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[i
         statuses = store.statuses([task.key for task in chunk], arrays=True)
         if damaged := [key for key, status in statuses.items() if status == "damaged"]:
             store.withdraw(damaged)
-            _warn_damaged(store.path, damaged)
+            words = f"{len(damaged)} of its results were damaged and are computed anew: {', '.join(damaged)}"
+            warnings.warn(f"{store.path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
         missing = [task for task in chunk if statuses.get(task.key) in computed_again]
         skip(len(chunk) - len(missing))
         yield from missing
-
-
-def _warn_damaged(path: str | os.PathLike[str], keys: list[str]) -> None:
-    words = "its indexes were damaged and were made anew; no result is lost"
-    if keys:
-        words = f"{len(keys)} of its results were damaged and were taken out, to be computed anew by the sweep they belong to"
-        words += f": {', '.join(keys)}"
-    warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
 
 
 class CannotEstimate(ValueError):

@@ -27,7 +27,7 @@ from solspace.store import file
 from solspace.store.file import COLUMNS, LATEST, QUOTED, StoreError, UnusableStore, explaining
 from solspace.system.plain import Values
 
-__all__ = ["Damage", "Result", "Store", "StoreError"]
+__all__ = ["Result", "Store", "StoreError"]
 
 _CHUNK = 500
 _TARGET = ("prior", "temperature", "margin", "potential")
@@ -100,25 +100,6 @@ def _short(value: object) -> object:
     return json.dumps(value) if isinstance(value, (dict, list)) else value
 
 
-@dataclass(frozen=True)
-class Damage:
-    """A result that is not what was written.
-
-    Parameters
-    ----------
-    number : int
-        Number of its row.
-    key : str
-        Key of its task.
-    reason : str
-        Damage.
-    """
-
-    number: int
-    key: str
-    reason: str
-
-
 class Store:
     """A file of results.
 
@@ -128,11 +109,6 @@ class Store:
         The file; created if it does not exist and `write` is true.
     write : bool
         Whether results may be added. One writer at a time; readers are never held up.
-
-    Attributes
-    ----------
-    mended : list of Damage or None
-        If the writer had to rebuild indexes: the damaged rows that it removed.
 
     Examples
     --------
@@ -146,14 +122,10 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], write: bool = False) -> None:
         self.path, self.write = Path(path), write
-        self.mended: list[Damage] | None = None
         with ExitStack() as stack, explaining(self.path):
             if write:
                 stack.enter_context(file.locked(self.path))
-            self._db, rebuilt = stack.enter_context(file.opened(self.path, write))
-            if rebuilt:  # damaged keys too: no task would ever look for those rows
-                self.mended = list(self.damaged(arrays=False))
-                file.remove(self._db, "id", [damage.number for damage in self.mended])
+            self._db = stack.enter_context(file.opened(self.path, write))
             self._open = stack.pop_all()
 
     def add(self, *results: Result) -> None:
@@ -243,17 +215,15 @@ class Store:
         found = dict(self._select(f"SELECT status, COUNT(*) FROM results r WHERE {LATEST} GROUP BY status"))
         return {status: found.get(status, 0) for status in ("done", "failed")}
 
-    def damaged(self, arrays: bool = True) -> Iterator[Damage]:
-        """Iterate over what is damaged among all rows of the file.
+    def damaged(self) -> dict[str, str]:
+        """Compare all rows of the file and their arrays with their digests.
 
-        Parameters
-        ----------
-        arrays : bool, default True
-            Whether to verify arrays too.
+        Returns
+        -------
+        dict of str to str
+            What is wrong, by the keys of damaged results.
         """
-        for row in self._rows("1", arrays=arrays):
-            if row.fault:
-                yield Damage(row.number, row.key, row.fault)
+        return {row.key: row.fault for row in self._rows("1", arrays=True) if row.fault}
 
     def withdraw(self, keys: Iterable[str]) -> None:
         """Remove damaged results, so that they can be added again.
@@ -264,7 +234,7 @@ class Store:
             Their keys.
         """
         with explaining(self.path):
-            file.remove(self._db, "key", list(keys))
+            file.remove(self._db, keys)
 
     def close(self) -> None:
         """Close the file; what was added stays, in this one file."""
@@ -282,17 +252,17 @@ class Store:
     def _rows(self, where: str, keys: Sequence[str] | None = None, arrays: bool = False) -> Iterator[_Row]:
         """Yield rows in the order in which they were added, or those of `keys` in their order."""
         wanted, order = ("", "r.id") if keys is None else ("json_each(?) k JOIN", "k.key")
-        query = f"""SELECT r.id, d.arrays, d.digest, {QUOTED}
+        query = f"""SELECT d.arrays, d.digest, {QUOTED}
             FROM {wanted} results r {"" if keys is None else "ON r.key = k.value"} LEFT JOIN digests d ON d.id = r.id
             WHERE {where} ORDER BY {order}"""
-        for number, listed, digest, *columns in self._select(query, *([] if keys is None else [json.dumps(keys)])):
+        for listed, digest, *columns in self._select(query, *([] if keys is None else [json.dumps(keys)])):
             key, status, packed = str(columns[0]), columns[1], {}
             fault = "" if digest == file.digest_of_row(columns, listed) else "it differs from its digest"
             if arrays and not fault and status == "done":
                 query = "SELECT name, CAST(data AS BLOB) FROM arrays WHERE key = ? ORDER BY id"
                 packed = dict(self._select(query, key))
                 fault = "" if file.digests(packed) == json.loads(listed) else "its arrays differ from their digests"
-            yield _Row(number, key, status, columns, packed, fault)
+            yield _Row(key, status, columns, packed, fault)
 
     def _select(self, query: str, *values: object) -> Iterator[Any]:
         with explaining(self.path):
@@ -312,7 +282,6 @@ class Store:
 
 
 class _Row(NamedTuple):
-    number: int
     key: str
     status: str
     columns: list[Any]

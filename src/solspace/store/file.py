@@ -2,30 +2,27 @@
 
 SQLite has no checksums of its own: the table `digests` holds, for each row, the digests of its arrays by name and one of the row
 with that list. A row that a damaged index does not find would be missing unseen, so tables and indexes are compared when a file
-is opened (`PRAGMA integrity_check`): a writer rebuilds the indexes, a reader refuses the file.
+is opened (`PRAGMA integrity_check`), and a file in which they differ is refused.
 """
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import os
-import socket
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-FORMAT = 2
-"""Version of the file; 1 was that of solspace 0.1, without digests."""
+FORMAT = 2  # version of the file; 1 was that of solspace 0.1, without digests
 COLUMNS = ("key", "status", "task", "values", "error", "version", "seed", "host", "seconds", "date")
 QUOTED = ", ".join(f'r."{name}"' for name in COLUMNS)
+# condition for the row that counts among those of one key: the one that is done, or else the last
 LATEST = """(r.status = 'done' OR NOT EXISTS (
     SELECT 1 FROM results other WHERE other.key = r.key AND (other.status = 'done' OR other.id > r.id)))"""
-"""Condition for the row that counts among those of one key: the one that is done, or else the last."""
 _APPLICATION = 0x50535053  # "SPSP" marks a SQLite file as a store
 _SCHEMA = f"""
 CREATE TABLE results (
@@ -40,10 +37,9 @@ CREATE TABLE digests (id INTEGER PRIMARY KEY, arrays TEXT NOT NULL, digest TEXT 
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {FORMAT};
 """
-_VARIABLES = 999
-"""Values of a statement that every SQLite takes."""
+_VARIABLES = 999  # values of a statement that every SQLite takes
+# findings of `integrity_check` about the content of a row, which is judged by its digest
 _OF_A_ROW = ("CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique entry")
-"""Findings of `integrity_check` about the content of a row, which is judged by its digest."""
 
 
 class StoreError(OSError):
@@ -80,44 +76,34 @@ def explaining(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the only writer of the store at `path`; a file beside it tells others who holds it.
+    """Hold the lock of the only writer of the store at `path`.
 
     SQLite has locks on its own file, but POSIX drops them when any part of the process closes that file.
     """
     from filelock import FileLock, Timeout
 
     place = _real(path)
-    lock, holder = FileLock(f"{place}.lock", timeout=0), Path(f"{place}.lock.holder")
+    lock = FileLock(f"{place}.lock", timeout=0)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        name = "another process"
-        with suppress(OSError):
-            name = holder.read_text("utf-8")
         raise UnusableStore(
-            f"{path} is being written by {name}. One sweep writes at a time: wait, or give another store."
+            f"{path} is being written by another process. One sweep writes at a time: wait, or use another store."
         ) from None
     except OSError as error:
         raise UnusableStore(
             f"cannot write {path}: {error.strerror}. Give a store in a folder you may write to."
         ) from error
     try:
-        with suppress(OSError):
-            holder.unlink(missing_ok=True)  # of a killed writer, or a link to another file
-            with open(holder, "x", encoding="utf-8") as file:
-                since = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
-                file.write(f"process {os.getpid()} on {socket.gethostname()}, since {since}")
         yield
     finally:
-        with suppress(OSError):
-            holder.unlink()
         lock.release()
 
 
 @contextmanager
-def opened(path: Path, write: bool) -> Iterator[tuple[sqlite3.Connection, bool]]:
-    """Open a store; yield a connection, and whether indexes had to be rebuilt. A writer makes a store of an empty file."""
+def opened(path: Path, write: bool) -> Iterator[sqlite3.Connection]:
+    """Open a store; yield a connection. A writer makes a store of an empty file."""
     place = _real(path)
     if not write and not place.exists():
         raise UnusableStore(f"there is no store at {path}.")
@@ -134,17 +120,8 @@ def opened(path: Path, write: bool) -> Iterator[tuple[sqlite3.Connection, bool]]
             db.execute("PRAGMA synchronous = FULL")  # a row that was added is on the disk, also after a power cut
             # One transaction: a kill in the middle leaves an empty file, which becomes a store next time.
             db.executescript("" if filled else f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-        damage = _damage(db)
-        if damage and not write:
-            raise UnusableStore(
-                f"{path} is damaged ({damage}). Run the same sweep or figure again: it mends the file and computes anew "
-                "what is lost."
-            )
-        if damage:
-            db.execute("REINDEX")
-            if remaining := _damage(db):
-                raise sqlite3.DatabaseError(remaining)
-        yield db, bool(damage)
+        _check_integrity(db)
+        yield db
 
 
 def _real(path: Path) -> Path:
@@ -171,13 +148,11 @@ def _check_format(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _damage(db: sqlite3.Connection) -> str:
-    """Return what is wrong with the tables of rows and digests or their indexes; "" if nothing is."""
+def _check_integrity(db: sqlite3.Connection) -> None:
     for table in ("results", "digests"):
         for (finding,) in db.execute(f"PRAGMA integrity_check('{table}')"):
             if finding != "ok" and not finding.startswith(_OF_A_ROW):
-                return " ".join(finding.split())
-    return ""
+                raise sqlite3.DatabaseError(" ".join(finding.split()))
 
 
 def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:
@@ -189,13 +164,13 @@ def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]])
         db.execute(f"INSERT INTO {table} VALUES {slots}", [value for row in part for value in row])
 
 
-def remove(db: sqlite3.Connection, column: str, values: Iterable[object]) -> None:
+def remove(db: sqlite3.Connection, keys: Iterable[str]) -> None:
     with db:
         db.execute("BEGIN IMMEDIATE")
         for table in ("results", "arrays", "digests"):  # files of 0.2 have triggers against removal
             db.execute(f"DROP TRIGGER IF EXISTS {table}_no_DELETE")
         db.execute("REINDEX arrays")
-        db.executemany(f"DELETE FROM results WHERE {column} = ?", [(value,) for value in values])
+        db.executemany("DELETE FROM results WHERE key = ?", [(key,) for key in keys])
         db.execute("DELETE FROM digests WHERE id NOT IN (SELECT id FROM results)")
         db.execute("DELETE FROM arrays WHERE key NOT IN (SELECT key FROM results WHERE status = 'done')")
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Check = Callable[[str, Any], Any]
-"""(name of the entry, value) -> the value in its proper type, or `ValueError`."""
+Check = Callable[[str, Any], Any]  # (name of the entry, value) -> the value in its proper type, or `ValueError`
 
 
 def unknown(kind: str, name: object, allowed: Iterable[str]) -> ValueError:
