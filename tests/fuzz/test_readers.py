@@ -24,7 +24,7 @@ from mutations import bounded, check_sentence, mutated
 from scipy import sparse
 
 import solspace as ss
-from solspace.data.formats import idx_header, read_cifar, read_idx
+from solspace.data.catalogue import idx_header, read_cifar, read_idx
 from solspace.system.files import read_arrays
 from solspace.system.tables import read_table
 

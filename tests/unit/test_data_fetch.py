@@ -18,7 +18,7 @@ import pytest
 
 import solspace as ss
 from solspace.data import catalogue, fetch
-from solspace.data.formats import idx_header
+from solspace.data.catalogue import idx_header
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(2000, dtype=np.uint8) % 10

@@ -22,8 +22,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solspace.data.catalogue import CATALOGUE, DataSet, data_set
-from solspace.data.formats import LIMIT, batch_number, idx_sha256, read_cifar, read_idx
+from solspace.data.catalogue import (
+    CATALOGUE,
+    LIMIT,
+    DataSet,
+    batch_number,
+    data_set,
+    idx_sha256,
+    read_cifar,
+    read_idx,
+)  # fmt: skip
 from solspace.data.instances import PREPROCESSING, Preprocessing, random_features, subset
 from solspace.numerics.arrays import Array
 from solspace.system.checks import install, one_of

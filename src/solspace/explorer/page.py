@@ -25,11 +25,10 @@ from bokeh.events import Tap
 
 from solspace.explorer.charts import TITLES, Charts
 from solspace.explorer.controls import STYLES, Field, Scale, Select, html_pane, scales
-from solspace.explorer.curves import Diagram, curves, diagrams
+from solspace.explorer.curves import Diagram, curves, diagrams, numbers, verdict
 from solspace.explorer.runs import MAX_BYTES
 from solspace.explorer.sample_card import SampleCard
 from solspace.explorer.settings import Settings, with_parameters
-from solspace.explorer.summary import numbers, verdict
 from solspace.explorer.workers import Failure
 from solspace.measure import Target
 from solspace.measure.potentials import as_potential

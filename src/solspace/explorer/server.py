@@ -36,7 +36,6 @@ from solspace.system.threads import child_environment
 
 KEPT_FOR = 24 * 3600.0  # seconds that the finished run of a closed page is kept for a reload
 MAX_KEPT = 256 * 2**20  # bytes of finished runs above which those of closed pages are dropped
-MAX_UPLOADS = 256 * 2**20  # bytes that patterns of users may take, over all pages
 MAX_RUNS = 16  # runs in progress at once, over all pages
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::")
@@ -91,17 +90,6 @@ class Service:
 
     def may_run(self) -> bool:
         return sum(page.sample.busy for page in self.pages.values()) < MAX_RUNS
-
-    def no_memory(self, page: Page, size: int) -> str:
-        """Return why `page` may not use patterns of `size` bytes, or ''."""
-        others = [other.sample.patterns for other in self.pages.values() if other is not page]
-        total = sum(patterns.nbytes for patterns in others if patterns is not None)
-        if total + size <= MAX_UPLOADS:
-            return ""
-        return (
-            f"uploads of all open pages take {total / 2**20:.0f} MiB and this one needs {size / 2**20:.0f} MiB more; "
-            f"the limit is {MAX_UPLOADS // 2**20} MiB: close a tab."
-        )
 
     def close(self) -> None:
         for page in list(self.pages.values()):
