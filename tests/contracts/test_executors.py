@@ -157,7 +157,7 @@ def test_a_deserted_local_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         cluster._Dask(deserted, (), local=True).receive()
 
 
-@pytest.mark.slow  # the client of distributed 2024.8 may hang after the refusal that is asked for here
+@pytest.mark.slow  # the client of distributed 2024.8 may hang after the refusal that is provoked here
 def test_the_local_cluster_takes_work_from_its_own_sweep_only() -> None:
     with cluster._local(1) as (address, key):
         assert address.startswith("tls://127.0.0.1:")

@@ -1,7 +1,7 @@
 """Readers of arrays, samples and images on damaged files: a sentence or the right numbers, little memory, no waiting.
 
 Where a format carries a checksum (everything compressed or in a .npz), what is read is what was written. Where it does
-not (.npy, text, idx, CIFAR's batches), a changed number cannot be told from a right one, and may be read.
+not (.npy, text, idx, CIFAR's batches), a changed number cannot be detected, and may be read.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def samples() -> bytes:
 
 def load_samples(path: Path) -> dict[str, Any]:
     drawn = ss.Samples.load(path)
-    told = {"target": np.array(drawn.target.to_json()), "path": drawn.info["path"]}
-    return {"weights": drawn.weights, "stabilities": drawn.stabilities, "solved": drawn.solved, **told}
+    record = {"target": np.array(drawn.target.to_json()), "path": drawn.info["path"]}
+    return {"weights": drawn.weights, "stabilities": drawn.stabilities, "solved": drawn.solved, **record}
 
 
 def cifar(path: Path) -> dict[str, Any]:

@@ -117,8 +117,8 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
     # with several figures, one whose images are not on this machine does not stop the others
     for one in figures.reproduce_all(names, config) if several else [figures.reproduce(names[0], config)]:
         computed = one.outcome.computed
-        made: Values = {"files": list(map(str, one.files)), "computed": computed, "failed": one.outcome.failed}
-        about = {"problem": one.problem} if one.problem else made
+        result: Values = {"files": list(map(str, one.files)), "computed": computed, "failed": one.outcome.failed}
+        about = {"problem": one.problem} if one.problem else result
         rows.append({"id": one.name, **about, "seconds": one.seconds, "together": one.together})
         counted = not several or computed  # what was computed with others is counted with one of them
         words = one.problem or f"{computed} tasks computed, " * bool(counted) + str(one.files[0])

@@ -1,9 +1,9 @@
 """Image data sets and random features as perceptron problems.
 
 `load` finds a data set where the user already has it, else downloads it once; `Perceptron.from_data` draws a random instance from
-it. Folders are searched in this order: the one given, or `SOLSPACE_DATA` (several, separated as in `PATH`), our download folder,
-`data` in the current folder (torchvision's examples), and those of Keras and Debian. Inside, files are in the layouts listed in
-the catalogue. Downloads are pooch's, with checksums verified and mirrors tried in turn.
+it. Folders are searched in this order: `folder`, or those of `SOLSPACE_DATA` (several, separated as in `PATH`), our download
+folder, `data` in the current folder (torchvision's examples), and those of Keras and Debian. Inside, files are in the layouts
+listed in the catalogue. Downloads are pooch's, with checksums verified and mirrors tried in turn.
 
 >>> import solspace as ss
 >>> X, y = ss.data.load("digits", classes=(3, 8))
@@ -99,7 +99,7 @@ def load(
     folder : str or path-like, optional
         Folder to search instead of `SOLSPACE_DATA` and the usual places.
     download : bool, default True
-        Whether to download what is not found; never into a `folder` that is given.
+        Whether to download what is not found; never into `folder`.
 
     Returns
     -------
@@ -335,7 +335,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, split: str = 
     Raises
     ------
     FileNotFoundError
-        If a file could not be downloaded; the message says which files to put where.
+        If a file could not be downloaded; the message names the files and where to put them.
 
     Examples
     --------
