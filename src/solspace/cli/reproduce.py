@@ -140,7 +140,6 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
     total = sum(row["core_seconds"] or 0.0 for row in rows)
 
     def times(seconds: float | None) -> list[str]:
-        """Return the time on one core, and on all workers."""
         known = [None if seconds is None or not count else seconds / count for count in (1, workers)]
         return ["?" if time is None else duration(time) if time else "-" for time in known]
 

@@ -21,8 +21,6 @@ EXECUTORS = ("serial", "processes", "dask")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where tasks run: the arguments of `solspace.sweep`."""
-
     PANEL: ClassVar = "Where it runs"
     executor: str = option("processes", "serial, processes or dask.", offer=lambda: EXECUTORS, check=one_of(EXECUTORS))
     scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")

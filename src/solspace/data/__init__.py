@@ -43,7 +43,6 @@ __all__ = [
     "PREPROCESSING",
     "Images",
     "Preprocessing",
-    "Source",
     "download_folder",
     "fetch",
     "find",
@@ -172,19 +171,7 @@ def _digits(split: str) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Source:
-    """Files that hold one split of a data set.
-
-    Parameters
-    ----------
-    name : str
-        Data set.
-    split : {"train", "test"}
-        Split.
-    format : {"idx", "npz", "cifar batches", "cifar archive"}
-        Format of the files.
-    files : tuple of Path
-        The files.
-    """
+    """Files that hold one split of a data set, in the format "idx", "npz", "cifar batches" or "cifar archive"."""
 
     name: str
     split: str
@@ -192,18 +179,7 @@ class Source:
     files: tuple[Path, ...]
 
     def read(self) -> tuple[Array, Array]:
-        """Read the files.
-
-        Returns
-        -------
-        tuple of ndarray
-            Images (k, pixels) and labels (k,), uint8.
-
-        Raises
-        ------
-        ValueError
-            If a file is damaged.
-        """
+        """Return images (k, pixels) and labels (k,), uint8; raise ValueError if a file is damaged."""
         if self.format == "idx":
             images, labels = map(read_idx, self.files)
         elif self.format == "npz":
@@ -220,18 +196,7 @@ class Source:
         return images.reshape(len(images), -1), labels.astype(np.uint8)
 
     def is_original(self, images: Array, labels: Array) -> bool | None:
-        """Return whether the images are the published ones, bit for bit.
-
-        Parameters
-        ----------
-        images, labels : ndarray
-            As returned by `read`.
-
-        Returns
-        -------
-        bool or None
-            None where no checksum is known.
-        """
+        """Return whether the images are the published ones, bit for bit; None where no checksum is known."""
         published = CATALOGUE[self.name].sha256
         if published is None or self.split != "train" or images.shape != (60_000, 784):
             return None
@@ -257,8 +222,8 @@ def find(name: str, folder: str | os.PathLike[str] | None = None, split: str = "
 
     Returns
     -------
-    list of Source
-        Empty if nothing was found.
+    list
+        Objects with the `files` and their `format`; empty if nothing was found.
 
     Examples
     --------

@@ -197,7 +197,6 @@ def _order(task: Task) -> tuple[str, float, str, str]:
 
 
 def work_of(task: Task) -> float:
-    """Return the work of a task, in units of its sampler's own."""
     return find(task.values["sampler"]).work(*_size(task), task.values["n_samples"], task.config)
 
 

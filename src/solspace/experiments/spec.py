@@ -291,7 +291,6 @@ def _range(name: str, entry: Mapping[str, object]) -> list[float]:
 
 
 def _combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield tables with one value for each entry."""
     for values in itertools.product(*map(_listed, table.values())):
         yield dict(zip(table, values))
 

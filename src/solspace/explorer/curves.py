@@ -183,7 +183,6 @@ def between(x: Reals, y: Reals) -> Reals:
 
 
 def stabilities(target: Target) -> Reals:
-    """Return the stabilities at which P(s) is drawn."""
     low = target.margin - (0.0 if target.potential.hard else 3.0)
     centre, ends = target.potential.centre, target.potential.breakpoints
     if centre is not None:

@@ -40,7 +40,6 @@ class FinishedRun:
 
     @property
     def size(self) -> int:
-        """Bytes in memory, about."""
         return sum(map(len, self.files.values())) + (0 if self.patterns is None else self.patterns.nbytes)
 
     def differences(self, settings: Settings, patterns: Array | None) -> str:

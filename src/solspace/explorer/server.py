@@ -62,8 +62,6 @@ HEADERS = {
 
 
 class Service:
-    """What all pages share."""
-
     loop: IOLoop
     """The event loop of the server."""
 
@@ -162,8 +160,6 @@ class _Handler(RequestHandler):
 
 
 class Download(_Handler):
-    """A file of a page's finished run."""
-
     def get(self, token: str, name: str) -> None:
         run = self.service.finished.get(token)
         if run is None or name not in run.files:
@@ -207,7 +203,6 @@ def make_server(service: Service, host: str, port: int) -> Server:
 
 
 def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C."""
     os.environ |= child_environment()
     service, first = Service(), Settings()
     server = make_server(service, host, port)

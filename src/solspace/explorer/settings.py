@@ -100,7 +100,6 @@ class Settings:
 
 
 def parse(name: str, text: str) -> Any:
-    """Return the value of field `name` that `text` stands for."""
     text = text.strip()
     if name == "potential":
         return _potential(text)

@@ -52,7 +52,6 @@ class UnusableStore(StoreError, ValueError):
 
 @contextmanager
 def explaining(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into `StoreError`s that say what to do."""
     try:
         yield
     except (sqlite3.Error, zlib.error, UnicodeDecodeError, MemoryError) as error:  # damaged lengths need any memory

@@ -78,7 +78,6 @@ def number(positive: bool = False, infinite: bool = False, least: float = -math.
 
 
 def reals(name: str, value: Any) -> NDArray[np.float64]:
-    """Return an array of real numbers."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biufO" or np.ma.is_masked(value):
@@ -113,7 +112,6 @@ def one_of(allowed: Iterable[str]) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Return a check that lets None pass."""
     return lambda name, value: None if value is None else check(name, value)
 
 
@@ -144,7 +142,6 @@ class Config:
 
 
 def option(default: object, check: Check, help: str, choices: tuple[str, ...] = ()) -> Any:
-    """Return a field of a `Config`."""
     return field(default=default, metadata={"check": check, "help": help, "choices": choices})
 
 
