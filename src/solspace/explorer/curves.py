@@ -53,7 +53,8 @@ def _still(target: str, alpha: float) -> Values:
     p = _prediction(target, alpha)
     jumps = _jumps(p)
     q, f = _localization(p, overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]))
-    s = stabilities(p.target)
+    low, high = p.stability_range
+    s = np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, high - 1e-9, 300), [high + 1e-9, high + 0.4]])
     return {
         **{name: plain(getattr(p, name)) for name in FACTS},
         "hard": p.target.potential.hard,
@@ -180,14 +181,6 @@ def between(x: Reals, y: Reals) -> Reals:
     pieces = np.clip(np.nan_to_num(np.ceil(np.sqrt(beside / allowed)), nan=1, posinf=1), 1, 8).astype(int)
     inside = [a + (b - a) * np.arange(1, k) / k for a, b, k in zip(x[:-1], x[1:], pieces)]
     return np.concatenate(inside) if inside else np.array([])
-
-
-def stabilities(target: Target) -> Reals:
-    low = target.margin - (0.0 if target.potential.hard else 3.0)
-    centre, ends = target.potential.centre, target.potential.breakpoints
-    if centre is not None:
-        return target.margin + centre + np.linspace(-1.2, 1.2, 300) * (max(ends) - centre)
-    return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
 
 
 def _windows(p: Prediction) -> list[Any]:
