@@ -274,7 +274,7 @@ def test_a_changed_number_is_seen_and_its_row_named(path: Path) -> None:
     change(path, b'{"solved":1}', b'{"solved":3}')
     with Store(path) as store:
         assert next(iter(store.get(["k0"]))).values == {"solved": 0}
-        with pytest.raises(StoreError, match=r"runs.db: result k1 is damaged \(it differs from its digest\).*anew"):
+        with pytest.raises(StoreError, match=r"runs.db: result k1 is damaged \(it differs from its digest\).*again"):
             list(store.get(["k0", "k1"]))
         with pytest.raises(StoreError, match="result k1 is damaged"):
             list(store.rows(solved=3))  # what the damaged number now says must not decide
@@ -320,7 +320,7 @@ def test_stores_of_0_2_are_read_and_written(path: Path) -> None:
         assert sorted(row.values["solved"] for row in store.rows()) == [0, 1, 2]
 
 
-def test_a_damaged_index_hides_no_row(path: Path) -> None:
+def test_a_damaged_index_is_rebuilt_and_hides_no_row(path: Path) -> None:
     with Store(path, write=True) as store:
         for i in range(200):
             store.add(Result(f"key-{i:04}", {}))
@@ -329,12 +329,12 @@ def test_a_damaged_index_hides_no_row(path: Path) -> None:
     assert len(where) == 3  # the row and two indexes
     for place in where:
         path.write_bytes(content[:place] + b"kez" + content[place + 3 :])
-        for write in (False, True):
-            with (
-                pytest.raises(StoreError, match=r"runs.db.*sqlite3 runs.db .recover"),
-                Store(path, write=write) as store,
-            ):
-                list(store.get(f"key-{i:04}" for i in range(200)))
+        with pytest.raises(StoreError, match=r"runs.db"), Store(path) as store:
+            list(store.get(f"key-{i:04}" for i in range(200)))
+        with pytest.warns(UserWarning, match="its indexes were damaged") as caught:
+            store = Store(path, write=True)
+        with store:
+            assert store.count()["done"] == 200 - ("kez-0150" in str(caught[0].message))
 
 
 def test_memory_is_no_store() -> None:

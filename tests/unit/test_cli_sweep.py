@@ -64,7 +64,7 @@ def test_damaged_rows_are_named_and_computed_anew(folder: Path) -> None:
     assert exported.exit_code == 2
     assert f"result {key} is damaged" in exported.stderr
 
-    with pytest.warns(UserWarning, match=f"1 of its results were damaged .* computed anew.*{key}"):
+    with pytest.warns(UserWarning, match=f"1 of its results were damaged.*computed again.*{key}"):
         assert run("sweep", "small.toml", "--json").stdout == before
     assert run("sweep", "small.toml", "--verify").exit_code == 0
 

@@ -151,7 +151,7 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
     parts += [f"{done:,} further tasks are in {store} already." if done else f"Nothing of it is in {store} yet."]
     if timed:
         parts += [
-            f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
+            f"The times follow from {timed} sampling tasks that were timed just now on one core, larger ones in "
             "proportion to their work; expect them right within a factor of two."
         ]
     if theory:

@@ -28,7 +28,7 @@ class RunOptions:
     retry: bool = option(False, "Try tasks again that failed.")
 
     def count(self) -> int | None:
-        """Return how many tasks would run side by side; None if only the cluster knows."""
+        """Return how many tasks would run side by side; None if the cluster decides."""
         from joblib import cpu_count
 
         if self.executor == "serial":
@@ -156,7 +156,7 @@ def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
     report = {"name": spec.name, "tasks": len(spec), **counts, "failures": failures}
     show(report, [f"{spec.name}: {len(spec):,} tasks, {_counted(counts)}", *errors], as_json)
     if damaged:
-        fail(f"{damaged} results are damaged; --verify names them, the sweep computes them anew.", code=1)
+        fail(f"{damaged} results are damaged; --verify names them, the sweep computes them again.", code=1)
 
 
 def _verify(path: Path, as_json: bool) -> None:
@@ -170,7 +170,7 @@ def _verify(path: Path, as_json: bool) -> None:
     for key, reason in damaged.items():
         say(f"{path}: result {key} is damaged: {reason}")
     if damaged:
-        fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them anew.", code=1)
+        fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them again.", code=1)
 
 
 def _show_results(results: Results, as_json: bool) -> None:

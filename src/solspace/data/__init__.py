@@ -31,7 +31,7 @@ from solspace.data.catalogue import (
     idx_sha256,
     read_cifar,
     read_idx,
-)  # fmt: skip
+)
 from solspace.data.instances import PREPROCESSING, Preprocessing, random_features, subset
 from solspace.numerics.arrays import Array
 from solspace.system.checks import install, one_of

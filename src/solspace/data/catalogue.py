@@ -1,4 +1,4 @@
-"""The image data sets that solspace knows by name, where they are published and found, and the formats of their files.
+"""The image data sets by name, where they are published and found, and the formats of their files.
 
 Formats are idx and the batches of CIFAR-10; .npz is read by `system.files`. Checksums are those of the original files: of what
 is downloaded, and of uncompressed idx files. A file is read whole, unpacked if gzip compressed it, up to a limit. The size in

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import closing
@@ -26,6 +25,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task, instances_of, one_thread, run
 from solspace.store import Store
+from solspace.store.file import warn_damaged
 from solspace.system.plain import Values
 from solspace.system.progress import progress
 
@@ -149,15 +149,14 @@ def running(
 
 
 def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object]) -> Iterator[Task]:
-    """Yield the tasks without a result, failed ones if `retry`, and those whose result is damaged, which is withdrawn."""
+    """Yield the tasks without a result, failed ones if `retry`, and those whose result is damaged, which is removed."""
     tasks = iter(tasks)
     computed_again = {None, "damaged", "failed"} if retry else {None, "damaged"}
     while chunk := list(itertools.islice(tasks, _CHUNK)):
         statuses = store.statuses([task.key for task in chunk], arrays=True)
         if damaged := [key for key, status in statuses.items() if status == "damaged"]:
             store.withdraw(damaged)
-            words = f"{len(damaged)} of its results were damaged and are computed anew: {', '.join(damaged)}"
-            warnings.warn(f"{store.path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
+            warn_damaged(store.path, f"{len(damaged)} of its results were damaged", damaged)
         missing = [task for task in chunk if statuses.get(task.key) in computed_again]
         skip(len(chunk) - len(missing))
         yield from missing

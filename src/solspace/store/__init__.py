@@ -3,7 +3,7 @@
 A result is keyed by the hash of its task (`experiments.tasks`). Rows are added and never changed; the row of a retry is added
 behind that of the failed task and counts instead. SQLite's write-ahead log makes each addition whole or absent, and flushes
 it to the disk. Every row and every array has a digest, compared whenever it is read: a damaged row is named and computed
-anew. Keep the file on a local disk: the log needs memory shared between processes, which network file systems lack.
+again. Keep the file on a local disk: the log needs memory shared between processes, which network file systems lack.
 """
 
 from __future__ import annotations
@@ -125,7 +125,11 @@ class Store:
         with ExitStack() as stack, explaining(self.path):
             if write:
                 stack.enter_context(file.locked(self.path))
-            self._db = stack.enter_context(file.opened(self.path, write))
+            self._db, rebuilt = stack.enter_context(file.opened(self.path, write))
+            if rebuilt:  # damaged keys too: no task would ever look for those rows
+                lost = {row.number: row.key for row in self._rows("1") if row.fault}
+                file.remove(self._db, "id", lost)
+                file.warn_damaged(self.path, "its indexes were damaged and were rebuilt", lost.values())
             self._open = stack.pop_all()
 
     def add(self, *results: Result) -> None:
@@ -234,7 +238,7 @@ class Store:
             Their keys.
         """
         with explaining(self.path):
-            file.remove(self._db, keys)
+            file.remove(self._db, "key", keys)
 
     def close(self) -> None:
         """Close the file; what was added stays, in this one file."""
@@ -252,17 +256,17 @@ class Store:
     def _rows(self, where: str, keys: Sequence[str] | None = None, arrays: bool = False) -> Iterator[_Row]:
         """Yield rows in the order in which they were added, or those of `keys` in their order."""
         wanted, order = ("", "r.id") if keys is None else ("json_each(?) k JOIN", "k.key")
-        query = f"""SELECT d.arrays, d.digest, {QUOTED}
+        query = f"""SELECT r.id, d.arrays, d.digest, {QUOTED}
             FROM {wanted} results r {"" if keys is None else "ON r.key = k.value"} LEFT JOIN digests d ON d.id = r.id
             WHERE {where} ORDER BY {order}"""
-        for listed, digest, *columns in self._select(query, *([] if keys is None else [json.dumps(keys)])):
+        for number, listed, digest, *columns in self._select(query, *([] if keys is None else [json.dumps(keys)])):
             key, status, packed = str(columns[0]), columns[1], {}
             fault = "" if digest == file.digest_of_row(columns, listed) else "it differs from its digest"
             if arrays and not fault and status == "done":
                 query = "SELECT name, CAST(data AS BLOB) FROM arrays WHERE key = ? ORDER BY id"
                 packed = dict(self._select(query, key))
                 fault = "" if file.digests(packed) == json.loads(listed) else "its arrays differ from their digests"
-            yield _Row(key, status, columns, packed, fault)
+            yield _Row(number, key, status, columns, packed, fault)
 
     def _select(self, query: str, *values: object) -> Iterator[Any]:
         with explaining(self.path):
@@ -274,7 +278,7 @@ class Store:
         if row.fault:
             raise UnusableStore(
                 f"{self.path}: result {row.key} is damaged ({row.fault}). Run the same sweep or figure again: it computes this "
-                "one anew and keeps the others."
+                "one again and keeps the others."
             )
         values = dict(zip(COLUMNS, row.columns))
         values |= {name: json.loads(values[name]) for name in ("task", "values")}
@@ -282,6 +286,7 @@ class Store:
 
 
 class _Row(NamedTuple):
+    number: int
     key: str
     status: str
     columns: list[Any]

@@ -2,7 +2,7 @@
 
 SQLite has no checksums of its own: the table `digests` holds, for each row, the digests of its arrays by name and one of the row
 with that list. A row that a damaged index does not find would be missing unseen, so tables and indexes are compared when a file
-is opened (`PRAGMA integrity_check`), and a file in which they differ is refused.
+is opened (`PRAGMA integrity_check`): a writer rebuilds the indexes, a reader refuses the file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -67,7 +68,7 @@ def explaining(path: Path) -> Iterator[None]:
             words = f"{path} is held by another program ({error}); close it and run the same command again."
         else:
             words = (
-                f"{path} is damaged or not a store ({error}). It was left as it is: move it away to begin anew, or save "
+                f"{path} is damaged or not a store ({error}). It was left as it is: move it away to start again, or save "
                 f"what can be read with: sqlite3 {path.name} .recover | sqlite3 recovered.db"
             )
         raise UnusableStore(words) from error
@@ -101,8 +102,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path, write: bool) -> Iterator[sqlite3.Connection]:
-    """Open a store; yield a connection. A writer makes a store of an empty file."""
+def opened(path: Path, write: bool) -> Iterator[tuple[sqlite3.Connection, bool]]:
+    """Open a store; yield a connection, and whether indexes had to be rebuilt. A writer makes a store of an empty file."""
     place = _real(path)
     if not write and not place.exists():
         raise UnusableStore(f"there is no store at {path}.")
@@ -119,8 +120,17 @@ def opened(path: Path, write: bool) -> Iterator[sqlite3.Connection]:
             db.execute("PRAGMA synchronous = FULL")  # a row that was added is on the disk, also after a power cut
             # One transaction: a kill in the middle leaves an empty file, which becomes a store next time.
             db.executescript("" if filled else f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
-        _check_integrity(db)
-        yield db
+        damage = _damage(db)
+        if damage and not write:
+            raise UnusableStore(
+                f"{path} is damaged ({damage}). Run the same sweep or figure again: it mends the file and computes again "
+                "what is lost."
+            )
+        if damage:
+            db.execute("REINDEX")
+            if remaining := _damage(db):
+                raise sqlite3.DatabaseError(remaining)
+        yield db, bool(damage)
 
 
 def _real(path: Path) -> Path:
@@ -147,11 +157,21 @@ def _check_format(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _check_integrity(db: sqlite3.Connection) -> None:
+def _damage(db: sqlite3.Connection) -> str:
+    """Return what is wrong with the tables of rows and digests or their indexes; "" if nothing is."""
     for table in ("results", "digests"):
         for (finding,) in db.execute(f"PRAGMA integrity_check('{table}')"):
             if finding != "ok" and not finding.startswith(_OF_A_ROW):
-                raise sqlite3.DatabaseError(" ".join(finding.split()))
+                return " ".join(finding.split())
+    return ""
+
+
+def warn_damaged(path: Path, words: str, keys: Iterable[str]) -> None:
+    removed = ", ".join(keys)
+    words += (
+        f"; removed, to be computed again by the sweep they belong to: {removed}" if removed else "; nothing is lost"
+    )
+    warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=3)
 
 
 def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:
@@ -163,13 +183,13 @@ def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]])
         db.execute(f"INSERT INTO {table} VALUES {slots}", [value for row in part for value in row])
 
 
-def remove(db: sqlite3.Connection, keys: Iterable[str]) -> None:
+def remove(db: sqlite3.Connection, column: str, values: Iterable[object]) -> None:
     with db:
         db.execute("BEGIN IMMEDIATE")
         for table in ("results", "arrays", "digests"):  # files of 0.2 have triggers against removal
             db.execute(f"DROP TRIGGER IF EXISTS {table}_no_DELETE")
         db.execute("REINDEX arrays")
-        db.executemany("DELETE FROM results WHERE key = ?", [(key,) for key in keys])
+        db.executemany(f"DELETE FROM results WHERE {column} = ?", [(value,) for value in values])
         db.execute("DELETE FROM digests WHERE id NOT IN (SELECT id FROM results)")
         db.execute("DELETE FROM arrays WHERE key NOT IN (SELECT key FROM results WHERE status = 'done')")
 
