@@ -81,39 +81,39 @@ def machine() -> str:
 
 
 def main() -> int:
-    """Run the parts asked for; return the exit code."""
+    """Run the chosen parts; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="solspace bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all but {', '.join(ON_REQUEST)} unless given")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; by default all but {', '.join(ON_REQUEST)}")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, smaller sizes")
     parser.add_argument("--out", type=Path, help="also write the tables to this Markdown file")
     parser.add_argument("--json", action="store_true", help="print the tables as JSON instead")
-    given = parser.parse_args()
-    unknown = [name for name in given.parts if name not in PARTS]
+    args = parser.parse_args()
+    unknown = [name for name in args.parts if name not in PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
     begun, tables = time.perf_counter(), []
-    for name in given.parts or [name for name in PARTS if name not in ON_REQUEST]:
+    for name in args.parts or [name for name in PARTS if name not in ON_REQUEST]:
         start = time.perf_counter()
         try:
-            tables.append(PARTS[name](given.quick))
+            tables.append(PARTS[name](args.quick))
         except ImportError as error:
             print(f"{name}: left out, {error}", file=sys.stderr, flush=True)
             continue
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-        if not given.json:
+        if not args.json:
             print(f"\n{tables[-1].markdown()}", flush=True)
     minutes = (time.perf_counter() - begun) / 60
-    command = f"python -m benchmarks{' --quick' * given.quick}"
+    command = f"python -m benchmarks{' --quick' * args.quick}"
     measured = f"Measured by `{command}` on {date.today()} in {minutes:.1f} minutes"
     heading = f"{machine()} {measured}: medians, with the shortest and longest time in brackets."
-    if given.json:
+    if args.json:
         print(json.dumps({"machine": machine(), "tables": [dataclasses.asdict(one) for one in tables]}, indent=2))
     else:
         print(heading)
-    if given.out is not None:
-        given.out.write_text("\n".join([f"{heading}\n", *(one.markdown() for one in tables)]), encoding="utf-8")
+    if args.out is not None:
+        args.out.write_text("\n".join([f"{heading}\n", *(one.markdown() for one in tables)]), encoding="utf-8")
     return 0
 
 

@@ -154,8 +154,8 @@ def layouts():
             same = "the same chains" if (weights == first).all() else "OTHER CHAINS"
             shape = f"{layout.warps} warps, {layout.group} chains × {layout.resident} blocks"
             shape += ", columns kept" if getattr(layout, "own", False) else ""
-            told = f"{getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
-            print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {told}", flush=True)
+            words = f"{getattr(layout, 'batch', 1)} at a time: {rate:.2e}/s, {rate / floor:.0%} of {floor:.2e}; {same}"
+            print(f"{patterns}, N = {n}, m = {m}, {number} × {n_chains} chains: {shape}, {words}", flush=True)
 
 
 SIZES, LOADS = (1001, 2001, 5001), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -238,7 +238,7 @@ def products():
     for n, alpha, number, each in ((5001, 0.3, 250, 1), (1001, 0.5, 250, 1), (1001, 0.5, 100, 4), (501, 0.5, 250, 1)):
         m = round(alpha * n)
         going = endless([PackedPerceptron(n, m, TARGET, rng=seed) for seed in range(number)], each)
-        entries, told = 2.0 * n * m * number * each, []
+        entries, words = 2.0 * n * m * number * each, []
         for layout in (used, *tried):
             for name, value in zip(names, layout):
                 setattr(gpu_problem, name, value)
@@ -249,14 +249,14 @@ def products():
 
             both()
             again = recorded(both)
-            told.append(
+            words.append(
                 f"{layout[0]}×{layout[1]}×{layout[2][each]} {entries / seconds(again.launch if again else both):.2e}"
             )
         for name, value in zip(names, used):
             setattr(gpu_problem, name, value)
         taken = seconds(going.advance)
         print(
-            f"N = {n}, m = {m}, {number} × {each}: {', '.join(told)} entries/s; iteration {1e3 * taken:.3f} ms",
+            f"N = {n}, m = {m}, {number} × {each}: {', '.join(words)} entries/s; iteration {1e3 * taken:.3f} ms",
             flush=True,
         )
 
@@ -268,7 +268,7 @@ def iteration(problem, k):
     exact, mean = device.asarray(problem.patterns.astype(np.float32)), going.mean[0]
     forward, backward = device.empty((m, k), np.float32), device.empty((n, k), np.float32)
     flops = 4.0 * m * n * k
-    told = [f"K = {k}: AMP iteration {1e3 * whole:.4f} ms, {flops / whole / 1e12:.1f} TFLOP/s"]
+    words = [f"K = {k}: AMP iteration {1e3 * whole:.4f} ms, {flops / whole / 1e12:.1f} TFLOP/s"]
     truth = exact.astype(np.float64) @ mean.astype(np.float64)
     far = float(abs(truth).max())
 
@@ -279,11 +279,11 @@ def iteration(problem, k):
     for name, kind in (("TF32", 77), ("float32", 68)):
         taken = seconds(partial(products, kind))
         error = float(abs(forward - truth).max()) / far
-        told.append(f"{taken / whole:.0%} of {name}'s {flops / taken / 1e12:.1f} (error {error:.0e})")
+        words.append(f"{taken / whole:.0%} of {name}'s {flops / taken / 1e12:.1f} (error {error:.0e})")
     going.split()
     going.patterns.product(going.into, going.forward, False)
     own = going.forward.reshape(m, -1, k).sum(axis=1)
-    print("; ".join(told) + f"; own error {float(abs(own - truth).max()) / far:.0e}", flush=True)
+    print("; ".join(words) + f"; own error {float(abs(own - truth).max()) / far:.0e}", flush=True)
 
 
 class Stopwatch:
@@ -360,7 +360,7 @@ def chains():
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:] or ["anneal", "asl"]
+    parts = sys.argv[1:] or ["anneal", "asl"]
     known = {
         "anneal": chains,
         "asl": asl,
@@ -370,5 +370,5 @@ if __name__ == "__main__":
         "products": products,
     }
     for name, run in known.items():
-        if name in asked:
+        if name in parts:
             run()

@@ -1,7 +1,7 @@
 """The kernels on processors without AVX-512, as far as this machine can play them: ``python -m benchmarks laptop``.
 
-Numba compiles for the processor it is told of. Each kind below runs in a process of its own, with a compilation cache of
-its own, and BLAS is told the same: a laptop with AVX2; registers of 128 bits with fused multiply-adds, which is what ARM's
+Numba compiles for the processor that is set. Each kind below runs in a process of its own, with a compilation cache of
+its own, and BLAS has the same setting: a laptop with AVX2; registers of 128 bits with fused multiply-adds, which is what ARM's
 NEON has; and any x86-64 at all, which lacks even those. A kind runs where the machine itself is at least that. Processes
 take turns, and a figure is the median over rounds.
 
@@ -49,7 +49,7 @@ def kinds() -> list[str]:
     from llvmlite.binding import get_host_cpu_features
 
     here = {f"+{name}" for name, has in get_host_cpu_features().items() if has} | {"+prefer-128-bit", ""}
-    fit = [name for name, told in KINDS.items() if set(told.get("NUMBA_CPU_FEATURES", "").split(",")) <= here]
+    fit = [name for name, variables in KINDS.items() if set(variables.get("NUMBA_CPU_FEATURES", "").split(",")) <= here]
     return fit if platform.machine().lower() in ("x86_64", "amd64") else fit[:1]
 
 
@@ -101,10 +101,10 @@ def measure() -> Measured:
 
 
 def _apart(environment: dict[str, str]) -> Measured:
-    """Return what a process measures that is told to be another kind of processor."""
-    told = {**os.environ, **environment}
+    """Return what a process measures under the settings of another kind of processor."""
+    variables = {**os.environ, **environment}
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.laptop"], env=told, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "benchmarks.laptop"], env=variables, capture_output=True, text=True, check=True
     )
     return Measured(**json.loads(done.stdout))
 
@@ -114,14 +114,16 @@ def table(quick: bool = False) -> Table:
     names = kinds()
     found = Table(
         "Without AVX-512",
-        "Each kind of processor as Numba and BLAS are told, in processes that take turns on one core; ratios to the first "
+        "Each kind of processor as set for Numba and BLAS, in processes that take turns on one core; ratios to the first "
         "column. Annealed weights are the same in all of them, bit for bit. τ-annealing at N = 1001, α = 0.5, 16 chains; AMP "
         "at N = 2001, α = 0.3, 16 samples at a time.",
         ("what", "time for", *names),
     )
     with tempfile.TemporaryDirectory() as folder:
-        told = {name: {**KINDS[name], "NUMBA_CACHE_DIR": os.path.join(folder, str(k))} for k, name in enumerate(names)}
-        rounds = [{name: _apart(told[name]) for name in names} for _ in range(1 if quick else 3)]
+        variables = {
+            name: {**KINDS[name], "NUMBA_CACHE_DIR": os.path.join(folder, str(k))} for k, name in enumerate(names)
+        }
+        rounds = [{name: _apart(variables[name]) for name in names} for _ in range(1 if quick else 3)]
     if len({one.chains for measured in rounds for one in measured.values()}) > 1:
         raise RuntimeError("annealed weights are not the same on all kinds of processors.")
     for what, (unit, _) in WORK.items():

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, sync_playwright
 
@@ -50,30 +49,6 @@ def anneals(page: Page, address: str) -> None:
     keep(page.locator("#card-annealing"), "explorer-annealing.png")
 
 
-def refuses(page: Page, address: str) -> None:
-    """Take a value that cannot be."""
-    page.goto(address)
-    page.wait_for_function(LOADS, arg=20)
-    field = page.locator(".field-temperature input")
-    field.fill("0")
-    field.press("Enter")
-    page.locator(".refused", has_text="T must lie between").wait_for()
-    page.wait_for_timeout(500)
-    keep(card(page, "Measure"), "explorer-refused.png")
-
-
-def takes_a_file(page: Page, address: str) -> None:
-    """Take the page with patterns of one's own."""
-    page.goto(address)
-    page.wait_for_function(LOADS, arg=20)
-    content = io.BytesIO()
-    np.save(content, np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (120, 401)))
-    page.set_input_files("#patterns", {"name": "X.npy", "mimeType": "", "buffer": content.getvalue()})
-    page.get_by_text("Your patterns: M = 120").wait_for()
-    page.wait_for_timeout(500)
-    keep(card(page, "Sample"), "explorer-upload.png")
-
-
 def sample(page: Page) -> None:
     """Make a run to its end."""
     page.locator(".start button:enabled").click()
@@ -99,7 +74,7 @@ def main() -> None:
             pass
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for take in (works, fails, anneals, refuses, takes_a_file):
+            for take in (works, fails, anneals):
                 page = browser.new_page(viewport=SIZE)
                 page.set_default_timeout(120_000)
                 take(page, found.group())

@@ -19,5 +19,7 @@ def commands() -> dict[str, Any]:
 
 def invoke(*words: str) -> Any:
     """Return what `solspace` does with `words`: exit code, standard output and, apart from it, standard error."""
-    mixes = "mix_stderr" in inspect.signature(CliRunner).parameters  # before Click 8.2 they were one unless told so
+    mixes = (
+        "mix_stderr" in inspect.signature(CliRunner).parameters
+    )  # before Click 8.2 they were one unless set otherwise
     return CliRunner(**{"mix_stderr": False} if mixes else {}).invoke(make_app(), list(words))

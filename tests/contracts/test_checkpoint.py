@@ -72,7 +72,7 @@ def test_a_checkpoint_that_cannot_be_written_warns_once_and_stops_nothing(tmp_pa
 def test_without_a_path_nothing_happens():
     quiet = Checkpoint(None, {})
     quiet.save({"a": np.ones(1)})
-    quiet.maybe_save(lambda: pytest.fail("must not be asked"))
+    quiet.maybe_save(lambda: pytest.fail("must not be called"))
     assert quiet.load() is None
 
 

@@ -53,7 +53,7 @@ def documented() -> Iterator[str]:
 @pytest.mark.parametrize("name", sorted(documented()))
 def test_complete(name: str) -> None:
     codes, value = CODES, resolve_name(name)
-    if dataclasses.is_dataclass(value) and not ClassDoc(value)["Parameters"]:  # a result, which nobody constructs
+    if dataclasses.is_dataclass(value) and not ClassDoc(value)["Parameters"]:  # a result, which users do not construct
         described = {word for entry in ClassDoc(value)["Attributes"] for word in entry.name.split(", ")}
         own = {field.name for field in dataclasses.fields(value)} & set(vars(value)["__annotations__"])
         assert own <= described

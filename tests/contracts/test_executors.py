@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster, get_worker
 from killing import SPEC, children, comparable, driver, rows_in, wait_for
 
 import solspace as ss
@@ -157,7 +157,7 @@ def test_a_deserted_local_cluster_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         cluster._Dask(deserted, (), local=True).receive()
 
 
-@pytest.mark.slow  # the client of distributed 2024.8 may hang after the refusal that is asked for here
+@pytest.mark.slow  # the client of distributed 2024.8 may hang after the refusal that is provoked here
 def test_the_local_cluster_takes_work_from_its_own_sweep_only() -> None:
     with cluster._local(1) as (address, key):
         assert address.startswith("tls://127.0.0.1:")
@@ -303,6 +303,32 @@ def test_two_dask_workers_share_one_card(tmp_path: Path) -> None:
     rows = comparable_values(tmp_path / "dask.db")
     assert len(rows) == 800
     assert rows == comparable_values(tmp_path / "serial.db")
+
+
+def test_workers_that_share_a_card_share_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers of one process, whose card is emulated: both take batches, and rows are those of the processor."""
+    tasks, used = list(ss.Spec(n=9, alpha=[0.3, 0.5], instances=8, sampler="exact").tasks()), set()
+
+    def on_card(tasks: list[Task]) -> Iterator[list[Result]]:
+        used.add((get_worker().name, os.environ["CUDA_VISIBLE_DEVICES"]))
+        time.sleep(0.05)
+        yield [executors.run(task) for task in tasks]
+
+    @contextmanager
+    def client(count: int, scheduler: str | None) -> Iterator[Client]:
+        local = {"n_workers": count, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+        with LocalCluster(**local) as own, Client(own) as one:
+            yield one
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    monkeypatch.setattr(cluster, "on_device", on_card)
+    monkeypatch.setattr(cluster, "_client", client)
+    monkeypatch.setattr(cluster, "CARDS", cluster.CARDS._replace(size=2, largest=2))
+    monkeypatch.setattr("solspace.samplers.device.missing", lambda: "")
+    found = [one for batch in cluster.dask([], tasks, RunConfig(executor="dask", n_workers=2)) for one in batch]
+    assert used == {(0, "7"), (1, "7")}
+    assert {one.key: one.values for one in found} == {task.key: executors.run(task).values for task in tasks}
+    assert len(found) == len(tasks)
 
 
 def test_local_workers_take_the_cards_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def browser():
 
 @pytest.fixture
 def visit(server, browser):
-    """Return a function that opens the page with a query and says what it asked from elsewhere or complained about."""
+    """Return a function that opens the page with a query and returns what it requested from elsewhere and its errors."""
     contexts = []
 
     def open_page(query="", before="", beside=None, **options):
@@ -175,7 +175,7 @@ def move_and_refuse(visit):
     verdict(page, "cannot reach is the higher one")
 
     give(page, "temperature", "0")
-    page.locator(".refused", has_text="T must lie between 0.05 and 20; got 0.").wait_for()
+    page.locator(".refused", has_text="T must be at least 0.05; got 0.").wait_for()
     give(page, "temperature", "0.5")
     give(page, "alpha", "0.7")
     verdict(page, "typical samples end before α = 0.7")
@@ -186,7 +186,7 @@ def move_and_refuse(visit):
     give(page, "alpha", "0.7")
     number(page, "overlap", ss.predict(ss.Target(), alpha=0.7).overlap)
     give(page, "n", "1e9")
-    page.locator(".refused", has_text="N must lie between").wait_for()
+    page.locator(".refused", has_text="N must be an integer").wait_for()
     page.locator("[role=slider][aria-label='load α = M/N'][aria-valuetext='0.7']").wait_for(state="attached")
 
 
@@ -281,7 +281,7 @@ def enter_brings_nothing_back(visit):
     for text, spelled in ((".26", "0.26"), (".27", "0.27")):
         give(page, "alpha", text)
         wait_until(lambda value=spelled: page.locator(".field-alpha input").input_value() == value, "not as usual")
-        wait_until(lambda: page.evaluate("late.length") == 1, "nothing was told of Enter")
+        wait_until(lambda: page.evaluate("late.length") == 1, "Enter was not reported")
         page.evaluate("late.pop()()")
     number(page, "overlap", ss.predict(ss.Target(), 0.27).overlap)
     assert not [frame for frame in page.evaluate("heard") if '".26"' in frame]

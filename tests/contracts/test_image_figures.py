@@ -10,7 +10,7 @@ import pytest
 from solspace.experiments import figures, images
 from solspace.experiments.figures import Figure
 from solspace.experiments.figures import images as shown
-from solspace.experiments.figures.loads import steps
+from solspace.experiments.figures.random_patterns import steps
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.runner import RunConfig, run_tasks

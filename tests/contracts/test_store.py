@@ -80,7 +80,7 @@ def test_a_failure_retried_with_arrays_is_not_damaged(path: Path) -> None:
     with Store(path, write=True) as store:
         store.add(Result("k", {}, status="failed", error="first"))
         store.add(Result("k", {}, arrays={"a": np.ones(2)}))
-        assert not list(store.damaged())
+        assert not store.damaged()
 
 
 def test_results_added_together_are_all_there_or_none(path: Path) -> None:
@@ -93,14 +93,12 @@ def test_results_added_together_are_all_there_or_none(path: Path) -> None:
             store.add(Result("c", {"n": 3}), big)
         assert [(row.key, row.values) for row in store.rows()] == [("a", {"solved": 1}), ("b", {})]
         np.testing.assert_array_equal(arrays(store, "b")["x"], [0, 1])
-        assert not list(store.damaged())
+        assert not store.damaged()
 
 
 def test_two_writers_get_a_sentence_and_readers_are_let_in(path: Path) -> None:
     with Store(path, write=True) as store:
-        with pytest.raises(
-            StoreError, match=rf"being written by process {os.getpid()} on .* One sweep writes at a time"
-        ):
+        with pytest.raises(StoreError, match=r"being written by another process.* One sweep writes at a time"):
             Store(path, write=True)
         store.add(result("k"))
         with Store(path) as first, Store(path) as second:
@@ -276,12 +274,12 @@ def test_a_changed_number_is_seen_and_its_row_named(path: Path) -> None:
     change(path, b'{"solved":1}', b'{"solved":3}')
     with Store(path) as store:
         assert next(iter(store.get(["k0"]))).values == {"solved": 0}
-        with pytest.raises(StoreError, match=r"runs.db: result k1 is damaged \(it differs from its digest\).*anew"):
+        with pytest.raises(StoreError, match=r"runs.db: result k1 is damaged \(it differs from its digest\).*again"):
             list(store.get(["k0", "k1"]))
         with pytest.raises(StoreError, match="result k1 is damaged"):
             list(store.rows(solved=3))  # what the damaged number now says must not decide
         assert store.statuses(["k0", "k1", "k2"]) == {"k0": "done", "k1": "damaged", "k2": "done"}
-        assert [damage.key for damage in store.damaged()] == ["k1"]
+        assert list(store.damaged()) == ["k1"]
 
 
 def test_a_changed_array_is_seen(path: Path) -> None:
@@ -316,13 +314,13 @@ def test_stores_of_0_2_are_read_and_written(path: Path) -> None:
     db.close()
     change(path, b'{"solved":1}', b'{"solved":3}')
     with Store(path, write=True) as store:
-        assert [damage.key for damage in store.damaged()] == ["k1"]
+        assert list(store.damaged()) == ["k1"]
         store.withdraw(["k1"])
         store.add(result("k1", solved=1))
         assert sorted(row.values["solved"] for row in store.rows()) == [0, 1, 2]
 
 
-def test_a_damaged_index_is_made_anew_and_no_row_is_missing_meanwhile(path: Path) -> None:
+def test_a_damaged_index_is_rebuilt_and_hides_no_row(path: Path) -> None:
     with Store(path, write=True) as store:
         for i in range(200):
             store.add(Result(f"key-{i:04}", {}))
@@ -333,11 +331,10 @@ def test_a_damaged_index_is_made_anew_and_no_row_is_missing_meanwhile(path: Path
         path.write_bytes(content[:place] + b"kez" + content[place + 3 :])
         with pytest.raises(StoreError, match=r"runs.db"), Store(path) as store:
             list(store.get(f"key-{i:04}" for i in range(200)))
-        with Store(path, write=True) as store:
-            assert store.mended is not None
-            lost = [damage.key for damage in store.mended]
-            assert lost in ([], ["kez-0150"])
-            assert store.count()["done"] == 200 - len(lost)
+        with pytest.warns(UserWarning, match="its indexes were damaged") as caught:
+            store = Store(path, write=True)
+        with store:
+            assert store.count()["done"] == 200 - ("kez-0150" in str(caught[0].message))
 
 
 def test_memory_is_no_store() -> None:
@@ -358,11 +355,11 @@ def test_a_pipe_is_no_store(path: Path) -> None:
 def test_a_link_to_a_store_has_its_lock(path: Path) -> None:
     link = path.with_name("link.db")
     link.symlink_to(path)
-    with Store(path, write=True), pytest.raises(StoreError, match=r"link.db is being written by process"):
+    with Store(path, write=True), pytest.raises(StoreError, match=r"link.db is being written"):
         Store(link, write=True)
     with Store(link, write=True) as store:
         store.add(result("k"))
-        with pytest.raises(StoreError, match="being written by process"):
+        with pytest.raises(StoreError, match="being written"):
             Store(path, write=True)
     with Store(path) as store:
         assert store.count()["done"] == 1

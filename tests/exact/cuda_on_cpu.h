@@ -100,7 +100,7 @@ inline int __shfl_sync(unsigned, int x, int lane)
     return result;
 }
 
-// Copies of 16 bytes that are made as late as the thread that asked for them allows.
+// Copies of 16 bytes that are made as late as the thread that requested them allows.
 struct Copy { void *to; const void *from; };
 static std::vector<std::vector<Copy>> groups[1024];
 inline void open_group() { if (groups[current].empty()) groups[current].emplace_back(); }

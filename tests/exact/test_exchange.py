@@ -228,8 +228,8 @@ def test_what_cannot_be_is_said(options: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize("patterns", ["binary", "gaussian"])
 def test_a_device_makes_the_ladders_of_the_processor(patterns: str) -> None:
     problem = ss.Perceptron.random(301, 0.5, ss.Target(temperature=0.5), patterns, rng=3)
-    asked = {**OPTIONS, "n_chains": 20, "n_sweeps": 60, "n_extra": 150}
-    here, there = (ss.anneal(problem, device=where, **asked) for where in ("cpu", "gpu"))
+    settings = {**OPTIONS, "n_chains": 20, "n_sweeps": 60, "n_extra": 150}
+    here, there = (ss.anneal(problem, device=where, **settings) for where in ("cpu", "gpu"))
     assert here.info.round_trips.any()
     np.testing.assert_array_equal(here.weights, there.weights)
     for name in ("energy", "acceptance", "ladder", "swap_acceptance", "round_trips", "solved_at"):

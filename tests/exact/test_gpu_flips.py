@@ -98,7 +98,7 @@ def layouts(problem, plan, warps):
     if problem.has_binary_patterns:
         size = problem.n + 3
         return IntegerLayout.of(problem.m, size, warps, group=2 if warps == 1 else 1, batch=1 if warps == 1 else 4)
-    power, linear = (all(map(told, plan.stages)) for told in (is_power, is_linear))
+    power, linear = (all(map(is_kind, plan.stages)) for is_kind in (is_power, is_linear))
     return RealLayout.of(problem.m, power, warps, linear=linear)
 
 
@@ -144,7 +144,7 @@ def test_cuda_sources_make_the_chains_of_the_twin(case, emulated, warps):
 @pytest.mark.exhaustive
 def test_layouts_that_a_device_may_prefer_make_the_same_chains(emulated):
     """Several proposals at a time in one warp, columns of two words and by way of shared memory one at a time, several
-    chains of real-valued patterns to a block, and columns that are asked for ahead."""
+    chains of real-valued patterns to a block, and columns that are loaded ahead."""
     for patterns, m, layout in (
         ("binary", 12, IntegerLayout.of(12, 34, 1, group=2, batch=2)),
         ("binary", 12, IntegerLayout.of(12, 34, 2, batch=1)),
@@ -236,9 +236,9 @@ def test_a_batch_makes_the_chains_of_single_calls(emulated):
 
 
 def test_a_sweep_on_a_device_writes_the_rows_of_one_without(emulated, tmp_path):
-    asked = {"n": 21, "alpha": [0.3, 0.5], "instances": 3, "keep": ["weights", "stabilities"]}
+    grid = {"n": 21, "alpha": [0.3, 0.5], "instances": 3, "keep": ["weights", "stabilities"]}
     sampler = [{"name": "tau", "n_sweeps": [3, 4]}, {"name": "temperature", "n_sweeps": 3}]
-    spec = ss.Spec(**asked, sampler=sampler)
+    spec = ss.Spec(**grid, sampler=sampler)
     rows = [
         {row.key: row for row in ss.sweep(one, tmp_path / f"{name}.db", "serial").rows(arrays=True)}
         for name, one in (("gpu", spec.with_options(device="gpu")), ("cpu", spec))
@@ -350,7 +350,7 @@ def test_a_run_interrupted_on_a_device_goes_on_anywhere(emulated, monkeypatch, t
 
 @pytest.mark.parametrize("launches", [1, 9, 30])
 def test_a_device_lost_in_a_sweep_is_a_sentence_and_the_rest_goes_on(emulated, monkeypatch, tmp_path, capfd, launches):
-    """Nothing of what was done is lost, no row says that it failed, and nobody hears of CuPy."""
+    """Nothing of what was done is lost, no row is a failure, and CuPy is not mentioned."""
     monkeypatch.setattr(batches, "CHAINS", 1)  # one batch after another
     monkeypatch.setattr(batches, "_PREPARED", 1)
     spec, store = tmp_path / "spec.toml", tmp_path / "runs.db"
@@ -363,8 +363,8 @@ def test_a_device_lost_in_a_sweep_is_a_sentence_and_the_rest_goes_on(emulated, m
     assert ended.exit_code == 1
     assert "the GPU stopped answering" in ended.stderr
     assert "the same command goes on" in ended.stderr
-    told = ended.stdout + ended.stderr + "".join(capfd.readouterr())
-    assert not any(word in told for word in ("Traceback", "_foreign_stream_ref", "ignored", "cupy"))
+    printed = ended.stdout + ended.stderr + "".join(capfd.readouterr())
+    assert not any(word in printed for word in ("Traceback", "_foreign_stream_ref", "ignored", "cupy"))
     with Store(store) as results:
         before = results.count()
     assert before["failed"] == 0

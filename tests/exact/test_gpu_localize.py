@@ -152,7 +152,7 @@ def test_a_sweep_packs_the_samples_of_a_shape(emulated, tmp_path, monkeypatch): 
     """What their chains walk by is compiled ahead."""
     ahead, used = set(), set()
     monkeypatch.setattr(sweeps, "compile_ahead", ahead.update)
-    monkeypatch.setattr(gpu, "kernel", lambda *asked, **more: used.add(asked[:3:2]) or kernel(*asked, **more))
+    monkeypatch.setattr(gpu, "kernel", lambda *args, **more: used.add(args[:3:2]) or kernel(*args, **more))
     sampler = {"name": "asl", "step": 0.5, "final_time": 1.0}
     spec = ss.Spec(n=21, alpha=0.3, n_samples=2, instances=3, sampler=sampler, keep=["path"])
     found = [

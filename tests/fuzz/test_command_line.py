@@ -162,16 +162,16 @@ def test_arguments_at_random(folder: Path, budget: Callable[[int, int], int], ta
         with bounded():
             done = invoke(*words)
         output = done.stdout + done.stderr
-        told = f"try {number}: {words}\n{output}"
-        assert done.exception is None or isinstance(done.exception, SystemExit), told
-        assert done.exit_code in (0, 1, 2), told
-        assert "Traceback" not in output, told
+        context = f"try {number}: {words}\n{output}"
+        assert done.exception is None or isinstance(done.exception, SystemExit), context
+        assert done.exit_code in (0, 1, 2), context
+        assert "Traceback" not in output, context
         if done.exit_code:
             said = [line for line in done.stderr.splitlines() if line.startswith("solspace: ")]
             usage = "─ Error ─" in output  # an option or a value that the parser itself refuses
-            assert usage or len(said) == 1, told
-            assert "--debug" not in done.stderr, told  # nothing but what was foreseen
-            assert "not enough memory" not in done.stderr, told
+            assert usage or len(said) == 1, context
+            assert "--debug" not in done.stderr, context  # nothing but what was foreseen
+            assert "not enough memory" not in done.stderr, context
         elif words[0] == "sample" and "--help" not in words:
             check_samples(words, done.stdout)
         tally[("did their work", "failed in a sentence", "were refused in a sentence")[done.exit_code]] += 1

@@ -1,7 +1,7 @@
 """Readers of arrays, samples and images on damaged files: a sentence or the right numbers, little memory, no waiting.
 
 Where a format carries a checksum (everything compressed or in a .npz), what is read is what was written. Where it does
-not (.npy, text, idx, CIFAR's batches), a changed number cannot be told from a right one, and may be read.
+not (.npy, text, idx, CIFAR's batches), a changed number cannot be detected, and may be read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mutations import bounded, check_sentence, mutated
 from scipy import sparse
 
 import solspace as ss
-from solspace.data.formats import idx_header, read_cifar, read_idx
+from solspace.data.catalogue import idx_header, read_cifar, read_idx
 from solspace.system.files import read_arrays
 from solspace.system.tables import read_table
 
@@ -61,8 +61,8 @@ def samples() -> bytes:
 
 def load_samples(path: Path) -> dict[str, Any]:
     drawn = ss.Samples.load(path)
-    told = {"target": np.array(drawn.target.to_json()), "path": drawn.info["path"]}
-    return {"weights": drawn.weights, "stabilities": drawn.stabilities, "solved": drawn.solved, **told}
+    record = {"target": np.array(drawn.target.to_json()), "path": drawn.info["path"]}
+    return {"weights": drawn.weights, "stabilities": drawn.stabilities, "solved": drawn.solved, **record}
 
 
 def cifar(path: Path) -> dict[str, Any]:

@@ -61,11 +61,11 @@ def facts(row: Result) -> Any:
 def whole(path: Path) -> dict[str, Any]:
     """Return all rows by key, read twice: by their keys and as they lie."""
     with Store(path) as store:
-        asked = {row.key: facts(row) for row in store.get((task.key for task in SPEC.tasks()), arrays=True)}
+        by_key = {row.key: facts(row) for row in store.get((task.key for task in SPEC.tasks()), arrays=True)}
         lying = {row.key: facts(row) for row in store.rows(arrays=True)}
-        assert asked == lying
+        assert by_key == lying
         assert sum(store.count().values()) == len(lying)
-    return asked
+    return by_key
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def _read(path: Path, rows: dict[str, Any], number: int) -> str:
 
 
 def _swept(path: Path, rows: dict[str, Any], number: int) -> str:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             ss.sweep(SPEC, path, executor="serial")
@@ -115,4 +115,4 @@ def _swept(path: Path, rows: dict[str, Any], number: int) -> str:
             assert path.name in str(error), f"try {number}"  # noqa: PT017
             return "refused by the sweep"
     assert whole(path) == rows, f"try {number}: the sweep ends with other rows"
-    return "mended by the sweep" if told else "the sweep goes on"
+    return "mended by the sweep" if caught else "the sweep goes on"

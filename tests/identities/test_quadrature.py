@@ -112,7 +112,7 @@ def test_blocks_do_not_show(rng):
 @pytest.mark.parametrize("variance", [1e-30, 1e-6, 0.3, 1.0, 1e4])
 @pytest.mark.parametrize("name", CASES)
 def test_rows_of_one_variance_equal_the_closed_form(name, variance):
-    """Many fields at once: near the breakpoints, far inside and far outside, in the order of nobody's choosing."""
+    """Many fields at once: near the breakpoints, far inside and far outside, in any order."""
     log_weight, breakpoints, closed = CASES[name]
     x = np.concatenate([-np.logspace(-2, 3, 40), np.linspace(-15, 15, 101), np.logspace(-2, 3, 60)])
     omega = np.random.default_rng(0).permutation(x) * np.sqrt(variance)

@@ -18,8 +18,8 @@ TARGET = ss.Target("binary", "log", 0.5)
 
 def annealed(i: int, alpha: float = 0.3, n: int = 301, target: ss.Target = TARGET, **options: object) -> ss.Samples:
     problem = ss.Perceptron.random(n, alpha, target, "gaussian", rng=generator(31, i))
-    asked = {"n_chains": 24, "n_sweeps": 150, "n_extra": 400, **options}
-    return ss.anneal(problem, rng=i, progress=False, **asked)  # type: ignore[arg-type]
+    settings = {"n_chains": 24, "n_sweeps": 150, "n_extra": 400, **options}
+    return ss.anneal(problem, rng=i, progress=False, **settings)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_another_law_is_found(mixed: list[ss.Samples], temperature: float) -> No
 
 
 def test_means_that_differ_are_found(mixed: list[ss.Samples]) -> None:
-    """The overlaps of samples of another instance are right, their means are not; that they are of another is not told here."""
+    """The overlaps of samples of another instance are right, their means are not; that they are of another is not known here."""
     for samples, other in pairwise(mixed):
         with pytest.raises(ValueError, match="their patterns are others"):
             ss.diagnose(samples, reference=other)

@@ -142,7 +142,7 @@ def test_a_file_that_is_not_there_or_not_a_file(tmp_path):
     with pytest.raises(ValueError, match=r"known kinds are \.npy"):
         read_arrays(tmp_path / "X.doc")
     if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "pipe.npy")  # nobody writes to it: reading would wait for ever
+        os.mkfifo(tmp_path / "pipe.npy")  # without a writer reading would wait for ever
         with pytest.raises(FileNotFoundError, match="there is no file"):
             read_arrays(tmp_path / "pipe.npy")
 

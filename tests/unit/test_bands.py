@@ -141,12 +141,12 @@ def test_a_wall_of_ones_own_needs_no_warning(temperature):
 def test_a_missing_breakpoint_is_told_once(monkeypatch):
     monkeypatch.setattr(quadrature, "_warned", {})
     target = ss.Target(potential=Missing(0.7), temperature=1.0)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for omega in np.linspace(0.9, 1.4, 12):
             target.channel(omega, 0.01)
-    assert 1 <= len(told) <= 3
-    assert "accurate to" in str(told[0].message)
+    assert 1 <= len(caught) <= 3
+    assert "accurate to" in str(caught[0].message)
 
 
 @pytest.mark.parametrize(("potential", "tolerance"), [("log_band(1)", 1e-4), ("log", 1e-3)])

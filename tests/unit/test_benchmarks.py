@@ -64,8 +64,8 @@ def test_solutions_are_counted_from_the_patterns():
 
 def test_the_command_writes_a_table(tmp_path):
     run = [sys.executable, "-m", "benchmarks", "floors", "--quick", "--json", "--out", str(tmp_path / "table.md")]
-    told = json.loads(subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
-    assert told["tables"][0]["title"] == "Floors of this machine"
+    report = json.loads(subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    assert report["tables"][0]["title"] == "Floors of this machine"
     assert "| matrix product" in (tmp_path / "table.md").read_text(encoding="utf-8")
 
 
@@ -104,13 +104,15 @@ def test_kinds_of_processors_are_compared_with_this_one(monkeypatch):
     monkeypatch.setattr(laptop, "kinds", lambda: list(laptop.KINDS))
     slower = iter([1, 2, 3, 4] * 3)
     monkeypatch.setattr(
-        laptop, "_apart", lambda told: laptop.Measured(dict.fromkeys(laptop.WORK, 1e-9 * next(slower)), "same")
+        laptop, "_apart", lambda variables: laptop.Measured(dict.fromkeys(laptop.WORK, 1e-9 * next(slower)), "same")
     )
     rows = laptop.table().rows
     assert len(rows) == len(laptop.WORK)
     assert rows[0][2:] == ("1 ns", "2 ns = 2 times", "3 ns = 3 times", "4 ns = 4 times")
     digests = iter("abcd")
-    monkeypatch.setattr(laptop, "_apart", lambda told: laptop.Measured(dict.fromkeys(laptop.WORK, 1.0), next(digests)))
+    monkeypatch.setattr(
+        laptop, "_apart", lambda variables: laptop.Measured(dict.fromkeys(laptop.WORK, 1.0), next(digests))
+    )
     with pytest.raises(RuntimeError, match="not the same"):
         laptop.table(quick=True)
 
@@ -118,9 +120,11 @@ def test_kinds_of_processors_are_compared_with_this_one(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", laptop.kinds()[1:])
 def test_a_kind_of_processor_is_what_the_kernels_see(kind):
-    asked = "from solspace.samplers.kernels.machine_vectors import FEATURES, WIDE; print(WIDE, *sorted(FEATURES))"
-    told = {**os.environ, **laptop.KINDS[kind]}
-    seen = subprocess.run([sys.executable, "-c", asked], env=told, capture_output=True, text=True, check=True).stdout
+    program = "from solspace.samplers.kernels.machine_vectors import FEATURES, WIDE; print(WIDE, *sorted(FEATURES))"
+    variables = {**os.environ, **laptop.KINDS[kind]}
+    seen = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
+    ).stdout
     assert seen.startswith("False")
     assert ("+avx2" in seen) == (kind == "AVX2")
     assert ("+fma" in seen) == (kind != "plain x86-64")

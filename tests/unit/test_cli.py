@@ -229,9 +229,9 @@ def test_advice_on_the_command_line_names_its_options(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = invoke("sample", *table(tmp_path), "--preprocess", "centred", "--samples", "4")
     assert done.exit_code == 1
-    told = done.stderr + done.stdout
-    assert "--denoiser amp" in told
-    assert not any(word in told for word in ("denoiser=", "accuracy=", "n_extra", "ss.anneal"))
+    printed = done.stderr + done.stdout
+    assert "--denoiser amp" in printed
+    assert not any(word in printed for word in ("denoiser=", "accuracy=", "n_extra", "ss.anneal"))
 
 
 def test_a_load_features_and_preprocessing_have_their_effect_on_your_patterns(tmp_path, monkeypatch):
@@ -412,37 +412,37 @@ HARD = "a hard instance, on which expectation propagation does not converge"
 
 
 @pytest.mark.parametrize(
-    "asked", [[HARD], ["--n", "51", "--samples", "2"], ["--n", "51", "--sampler", "tau", "--extra", "20"]]
+    "arguments", [[HARD], ["--n", "51", "--samples", "2"], ["--n", "51", "--sampler", "tau", "--extra", "20"]]
 )
-def test_advice_names_options_of_the_command_line(asked, tmp_path):
+def test_advice_names_options_of_the_command_line(arguments, tmp_path):
     """Not arguments of Python functions, nor options that there are not."""
-    if asked == [HARD]:
+    if arguments == [HARD]:
         random = np.random.default_rng(0)
         patterns = random.normal(size=(26, 40)) + random.normal(size=(26, 3)) @ random.normal(size=(3, 40))
         np.savez(tmp_path / "hard.npz", X=patterns, y=random.choice([-1, 1], 26))
-        asked = ["--patterns", str(tmp_path / "hard.npz")]
-    done = invoke("sample", *asked, "--out", str(tmp_path / "out"))
-    told = " ".join((done.stdout + done.stderr).split())
-    assert any(word in told for word in ("Try", "take", "run"))
-    assert not re.findall(r"ss\.\w+|n_\w+|denoiser=|accuracy=|damping=|reference=|prediction=|exchange=", told)
+        arguments = ["--patterns", str(tmp_path / "hard.npz")]
+    done = invoke("sample", *arguments, "--out", str(tmp_path / "out"))
+    printed = " ".join((done.stdout + done.stderr).split())
+    assert any(word in printed for word in ("Try", "take", "run"))
+    assert not re.findall(r"ss\.\w+|n_\w+|denoiser=|accuracy=|damping=|reference=|prediction=|exchange=", printed)
     known = " ".join(invoke("sample", "--help").stdout.split())
-    assert all(option in known for option in re.findall(r"--[a-z]+", told))
+    assert all(option in known for option in re.findall(r"--[a-z]+", printed))
 
 
 def test_chains_with_sweeps_at_the_end_judge_themselves(tmp_path, rng):
     """On data that theory says nothing about: some columns are larger than others."""
     patterns = rng.normal(size=(20, 61)) * (1 + np.arange(61) % 7)
     np.savez(tmp_path / "own.npz", X=patterns, y=rng.choice([-1, 1], 20))
-    asked = ["--patterns", str(tmp_path / "own.npz"), "--sampler", "tau", "--sweeps", "60", "--extra", "300"]
-    done = invoke("sample", *asked, "--out", str(tmp_path / "out"))
+    arguments = ["--patterns", str(tmp_path / "own.npz"), "--sampler", "tau", "--sweeps", "60", "--extra", "300"]
+    done = invoke("sample", *arguments, "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.stderr
-    told = " ".join(done.stdout.split())
-    assert "a chain remembers" in told
-    assert any(words in told for words in ("mixed: fair within 0.", "could hide a bias of 0."))
+    printed = " ".join(done.stdout.split())
+    assert "a chain remembers" in printed
+    assert any(words in printed for words in ("mixed: fair within 0.", "could hide a bias of 0."))
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["mixing"]["lag"] == 150
     assert report["samples"] == 16 * 100
-    again = invoke("sample", *asked, "--exchange", "--out", str(tmp_path / "out"))
+    again = invoke("sample", *arguments, "--exchange", "--out", str(tmp_path / "out"))
     assert again.exit_code == 0, again.stderr
     assert ss.Samples.load(tmp_path / "out" / "samples.npz").info.ladder is not None
 

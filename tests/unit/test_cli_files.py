@@ -93,12 +93,12 @@ def test_a_load_features_and_preprocessing_have_their_effect_on_a_file():
 
 def test_pixels_get_a_hint_about_their_scale_in_words_and_in_the_report():
     exact = ["sample", "--sampler", "exact", "--samples", "2", "--data", "pixels.npz"]
-    told = [line for line in invoke(*exact).stderr.splitlines() if line.startswith("hint: ")]
-    assert len(told) == 1
-    assert "times too large" in told[0]
-    assert "--scale norm" in told[0]
+    hints = [line for line in invoke(*exact).stderr.splitlines() if line.startswith("hint: ")]
+    assert len(hints) == 1
+    assert "times too large" in hints[0]
+    assert "--scale norm" in hints[0]
     report, _ = solved("--data", "pixels.npz")
-    assert told[0] == f"hint: {report['hint']}"
+    assert hints[0] == f"hint: {report['hint']}"
     counted = invoke("solve", "--count", "--json", "--data", "pixels.npz")
     assert json.loads(counted.stdout)["hint"] == report["hint"]
     for cure in (["--scale", "norm"], ["--preprocess", "centred"], ["--scale", "none"]):
@@ -106,7 +106,7 @@ def test_pixels_get_a_hint_about_their_scale_in_words_and_in_the_report():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("--data table.csv", "table.csv needs labels: say which column"),
         ("--data sparse.npz", "sparse.npz needs labels"),
@@ -126,10 +126,10 @@ def test_pixels_get_a_hint_about_their_scale_in_words_and_in_the_report():
         ("--patterns table.csv", "text in column 'animal'"),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(words, told):
+def test_what_cannot_be_meant_is_one_sentence(words, message):
     done = invoke("solve", *words.split())
     assert done.exit_code == 2, done.output
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -19,7 +19,7 @@ def completed(monkeypatch, capsys):
     """Return a function: the words that bash would offer behind a line."""
 
     def complete(line):
-        for name, value in asked(line).items():
+        for name, value in environment_of(line).items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as left:
             make_app()(prog_name="solspace")
@@ -29,7 +29,7 @@ def completed(monkeypatch, capsys):
     return complete
 
 
-def asked(line):
+def environment_of(line):
     """Return what bash puts into the environment when Tab is pressed at the end of a line."""
     words = line.split(" ")
     return {"_SOLSPACE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
@@ -68,5 +68,5 @@ def test_every_verb_completes_potentials(completed, verb, monkeypatch):
 
 def test_the_program_itself_completes():
     command = [sys.executable, "-c", "from solspace.cli import main; main()"]
-    environment = {**os.environ, **asked("solspace sample --potential uni")}
+    environment = {**os.environ, **environment_of("solspace sample --potential uni")}
     assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.split() == ["uniform"]

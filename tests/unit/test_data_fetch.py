@@ -18,7 +18,7 @@ import pytest
 
 import solspace as ss
 from solspace.data import catalogue, fetch
-from solspace.data.formats import idx_header
+from solspace.data.catalogue import idx_header
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(2000, dtype=np.uint8) % 10
@@ -31,7 +31,7 @@ FILES = {
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Serves FILES with ranges, and hangs up in the middle as often as told."""
+    """Serves FILES with ranges, and hangs up in the middle as often as configured."""
 
     breaks = 0
     served = 0
@@ -41,15 +41,15 @@ class Server(http.server.BaseHTTPRequestHandler):
         if self.path not in FILES:
             self.send_error(404)
             return
-        content, asked = FILES[self.path], self.headers.get("Range")
-        start = int(asked[6:-1]) if asked else 0
+        content, requested = FILES[self.path], self.headers.get("Range")
+        start = int(requested[6:-1]) if requested else 0
         kind = type(self)
-        kind.ranges += (asked,) if asked else ()
+        kind.ranges += (requested,) if requested else ()
         if start >= len(content):
             self.send_error(416)
             return
-        self.send_response(206 if asked else 200)
-        if asked:
+        self.send_response(206 if requested else 200)
+        if requested:
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
@@ -98,9 +98,9 @@ def test_a_broken_download_is_resumed(server: type[Server]) -> None:
         ss.data.fetch("mnist")
     assert server.ranges == ()
     ss.data.fetch("mnist")
-    (asked,) = server.ranges
+    (requested,) = server.ranges
     half = len(FILES[f"/{NAMES[0]}"]) // 2
-    assert half - 2**17 < int(asked[6:-1]) <= half
+    assert half - 2**17 < int(requested[6:-1]) <= half
     assert server.served < sum(map(len, FILES.values())) + 2**17
     assert len(ss.data.load("mnist", "all").y) == 2000
 
@@ -133,8 +133,8 @@ def test_a_changed_file_is_refused(server: type[Server], tmp_path: Path, monkeyp
 
 def test_offline_says_which_file_goes_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downloads = {"train": {"cifar-10-python.tar.gz": "md5:0"}}
-    nobody = replace(catalogue.MNIST, addresses=("http://127.0.0.1:9/",), downloads=downloads)
-    monkeypatch.setitem(catalogue.CATALOGUE, "mnist", nobody)
+    unreachable = replace(catalogue.MNIST, addresses=("http://127.0.0.1:9/",), downloads=downloads)
+    monkeypatch.setitem(catalogue.CATALOGUE, "mnist", unreachable)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(FileNotFoundError, match=rf"put cifar-10-python.tar.gz .* into {tmp_path}.* SOLSPACE_DATA"):
         fetch("mnist", tmp_path)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solspace.data.formats import idx_header, read_batch, read_cifar, read_idx
+from solspace.data.catalogue import idx_header, read_batch, read_cifar, read_idx
 from solspace.system.files import read_npz
 
 RANDOM = np.random.default_rng(0)

@@ -16,7 +16,7 @@ import pytest
 from terminal import invoke
 
 import solspace as ss
-from solspace.data.formats import idx_header
+from solspace.data.catalogue import idx_header
 
 RANDOM = np.random.default_rng(0)
 PICTURES = RANDOM.integers(0, 256, (60, 28, 28), dtype=np.uint8)

@@ -1,11 +1,10 @@
-"""The server of the explorer: which requests it refuses, how much memory pages may take, and uploads over HTTP."""
+"""The server of the explorer: which requests it refuses, and uploads over HTTP."""
 
 from __future__ import annotations
 
 import io
 import socket
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,19 +148,6 @@ def test_finished_runs_of_closed_pages_are_kept_within_limits(monkeypatch):
     monkeypatch.setattr(server, "KEPT_FOR", -1.0)
     service.keep("d", run())
     assert set(service.finished) == {"open"}
-
-
-def test_patterns_of_all_pages_share_one_limit(monkeypatch):
-    from solspace.explorer import server
-
-    monkeypatch.setattr(server, "MAX_UPLOADS", 100)
-    service = server.Service()
-    pages = [SimpleNamespace(sample=SimpleNamespace(patterns=np.zeros(60, np.int8))) for _ in range(2)]
-    service.pages = dict(enumerate(pages))
-    assert "close a tab" in service.no_memory(pages[0], 50)
-    assert service.no_memory(pages[0], 40) == ""  # instead of its own
-    del service.pages[1]
-    assert service.no_memory(pages[0], 50) == ""
 
 
 def test_uploads_need_a_page_and_have_a_largest_size(explorer):

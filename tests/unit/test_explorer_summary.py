@@ -8,9 +8,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from solspace.explorer.curves import curves
+from solspace.explorer.curves import curves, numbers, verdict
 from solspace.explorer.settings import Settings
-from solspace.explorer.summary import numbers, verdict
 
 GOOD = {
     "alpha": 0.3, "time": 1.0, "regime": "green", "samplable": True, "stable": True, "satisfiable": True,

@@ -175,7 +175,7 @@ def test_the_pool_shares_answers_once_and_keeps_the_newest(pool, tmp_path):
         answers = await asyncio.gather(*shared[1:], moves[-1], busy)
         assert answers[0] == answers[1]
         assert answers[2][0] == (19,)
-        assert await pool.ask(unique, "same") == answers[0]  # no process was asked
+        assert await pool.ask(unique, "same") == answers[0]  # no process was used
 
     asyncio.run(story())
 

@@ -10,7 +10,8 @@ from made_up import OURS, plausible
 from terminal import invoke
 
 from solspace.experiments import figures
-from solspace.experiments.figures import Figure, loads
+from solspace.experiments.figures import Figure
+from solspace.experiments.figures import random_patterns as loads
 from solspace.experiments.images import ImageSpec
 from solspace.experiments.results import Results
 from solspace.experiments.tasks import Task, finished

@@ -149,9 +149,9 @@ def _fill(path: Path, names: list[str], kinds: tuple[str, ...]) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("device", "told"), [(None, True), ("gpu", True), ("gpu", False)])
+@pytest.mark.parametrize(("device", "lacking"), [(None, True), ("gpu", True), ("gpu", False)])
 def test_several_figures_one_drawn_while_the_next_is_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str | None, told: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str | None, lacking: bool
 ) -> None:
     """In the order they are given, but for a GPU, which computes them together, and processors the theory of all beside it; one
     without its images stops no other."""
@@ -161,7 +161,7 @@ def test_several_figures_one_drawn_while_the_next_is_computed(
         raise FileNotFoundError(f"{spec.data} is not on this machine")
 
     monkeypatch.setattr(ImageSpec, "tasks", absent)
-    monkeypatch.setattr(Figure, "missing", lambda self, size: ["mnist"] * (self.name == "mnist" and told))
+    monkeypatch.setattr(Figure, "missing", lambda self, size: ["mnist"] * (self.name == "mnist" and lacking))
     path, names = tmp_path / "figures.db", ["spherical-free-entropy", "mnist", "mcmc-comparison"]
     _fill(path, names[2:], ("sample",))
     run = RunConfig(n_workers=1)
@@ -176,7 +176,7 @@ def test_several_figures_one_drawn_while_the_next_is_computed(
         )
         assert all(file.stat().st_size for file in one.files)
         assert 0 <= one.seconds < 300
-        assert one.together == (2 if device and told and one.name != "mnist" else 1)
+        assert one.together == (2 if device and lacking and one.name != "mnist" else 1)
     assert list(reproduce_all([])) == []
 
 

@@ -150,7 +150,7 @@ def test_a_search_over_parameters_says_once_that_errors_are_left() -> None:
         search.fit(X, y)
     assert {one.category for one in record} == {ConvergenceWarning}
     assert 1 <= len(record) <= 2
-    for _ in range(2):  # a fit of one's own is always told of
+    for _ in range(2):  # a fit of one's own is always reported
         with pytest.warns(ConvergenceWarning):
             search.best_estimator_.fit(X, y)
 

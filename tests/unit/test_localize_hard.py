@@ -28,7 +28,7 @@ def test_a_hard_instance_ends_and_is_told_of_in_words():
     assert (samples.solved == solved).all()
     assert not verdict.fair
     assert f"{4 - solved.sum()} of 4 samples are no solutions" in verdict.verdict
-    # nobody is told to set what expectation propagation refuses
+    # advice does not name what expectation propagation refuses
     assert "damping" not in " ".join([verdict.verdict, *(str(one.message) for one in heard)])
     failed = ~info.converged
     for j, words in enumerate(info.status):

@@ -173,7 +173,7 @@ def test_nonsense_is_refused_in_words(build, words):
 
 @pytest.mark.parametrize(("n", "m"), [(11, 6), (13, 1), (1001, 500), (301, 5000)])
 def test_packed_patterns_are_named_as_others_are_and_stay_packed(n, m):
-    """A device's results are made of thousands of problems whose patterns nobody looks at."""
+    """A device's results are made of thousands of problems whose patterns are not read."""
     packed, plain = PackedPerceptron(n, m, ss.Target(), rng=3), ss.Perceptron.random(n, m / n, rng=3)
     assert packed.digest == plain.digest
     assert "patterns" not in vars(packed)

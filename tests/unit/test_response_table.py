@@ -86,7 +86,7 @@ def test_only_long_single_precision_work_without_a_closed_form_is_tabulated():
 
 @pytest.mark.parametrize("full", [False, True])
 def test_iterations_with_the_table_follow_the_exact_ones(full, rng):
-    """At a margin: the table is asked for ω - κ."""
+    """At a margin: the table is read at ω - κ."""
     target = ss.Target("binary", Cubic(), 0.8, margin=0.2)
     problem = ss.Perceptron.random(301, 0.4, target, patterns="gaussian", rng=1)
     start = rng.standard_normal((301, 3))

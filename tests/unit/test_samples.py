@@ -1,4 +1,4 @@
-"""Samples keep everything through a file, and a broken file is told apart."""
+"""Samples keep everything through a file, and a broken file is recognized."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_arviz_of_any_version_finds_chains_and_draws():
 
 @pytest.mark.slow
 def test_arviz_announces_nothing_on_the_first_day(tmp_path):
-    """It does once a day, by a file in the user's cache: whoever turns warnings into errors would see one a day."""
+    """It does once a day, by a file in the user's cache: a user who turns warnings into errors would see one a day."""
     code = (
         "import solspace as ss; ss.localize(ss.Perceptron.random(9, 0.4, rng=1), 2, rng=0, progress=False).to_arviz()"
     )

@@ -1,4 +1,4 @@
-"""No warning of NumPy's reaches a user of theory or channels, not even one who asked NumPy for all of them."""
+"""No warning of NumPy's reaches a user of theory or channels, not even one who enabled all of them."""
 
 from __future__ import annotations
 

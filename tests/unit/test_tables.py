@@ -84,8 +84,8 @@ def test_labels_of_any_kind(values, expected):
     for content in (text(FRAME.assign(y=values), index=False), packed(FRAME.assign(y=values))):
         patterns, labels = read_table(content, "y")
         np.testing.assert_allclose(patterns, X, rtol=1e-14)
-        told = labels if labels.dtype.kind != "U" or "True" not in labels else labels == "True"
-        np.testing.assert_array_equal(told, expected)
+        read = labels if labels.dtype.kind != "U" or "True" not in labels else labels == "True"
+        np.testing.assert_array_equal(read, expected)
 
 
 def test_true_and_false_are_features_and_an_index_is_left_out():

@@ -36,7 +36,7 @@ def found_sets(
 @data.command("prepare")
 @verb()
 def prepare(
-    names: list[str] | None = argument("mnist, fashion, cifar10; all unless given.", "NAMES", image_sets, default=None),
+    names: list[str] | None = argument("mnist, fashion, cifar10; by default all.", "NAMES", image_sets, default=None),
     folder: Path | None = option(None, "Put the files here instead of the download folder."),
     split: str = option("train", "train or test."),
     as_json: bool = AS_JSON,

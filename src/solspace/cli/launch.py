@@ -18,7 +18,7 @@ CLONE = Path(__file__).parents[3]
 
 @verb()
 def explore(
-    port: int = option(0, "Port; any free one unless given.", check=whole(0, most=65535)),
+    port: int = option(0, "Port; by default any free one.", check=whole(0, most=65535)),
     browser: bool = option(True, "Open the page in a browser.", "--browser/--no-browser"),
     host: str = option("127.0.0.1", "Address to listen on; only this machine can reach the default."),
 ) -> None:
@@ -39,7 +39,7 @@ def explore(
 
 @verb()
 def bench(
-    parts: list[str] | None = argument("Parts to run; all unless given.", "[PART]...", default=None),
+    parts: list[str] | None = argument("Parts to run; by default all.", "[PART]...", default=None),
     quick: bool = option(False, "At most three minutes: fewer rounds, smaller sizes."),
     out: Path | None = option(None, "Folder for benchmarks.md, the tables too; NAME.md names the file itself."),
     as_json: bool = AS_JSON,

@@ -25,7 +25,6 @@ def say(text: str = "") -> None:
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
-    """Print `sentence` on standard error and leave with `code`."""
     say(f"solspace: {sentence}")
     raise typer.Exit(code)
 

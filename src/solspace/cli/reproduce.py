@@ -117,8 +117,8 @@ def _make(names: Sequence[str], config: ReproduceConfig, as_json: bool) -> None:
     # with several figures, one whose images are not on this machine does not stop the others
     for one in figures.reproduce_all(names, config) if several else [figures.reproduce(names[0], config)]:
         computed = one.outcome.computed
-        made: Values = {"files": list(map(str, one.files)), "computed": computed, "failed": one.outcome.failed}
-        about = {"problem": one.problem} if one.problem else made
+        result: Values = {"files": list(map(str, one.files)), "computed": computed, "failed": one.outcome.failed}
+        about = {"problem": one.problem} if one.problem else result
         rows.append({"id": one.name, **about, "seconds": one.seconds, "together": one.together})
         counted = not several or computed  # what was computed with others is counted with one of them
         words = one.problem or f"{computed} tasks computed, " * bool(counted) + str(one.files[0])
@@ -140,7 +140,6 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
     total = sum(row["core_seconds"] or 0.0 for row in rows)
 
     def times(seconds: float | None) -> list[str]:
-        """Return the time on one core, and on all workers."""
         known = [None if seconds is None or not count else seconds / count for count in (1, workers)]
         return ["?" if time is None else duration(time) if time else "-" for time in known]
 
@@ -152,7 +151,7 @@ def _estimate(chosen: Sequence[Figure], config: ReproduceConfig, workers: int | 
     parts += [f"{done:,} further tasks are in {store} already." if done else f"Nothing of it is in {store} yet."]
     if timed:
         parts += [
-            f"The times follow from {timed} sampling tasks that were timed just now on one core, dearer ones in "
+            f"The times follow from {timed} sampling tasks that were timed just now on one core, larger ones in "
             "proportion to their work; expect them right within a factor of two."
         ]
     if theory:

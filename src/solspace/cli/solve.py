@@ -46,7 +46,7 @@ def solve(
     """Find ±1 weights that meet every constraint: a table, `solutions.npz` and `report.json`.
 
     With no options: a random instance of 1001 weights at load 0.7. Solutions found so follow no known law; for fair ones
-    there is `solspace sample`. The exit code is 0 only if all solutions asked for were found. Otherwise the weights that miss
+    there is `solspace sample`. The exit code is 0 only if all requested solutions were found. Otherwise the weights that miss
     the fewest constraints are kept, and it says how many those are and what theory says of that load.
     """
     resolve(config.device)

@@ -21,8 +21,6 @@ EXECUTORS = ("serial", "processes", "dask")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where tasks run: the arguments of `solspace.sweep`."""
-
     PANEL: ClassVar = "Where it runs"
     executor: str = option("processes", "serial, processes or dask.", offer=lambda: EXECUTORS, check=one_of(EXECUTORS))
     scheduler: str | None = option(None, "Address of a Dask scheduler; a local cluster without.")
@@ -30,7 +28,7 @@ class RunOptions:
     retry: bool = option(False, "Try tasks again that failed.")
 
     def count(self) -> int | None:
-        """Return how many tasks would run side by side; None if only the cluster knows."""
+        """Return how many tasks would run side by side; None if the cluster decides."""
         from joblib import cpu_count
 
         if self.executor == "serial":
@@ -158,21 +156,21 @@ def _show_status(spec: ss.Spec, results: Results, as_json: bool) -> None:
     report = {"name": spec.name, "tasks": len(spec), **counts, "failures": failures}
     show(report, [f"{spec.name}: {len(spec):,} tasks, {_counted(counts)}", *errors], as_json)
     if damaged:
-        fail(f"{damaged} results are damaged; --verify names them, the sweep computes them anew.", code=1)
+        fail(f"{damaged} results are damaged; --verify names them, the sweep computes them again.", code=1)
 
 
 def _verify(path: Path, as_json: bool) -> None:
     from solspace.store import Store
 
     with Store(path) as store:
-        counts, damaged = store.count(), list(store.damaged())
-    found = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
+        counts, damaged = store.count(), store.damaged()
+    found = [{"key": key, "reason": reason} for key, reason in damaged.items()]
     sound = f"{path}: {counts['done']:,} done, {counts['failed']:,} failed, all as they were written"
     show({"store": str(path), **counts, "damaged": found}, [] if damaged else [sound], as_json)
-    for damage in damaged:
-        say(f"{path}: result {damage.key} is damaged: {damage.reason}")
+    for key, reason in damaged.items():
+        say(f"{path}: result {key} is damaged: {reason}")
     if damaged:
-        fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them anew.", code=1)
+        fail(f"{len(damaged)} results are damaged; the sweep they belong to computes them again.", code=1)
 
 
 def _show_results(results: Results, as_json: bool) -> None:

@@ -1,9 +1,9 @@
 """Image data sets and random features as perceptron problems.
 
 `load` finds a data set where the user already has it, else downloads it once; `Perceptron.from_data` draws a random instance from
-it. Folders are searched in this order: the one given, or `SOLSPACE_DATA` (several, separated as in `PATH`), our download folder,
-`data` in the current folder (torchvision's examples), and those of Keras and Debian. Inside, files are in the layouts listed in
-the catalogue. Downloads are pooch's, with checksums verified and mirrors tried in turn.
+it. Folders are searched in this order: `folder`, or those of `SOLSPACE_DATA` (several, separated as in `PATH`), our download
+folder, `data` in the current folder (torchvision's examples), and those of Keras and Debian. Inside, files are in the layouts
+listed in the catalogue. Downloads are pooch's, with checksums verified and mirrors tried in turn.
 
 >>> import solspace as ss
 >>> X, y = ss.data.load("digits", classes=(3, 8))
@@ -22,8 +22,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solspace.data.catalogue import CATALOGUE, DataSet, data_set
-from solspace.data.formats import LIMIT, batch_number, idx_sha256, read_cifar, read_idx
+from solspace.data.catalogue import (
+    CATALOGUE,
+    LIMIT,
+    DataSet,
+    batch_number,
+    data_set,
+    idx_sha256,
+    read_cifar,
+    read_idx,
+)
 from solspace.data.instances import PREPROCESSING, Preprocessing, random_features, subset
 from solspace.numerics.arrays import Array
 from solspace.system.checks import install, one_of
@@ -35,7 +43,6 @@ __all__ = [
     "PREPROCESSING",
     "Images",
     "Preprocessing",
-    "Source",
     "download_folder",
     "fetch",
     "find",
@@ -91,7 +98,7 @@ def load(
     folder : str or path-like, optional
         Folder to search instead of `SOLSPACE_DATA` and the usual places.
     download : bool, default True
-        Whether to download what is not found; never into a `folder` that is given.
+        Whether to download what is not found; never into `folder`.
 
     Returns
     -------
@@ -164,19 +171,7 @@ def _digits(split: str) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Source:
-    """Files that hold one split of a data set.
-
-    Parameters
-    ----------
-    name : str
-        Data set.
-    split : {"train", "test"}
-        Split.
-    format : {"idx", "npz", "cifar batches", "cifar archive"}
-        Format of the files.
-    files : tuple of Path
-        The files.
-    """
+    """Files that hold one split of a data set, in the format "idx", "npz", "cifar batches" or "cifar archive"."""
 
     name: str
     split: str
@@ -184,18 +179,7 @@ class Source:
     files: tuple[Path, ...]
 
     def read(self) -> tuple[Array, Array]:
-        """Read the files.
-
-        Returns
-        -------
-        tuple of ndarray
-            Images (k, pixels) and labels (k,), uint8.
-
-        Raises
-        ------
-        ValueError
-            If a file is damaged.
-        """
+        """Return images (k, pixels) and labels (k,), uint8; raise ValueError if a file is damaged."""
         if self.format == "idx":
             images, labels = map(read_idx, self.files)
         elif self.format == "npz":
@@ -212,18 +196,7 @@ class Source:
         return images.reshape(len(images), -1), labels.astype(np.uint8)
 
     def is_original(self, images: Array, labels: Array) -> bool | None:
-        """Return whether the images are the published ones, bit for bit.
-
-        Parameters
-        ----------
-        images, labels : ndarray
-            As returned by `read`.
-
-        Returns
-        -------
-        bool or None
-            None where no checksum is known.
-        """
+        """Return whether the images are the published ones, bit for bit; None where no checksum is known."""
         published = CATALOGUE[self.name].sha256
         if published is None or self.split != "train" or images.shape != (60_000, 784):
             return None
@@ -249,8 +222,8 @@ def find(name: str, folder: str | os.PathLike[str] | None = None, split: str = "
 
     Returns
     -------
-    list of Source
-        Empty if nothing was found.
+    list
+        Objects with the `files` and their `format`; empty if nothing was found.
 
     Examples
     --------
@@ -327,7 +300,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, split: str = 
     Raises
     ------
     FileNotFoundError
-        If a file could not be downloaded; the message says which files to put where.
+        If a file could not be downloaded; the message names the files and where to put them.
 
     Examples
     --------

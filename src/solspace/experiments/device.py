@@ -93,8 +93,8 @@ def _of_one_method(points: Sequence[list[Task]], drawing: Drawing, room: float) 
     total = sum(len(batch.seeds) * batch.n_samples for batch in batches)
     with device_errors():
         compile_ahead(module for batch in batches if (module := method.module(batch, total)) is not None)
-    with closing(run_batches(batches, method.start, total)) as made:
-        for batch, results in made:
+    with closing(run_batches(batches, method.start, total)) as stream:
+        for batch, results in stream:
             yield _one_by_one(batch.tag, results) if isinstance(results, Exception) else results
 
 
@@ -197,7 +197,6 @@ def _order(task: Task) -> tuple[str, float, str, str]:
 
 
 def work_of(task: Task) -> float:
-    """Return the work of a task, in units of its sampler's own."""
     return find(task.values["sampler"]).work(*_size(task), task.values["n_samples"], task.config)
 
 

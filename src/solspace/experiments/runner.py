@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import closing
@@ -26,6 +25,7 @@ from solspace.experiments.results import Results
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import Task, instances_of, one_thread, run
 from solspace.store import Store
+from solspace.store.file import warn_damaged
 from solspace.system.plain import Values
 from solspace.system.progress import progress
 
@@ -131,8 +131,6 @@ def running(
     """Run those of `tasks()` that the store lacks; yield the outcome so far at the start and whenever results were stored."""
     with Store(store, write=True) as results, progress(total, label, config.show_progress) as bar:
         yield (outcome := Outcome())
-        if results.mended is not None:
-            _warn_damaged(store, [damage.key for damage in results.mended])
         for_device = wants_device if config.executor == "dask" else packs
         others, packed = (
             _missing(select(for_device, tasks()), results, config.retry, bar.advance)
@@ -151,25 +149,17 @@ def running(
 
 
 def _missing(tasks: Iterable[Task], store: Store, retry: bool, skip: Callable[[int], object]) -> Iterator[Task]:
-    """Yield the tasks without a result, failed ones if `retry`, and those whose result is damaged, which is withdrawn."""
+    """Yield the tasks without a result, failed ones if `retry`, and those whose result is damaged, which is removed."""
     tasks = iter(tasks)
     computed_again = {None, "damaged", "failed"} if retry else {None, "damaged"}
     while chunk := list(itertools.islice(tasks, _CHUNK)):
         statuses = store.statuses([task.key for task in chunk], arrays=True)
         if damaged := [key for key, status in statuses.items() if status == "damaged"]:
             store.withdraw(damaged)
-            _warn_damaged(store.path, damaged)
+            warn_damaged(store.path, f"{len(damaged)} of its results were damaged", damaged)
         missing = [task for task in chunk if statuses.get(task.key) in computed_again]
         skip(len(chunk) - len(missing))
         yield from missing
-
-
-def _warn_damaged(path: str | os.PathLike[str], keys: list[str]) -> None:
-    words = "its indexes were damaged and were made anew; no result is lost"
-    if keys:
-        words = f"{len(keys)} of its results were damaged and were taken out, to be computed anew by the sweep they belong to"
-        words += f": {', '.join(keys)}"
-    warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=2)
 
 
 class CannotEstimate(ValueError):

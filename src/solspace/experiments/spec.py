@@ -291,7 +291,6 @@ def _range(name: str, entry: Mapping[str, object]) -> list[float]:
 
 
 def _combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield tables with one value for each entry."""
     for values in itertools.product(*map(_listed, table.values())):
         yield dict(zip(table, values))
 
@@ -317,11 +316,11 @@ def _samplers(entry: object) -> Iterator[tuple[str, tuple[tuple[str, Any], ...]]
     table = {"name": entry} if isinstance(entry, str) else entry
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise ValueError(f"sampler must be a name or a table with a name; got {entry!r}.")
-    name, given = table["name"], {key: value for key, value in table.items() if key != "name"}
+    name, options = table["name"], {key: value for key, value in table.items() if key != "name"}
     known = find(name).options
-    _check_names(f"option of sampler {name!r}", given, known)
-    for options in _combinations(given):
-        yield name, tuple((key, _checked(known[key], key, value)) for key, value in options.items())
+    _check_names(f"option of sampler {name!r}", options, known)
+    for one in _combinations(options):
+        yield name, tuple((key, _checked(known[key], key, value)) for key, value in one.items())
 
 
 def _checked(option: Field[Any], key: str, value: object) -> Any:

@@ -89,17 +89,14 @@ class Task:
 
     @cached_property
     def key(self) -> str:
-        """128-bit name of the result."""
         return _digest(f"{self.text}|{results_version(self.values)}")
 
     @cached_property
     def seed(self) -> int:
-        """128-bit seed of the task's own randomness."""
         return int(_digest(f"seed|{self.text}"), 16)
 
     @cached_property
     def config(self) -> Config:
-        """The options of the task's sampler."""
         return _config(self.values["sampler"], json.dumps(self.values["options"]))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -283,7 +280,6 @@ def windows_at(target: Target, alphas: Iterable[float]) -> list[Task]:
 
 
 def thresholds_of(target: Target, margins: Iterable[float] | None = None) -> list[Task]:
-    """Return the tasks for the thresholds of `target`, at its margin or at several."""
     targets = [target] if margins is None else [target.replace(margin=round(float(m), 12)) for m in margins]
     return [theory_task("thresholds", one) for one in targets]
 

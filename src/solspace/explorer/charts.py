@@ -110,8 +110,6 @@ GLYPHS = {
 
 
 class Charts:
-    """All charts of one page and the data they show."""
-
     def __init__(self) -> None:
         self.data: dict[str, models.ColumnDataSource] = {}
         self.figures: dict[str, figure] = {}

@@ -71,7 +71,7 @@ class _TextInput(pn.widgets.TextInput):
 
 
 class Field:
-    """A text input, with a slider if it has a `scale`, and a line that says why a text is refused.
+    """A text input, with a slider if it has a `scale`, and a line that states why a text is refused.
 
     `read` returns which setting a text changes, and its new value; by default that of the setting `name`. The text is
     normalized in an update of the page, since a text input ignores assignments while it reports its new value.

@@ -1,4 +1,4 @@
-"""Predictions as the arrays that are drawn, computed in worker processes; and the t–α diagram, computed piece by piece.
+"""Predictions as the arrays that are drawn, the t–α diagram, computed piece by piece, and the verdict in words.
 
 Predictions are cached, so that moving t alone needs no new solution.
 """
@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import solspace as ss
-from solspace.explorer.summary import THRESHOLDS
 from solspace.explorer.workers import Pool
 from solspace.measure import Target
 from solspace.numerics.arrays import Reals
@@ -25,7 +25,21 @@ LATEST = 30.0  # the last time shown
 FINE = 1e-3  # largest distance of a drawn chord from its curve, relative to the height of the curve
 COLUMNS = 36  # loads at which the lines of the t–α diagram are computed, half of them where the regimes change
 BATCH = 4  # loads that are computed together
-FACTS = ("overlap", "entropy", "free_entropy", "replicon", "samplable", "stable", "populated", "satisfiable")
+THRESHOLDS = {
+    "asl": "α where ASL stops",
+    "dynamical": "α d1RSB (dynamical)",
+    "condensation": "α static 1RSB",
+    "dat": "α dAT",
+    "zero_entropy": "α zero entropy",
+    "capacity": "α capacity",
+}
+LABELS = {"overlap": "overlap r", "entropy": "entropy", "free_entropy": "free entropy", "replicon": "replicon"}
+_AT_TIME = {
+    "green": "At t = {time:.4g} φₜ has one maximum.",
+    "yellow": "At t = {time:.4g} φₜ has a second maximum, lower than the first: localization still follows the first.",
+    "red": "At t = {time:.4g} the maximum that localization cannot reach is the higher one.",
+}
+FACTS = (*LABELS, "samplable", "stable", "populated", "satisfiable")
 
 
 @lru_cache(maxsize=64)
@@ -39,7 +53,8 @@ def _still(target: str, alpha: float) -> Values:
     p = _prediction(target, alpha)
     jumps = _jumps(p)
     q, f = _localization(p, overlaps(p.overlap, [q for jump in jumps for q in jump[1:]]))
-    s = stabilities(p.target)
+    low, high = p.stability_range
+    s = np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, high - 1e-9, 300), [high + 1e-9, high + 0.4]])
     return {
         **{name: plain(getattr(p, name)) for name in FACTS},
         "hard": p.target.potential.hard,
@@ -168,15 +183,6 @@ def between(x: Reals, y: Reals) -> Reals:
     return np.concatenate(inside) if inside else np.array([])
 
 
-def stabilities(target: Target) -> Reals:
-    """Return the stabilities at which P(s) is drawn."""
-    low = target.margin - (0.0 if target.potential.hard else 3.0)
-    centre, ends = target.potential.centre, target.potential.breakpoints
-    if centre is not None:
-        return target.margin + centre + np.linspace(-1.2, 1.2, 300) * (max(ends) - centre)
-    return np.concatenate([[low - 0.4, low - 1e-9], np.linspace(low + 1e-9, max(low + 4.5, 3.5), 300)])
-
-
 def _windows(p: Prediction) -> list[Any]:
     return [window for window in p.windows if window.high > 0]
 
@@ -222,3 +228,63 @@ def _time_range(f: Reals, time: float) -> tuple[float, float]:
     turns = finite[1:-1][np.diff(np.sign(np.diff(finite))) != 0]
     top = 1.6 * max(time, float(np.max(turns, initial=0.0)), 0.02 * float(np.median(finite)), 1e-3)
     return float(np.clip(finite.min(), -0.3 * top, 0.0)), top
+
+
+class Verdict(NamedTuple):
+    """A colour (green, yellow, red), a sentence on whether ASL works, and details."""
+
+    colour: str
+    sentence: str
+    detail: str
+
+
+def verdict(facts: Values, thresholds: Values | None = None) -> Verdict:
+    """Return what the facts of a prediction mean, with the thresholds where they are known."""
+    known = {name: value for name, value in (thresholds or {}).items() if value is not None}
+
+    def at(name: str, words: str) -> str:
+        return words.format(known[name]) if name in known else ""
+
+    alpha, takeover = facts["alpha"], facts["takeover"]
+    detail, capacity = _AT_TIME[facts["regime"]].format(time=facts["time"]), at("capacity", " ({:.4g})")
+    if not facts["satisfiable"]:
+        if facts["hard"]:
+            return Verdict("red", f"No solutions: α = {alpha:.4g} is past capacity{capacity}.", "")
+        detail += f" Past capacity{capacity} no weights meet all constraints: samples miss some."
+    if not facts["populated"]:
+        if facts["satisfiable"]:
+            detail += f" Solutions there are up to capacity{capacity}; annealing may find them."
+        sentence = (
+            f"Theory's typical samples end before α = {alpha:.4g}: the entropy of this measure vanishes"
+            f"{at('zero_entropy', ' at {:.4g}')}. ASL fails, and the numbers below continue the equations only."
+        )
+    elif not facts["stable"]:
+        sentence = (
+            f"Replica symmetry is broken at α = {alpha:.4g}{at('dat', ', past the dAT line at {:.4g}')}: ASL fails, "
+            "and the numbers below are an approximation."
+        )
+    elif facts["samplable"]:
+        if known.get("asl", alpha) > alpha:
+            detail += at("asl", " ASL goes on working up to α = {:.4g}.")
+        return Verdict("green", "ASL works here for all t.", detail)
+    elif takeover is None or takeover <= 0:
+        sentence = "Another maximum is higher from the start (t = 0): ASL fails."
+    else:
+        sentence = f"A second maximum takes over at t = {takeover:.3g}: ASL fails."
+    return Verdict("red", sentence, detail)
+
+
+def numbers(facts: Values | None, thresholds: Values | None) -> str:
+    """Return an HTML table of order parameters (dashes without `facts`) and thresholds."""
+    rows = [(name, label, "–" if facts is None else _number(facts[name])) for name, label in LABELS.items()]
+    for name, label in THRESHOLDS.items():
+        rows.append((name, label, "computing…" if thresholds is None else _number(thresholds.get(name))))
+    return "<table>" + "".join(
+        f'<tr{" class=parting" if name == "asl" else ""}><th scope="row">{escape(label)}</th>'
+        f'<td data-name="{name}">{escape(value)}</td></tr>'
+        for name, label, value in rows
+    ) + "</table>"  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"

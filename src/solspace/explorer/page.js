@@ -38,7 +38,7 @@
   }
   tellBefore();
 
-  // A slider stands at a place between 0 and 1. A screen reader shall say what the field above it says.
+  // A slider stands at a place between 0 and 1. A screen reader reads the value of the field above it.
   function speak(handle, name) {
     const field = known(`field-${name}`);
     handle.setAttribute("aria-label", field.title ?? field.name);

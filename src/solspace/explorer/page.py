@@ -1,7 +1,7 @@
-"""One visitor's page: controls on the left, a verdict on top, charts on the right.
+"""The page of a session: controls on the left, a verdict on top, charts on the right.
 
-The page holds a `Settings` value. A change replaces it, puts it into the URL, and asks the shared workers for the
-curves; thresholds and the t–α diagram follow in the background.
+The page holds a `Settings` value. A change replaces it, puts it into the URL, and submits the
+curves to the shared workers; thresholds and the t–α diagram follow in the background.
 
 Models of Bokeh may be changed only under the document's lock, which watchers of widgets, tasks and threads do not hold:
 they all pass their changes to `Page.schedule`.
@@ -25,11 +25,10 @@ from bokeh.events import Tap
 
 from solspace.explorer.charts import TITLES, Charts
 from solspace.explorer.controls import STYLES, Field, Scale, Select, html_pane, scales
-from solspace.explorer.curves import Diagram, curves, diagrams
+from solspace.explorer.curves import Diagram, curves, diagrams, numbers, verdict
 from solspace.explorer.runs import MAX_BYTES
 from solspace.explorer.sample_card import SampleCard
 from solspace.explorer.settings import Settings, with_parameters
-from solspace.explorer.summary import numbers, verdict
 from solspace.explorer.workers import Failure
 from solspace.measure import Target
 from solspace.measure.potentials import as_potential
@@ -46,7 +45,7 @@ REST = 0.6  # seconds after which a slider is taken to be at rest
 
 
 class Page:
-    """The session of one visitor."""
+    """The session of one browser tab."""
 
     def __init__(self, service: Service, query: dict[str, str]) -> None:
         self.service, self.token = service, secrets.token_hex(16)
@@ -212,7 +211,7 @@ class Page:
         self.schedule(self._show_theory, task, facts, failure)
 
     def _show_theory(self, task: asyncio.Task[None], facts: Values | None, failure: str) -> None:
-        if task is not self._tasks["curves"]:  # something else has been asked since
+        if task is not self._tasks["curves"]:  # a later one has begun
             return
         self.facts, self.failure = facts, failure
         self.charts.show_curves(facts)
@@ -264,7 +263,7 @@ class Page:
 
 
 class _Template(pn.Template):
-    """A template that is built in half the time, since other visitors wait meanwhile."""
+    """A template that is built in half the time; the server answers nothing else meanwhile."""
 
     def __repr__(self, depth: int = 0) -> str:  # Panel calls it for every root, and would describe every widget
         return "Template()"
@@ -275,7 +274,6 @@ class _Template(pn.Template):
 
 
 def make_page(service: Service) -> Callable[[], pn.Template]:
-    """Return the function that Panel calls for every visitor."""
 
     def visit() -> pn.Template:
         query = {name: values[-1].decode("utf-8", "replace") for name, values in pn.state.session_args.items()}

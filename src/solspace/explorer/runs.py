@@ -139,12 +139,10 @@ class Progress:
 
 
 def histogram(values: Reals, edges: Reals) -> dict[str, Reals]:
-    """Return the bars (left, right, top) of a density."""
     return {"left": edges[:-1], "right": edges[1:], "top": np.histogram(values, edges, density=True)[0]}
 
 
 def stability_bars(stabilities: Reals, problem: Perceptron) -> dict[str, Reals]:
-    """Return the histogram of stabilities of any shape."""
     values = stabilities[np.isfinite(stabilities)]
     return histogram(values, bins(values, problem.target.margin, spacing(values, problem.n)))
 

@@ -36,7 +36,6 @@ from solspace.system.threads import child_environment
 
 KEPT_FOR = 24 * 3600.0  # seconds that the finished run of a closed page is kept for a reload
 MAX_KEPT = 256 * 2**20  # bytes of finished runs above which those of closed pages are dropped
-MAX_UPLOADS = 256 * 2**20  # bytes that patterns of users may take, over all pages
 MAX_RUNS = 16  # runs in progress at once, over all pages
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::")
@@ -63,8 +62,6 @@ HEADERS = {
 
 
 class Service:
-    """What all pages share."""
-
     loop: IOLoop
     """The event loop of the server."""
 
@@ -91,17 +88,6 @@ class Service:
 
     def may_run(self) -> bool:
         return sum(page.sample.busy for page in self.pages.values()) < MAX_RUNS
-
-    def no_memory(self, page: Page, size: int) -> str:
-        """Return why `page` may not use patterns of `size` bytes, or ''."""
-        others = [other.sample.patterns for other in self.pages.values() if other is not page]
-        total = sum(patterns.nbytes for patterns in others if patterns is not None)
-        if total + size <= MAX_UPLOADS:
-            return ""
-        return (
-            f"uploads of all open pages take {total / 2**20:.0f} MiB and this one needs {size / 2**20:.0f} MiB more; "
-            f"the limit is {MAX_UPLOADS // 2**20} MiB: close a tab."
-        )
 
     def close(self) -> None:
         for page in list(self.pages.values()):
@@ -174,8 +160,6 @@ class _Handler(RequestHandler):
 
 
 class Download(_Handler):
-    """A file of a page's finished run."""
-
     def get(self, token: str, name: str) -> None:
         run = self.service.finished.get(token)
         if run is None or name not in run.files:
@@ -219,7 +203,6 @@ def make_server(service: Service, host: str, port: int) -> Server:
 
 
 def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C."""
     os.environ |= child_environment()
     service, first = Service(), Settings()
     server = make_server(service, host, port)

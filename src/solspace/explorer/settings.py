@@ -16,7 +16,7 @@ from solspace.measure import Target
 from solspace.measure.potentials import REGISTRY, as_potential
 from solspace.problem import constraints
 from solspace.samplers import registry
-from solspace.system.checks import unknown
+from solspace.system.checks import number, one_of, whole
 
 
 class Number(NamedTuple):
@@ -100,29 +100,20 @@ class Settings:
 
 
 def parse(name: str, text: str) -> Any:
-    """Return the value of field `name` that `text` stands for."""
     text = text.strip()
     if name == "potential":
         return _potential(text)
     if name in CHOICES:
-        allowed = CHOICES[name].values.values()
-        if text not in allowed:
-            raise unknown(name, text, allowed)
-        return text
+        return one_of(CHOICES[name].values.values())(name, text)
     _, symbol, low, high = NUMBERS[name]
     top, slash, bottom = text.partition("/")
     try:
         value = float(top) / (float(bottom) if slash else 1.0)
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{symbol} must be a number; got {text!r}.") from None
-    if not math.isfinite(value):
-        raise ValueError(f"{symbol} must be a finite number; got {text!r}.")
-    whole = isinstance(getattr(Settings, name), int)
-    if whole and value != round(value):
-        raise ValueError(f"{symbol} must be a whole number; got {text}.")
-    if not low <= value <= high:
-        raise ValueError(f"{symbol} must lie between {low:.10g} and {high:.10g}; got {value:.10g}.")
-    return int(value) if whole else value
+    if isinstance(getattr(Settings, name), int):
+        return whole(int(low), int(high))(symbol, int(value) if value.is_integer() else value)
+    return number(least=low, most=high)(symbol, value)
 
 
 def refusal(settings: Settings, shape: tuple[int, int] | None = None) -> str:

@@ -102,7 +102,7 @@ class Pool:
         return self._threads.submit(self._call, function, args)
 
     async def ask(self, function: Callable[..., Any], *args: Hashable) -> Any:
-        """Return `function(*args)`, as `submit` does; not computed if all who asked are cancelled before its turn."""
+        """Return `function(*args)`, as `submit` does; not computed if all its callers are cancelled before its turn."""
         key = function, args
         future = self._known.pop(key) if key in self._known else self.submit(function, *args)
         self._known[key] = future

@@ -1,8 +1,8 @@
 """The style of our pictures: colours, the widths of a journal's columns, new figures, and files.
 
 The style is set while a picture is drawn and while it is written, never for the session: `matplotlib.rcParams` stay the
-user's. Fonts are embedded as TrueType, as journals require, and text in SVG stays text. Colours can be told apart with any kind
-of colour blindness (tested by simulation); markers and dashes differ as well.
+user's. Fonts are embedded as TrueType, as journals require, and text in SVG stays text. Colours can be distinguished with any
+kind of colour blindness (tested by simulation); markers and dashes differ as well.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A result is keyed by the hash of its task (`experiments.tasks`). Rows are added and never changed; the row of a retry is added
 behind that of the failed task and counts instead. SQLite's write-ahead log makes each addition whole or absent, and flushes
 it to the disk. Every row and every array has a digest, compared whenever it is read: a damaged row is named and computed
-anew. Keep the file on a local disk: the log needs memory shared between processes, which network file systems lack.
+again. Keep the file on a local disk: the log needs memory shared between processes, which network file systems lack.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from solspace.store import file
 from solspace.store.file import COLUMNS, LATEST, QUOTED, StoreError, UnusableStore, explaining
 from solspace.system.plain import Values
 
-__all__ = ["Damage", "Result", "Store", "StoreError"]
+__all__ = ["Result", "Store", "StoreError"]
 
 _CHUNK = 500
 _TARGET = ("prior", "temperature", "margin", "potential")
@@ -100,25 +100,6 @@ def _short(value: object) -> object:
     return json.dumps(value) if isinstance(value, (dict, list)) else value
 
 
-@dataclass(frozen=True)
-class Damage:
-    """A result that is not what was written.
-
-    Parameters
-    ----------
-    number : int
-        Number of its row.
-    key : str
-        Key of its task.
-    reason : str
-        Damage.
-    """
-
-    number: int
-    key: str
-    reason: str
-
-
 class Store:
     """A file of results.
 
@@ -128,11 +109,6 @@ class Store:
         The file; created if it does not exist and `write` is true.
     write : bool
         Whether results may be added. One writer at a time; readers are never held up.
-
-    Attributes
-    ----------
-    mended : list of Damage or None
-        If the writer had to rebuild indexes: the damaged rows that it removed.
 
     Examples
     --------
@@ -146,14 +122,14 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], write: bool = False) -> None:
         self.path, self.write = Path(path), write
-        self.mended: list[Damage] | None = None
         with ExitStack() as stack, explaining(self.path):
             if write:
                 stack.enter_context(file.locked(self.path))
             self._db, rebuilt = stack.enter_context(file.opened(self.path, write))
             if rebuilt:  # damaged keys too: no task would ever look for those rows
-                self.mended = list(self.damaged(arrays=False))
-                file.remove(self._db, "id", [damage.number for damage in self.mended])
+                lost = {row.number: row.key for row in self._rows("1") if row.fault}
+                file.remove(self._db, "id", lost)
+                file.warn_damaged(self.path, "its indexes were damaged and were rebuilt", lost.values())
             self._open = stack.pop_all()
 
     def add(self, *results: Result) -> None:
@@ -243,17 +219,15 @@ class Store:
         found = dict(self._select(f"SELECT status, COUNT(*) FROM results r WHERE {LATEST} GROUP BY status"))
         return {status: found.get(status, 0) for status in ("done", "failed")}
 
-    def damaged(self, arrays: bool = True) -> Iterator[Damage]:
-        """Iterate over what is damaged among all rows of the file.
+    def damaged(self) -> dict[str, str]:
+        """Compare all rows of the file and their arrays with their digests.
 
-        Parameters
-        ----------
-        arrays : bool, default True
-            Whether to verify arrays too.
+        Returns
+        -------
+        dict of str to str
+            What is wrong, by the keys of damaged results.
         """
-        for row in self._rows("1", arrays=arrays):
-            if row.fault:
-                yield Damage(row.number, row.key, row.fault)
+        return {row.key: row.fault for row in self._rows("1", arrays=True) if row.fault}
 
     def withdraw(self, keys: Iterable[str]) -> None:
         """Remove damaged results, so that they can be added again.
@@ -264,7 +238,7 @@ class Store:
             Their keys.
         """
         with explaining(self.path):
-            file.remove(self._db, "key", list(keys))
+            file.remove(self._db, "key", keys)
 
     def close(self) -> None:
         """Close the file; what was added stays, in this one file."""
@@ -304,7 +278,7 @@ class Store:
         if row.fault:
             raise UnusableStore(
                 f"{self.path}: result {row.key} is damaged ({row.fault}). Run the same sweep or figure again: it computes this "
-                "one anew and keeps the others."
+                "one again and keeps the others."
             )
         values = dict(zip(COLUMNS, row.columns))
         values |= {name: json.loads(values[name]) for name in ("task", "values")}

@@ -7,25 +7,23 @@ is opened (`PRAGMA integrity_check`): a writer rebuilds the indexes, a reader re
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import os
-import socket
 import sqlite3
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-FORMAT = 2
-"""Version of the file; 1 was that of solspace 0.1, without digests."""
+FORMAT = 2  # version of the file; 1 was that of solspace 0.1, without digests
 COLUMNS = ("key", "status", "task", "values", "error", "version", "seed", "host", "seconds", "date")
 QUOTED = ", ".join(f'r."{name}"' for name in COLUMNS)
+# condition for the row that counts among those of one key: the one that is done, or else the last
 LATEST = """(r.status = 'done' OR NOT EXISTS (
     SELECT 1 FROM results other WHERE other.key = r.key AND (other.status = 'done' OR other.id > r.id)))"""
-"""Condition for the row that counts among those of one key: the one that is done, or else the last."""
 _APPLICATION = 0x50535053  # "SPSP" marks a SQLite file as a store
 _SCHEMA = f"""
 CREATE TABLE results (
@@ -40,10 +38,9 @@ CREATE TABLE digests (id INTEGER PRIMARY KEY, arrays TEXT NOT NULL, digest TEXT 
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {FORMAT};
 """
-_VARIABLES = 999
-"""Values of a statement that every SQLite takes."""
+_VARIABLES = 999  # values of a statement that every SQLite takes
+# findings of `integrity_check` about the content of a row, which is judged by its digest
 _OF_A_ROW = ("CHECK constraint", "NULL value", "NUMERIC value", "TEXT value", "non-unique entry")
-"""Findings of `integrity_check` about the content of a row, which is judged by its digest."""
 
 
 class StoreError(OSError):
@@ -56,7 +53,6 @@ class UnusableStore(StoreError, ValueError):
 
 @contextmanager
 def explaining(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into `StoreError`s that say what to do."""
     try:
         yield
     except (sqlite3.Error, zlib.error, UnicodeDecodeError, MemoryError) as error:  # damaged lengths need any memory
@@ -72,7 +68,7 @@ def explaining(path: Path) -> Iterator[None]:
             words = f"{path} is held by another program ({error}); close it and run the same command again."
         else:
             words = (
-                f"{path} is damaged or not a store ({error}). It was left as it is: move it away to begin anew, or save "
+                f"{path} is damaged or not a store ({error}). It was left as it is: move it away to start again, or save "
                 f"what can be read with: sqlite3 {path.name} .recover | sqlite3 recovered.db"
             )
         raise UnusableStore(words) from error
@@ -80,38 +76,28 @@ def explaining(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the only writer of the store at `path`; a file beside it tells others who holds it.
+    """Hold the lock of the only writer of the store at `path`.
 
     SQLite has locks on its own file, but POSIX drops them when any part of the process closes that file.
     """
     from filelock import FileLock, Timeout
 
     place = _real(path)
-    lock, holder = FileLock(f"{place}.lock", timeout=0), Path(f"{place}.lock.holder")
+    lock = FileLock(f"{place}.lock", timeout=0)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        name = "another process"
-        with suppress(OSError):
-            name = holder.read_text("utf-8")
         raise UnusableStore(
-            f"{path} is being written by {name}. One sweep writes at a time: wait, or give another store."
+            f"{path} is being written by another process. One sweep writes at a time: wait, or use another store."
         ) from None
     except OSError as error:
         raise UnusableStore(
             f"cannot write {path}: {error.strerror}. Give a store in a folder you may write to."
         ) from error
     try:
-        with suppress(OSError):
-            holder.unlink(missing_ok=True)  # of a killed writer, or a link to another file
-            with open(holder, "x", encoding="utf-8") as file:
-                since = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
-                file.write(f"process {os.getpid()} on {socket.gethostname()}, since {since}")
         yield
     finally:
-        with suppress(OSError):
-            holder.unlink()
         lock.release()
 
 
@@ -137,7 +123,7 @@ def opened(path: Path, write: bool) -> Iterator[tuple[sqlite3.Connection, bool]]
         damage = _damage(db)
         if damage and not write:
             raise UnusableStore(
-                f"{path} is damaged ({damage}). Run the same sweep or figure again: it mends the file and computes anew "
+                f"{path} is damaged ({damage}). Run the same sweep or figure again: it mends the file and computes again "
                 "what is lost."
             )
         if damage:
@@ -178,6 +164,14 @@ def _damage(db: sqlite3.Connection) -> str:
             if finding != "ok" and not finding.startswith(_OF_A_ROW):
                 return " ".join(finding.split())
     return ""
+
+
+def warn_damaged(path: Path, words: str, keys: Iterable[str]) -> None:
+    removed = ", ".join(keys)
+    words += (
+        f"; removed, to be computed again by the sweep they belong to: {removed}" if removed else "; nothing is lost"
+    )
+    warnings.warn(f"{path}: {words}. A disk or a copy changed bytes in it.", stacklevel=3)
 
 
 def insert(db: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Check = Callable[[str, Any], Any]
-"""(name of the entry, value) -> the value in its proper type, or `ValueError`."""
+Check = Callable[[str, Any], Any]  # (name of the entry, value) -> the value in its proper type, or `ValueError`
 
 
 def unknown(kind: str, name: object, allowed: Iterable[str]) -> ValueError:
@@ -79,7 +78,6 @@ def number(positive: bool = False, infinite: bool = False, least: float = -math.
 
 
 def reals(name: str, value: Any) -> NDArray[np.float64]:
-    """Return an array of real numbers."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biufO" or np.ma.is_masked(value):
@@ -114,7 +112,6 @@ def one_of(allowed: Iterable[str]) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Return a check that lets None pass."""
     return lambda name, value: None if value is None else check(name, value)
 
 
@@ -145,7 +142,6 @@ class Config:
 
 
 def option(default: object, check: Check, help: str, choices: tuple[str, ...] = ()) -> Any:
-    """Return a field of a `Config`."""
     return field(default=default, metadata={"check": check, "help": help, "choices": choices})
 
 

@@ -23,18 +23,13 @@ from typing import IO, Any
 
 import numpy as np
 
-Source = str | os.PathLike[str] | bytes
-"""A file, or the bytes of one."""
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-"""Files with columns."""
+Source = str | os.PathLike[str] | bytes  # A file, or the bytes of one
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")  # files with columns
 _KINDS = (".npy", ".npz", *TABLES)
 _MAGIC = {b"\x93NUM": ".npy", b"PK\x03\x04": ".npz", b"PAR1": ".parquet"}
-FREE = 1 << 28
-"""Bytes to which any file may expand in memory."""
-_FOLD = 100
-"""Factor by which a file may expand beyond that."""
-_STALE = 3600.0
-"""Seconds after which a temporary file that nobody changed was left by a killed writer."""
+FREE = 1 << 28  # bytes to which any file may expand in memory
+_FOLD = 100  # factor by which a file may expand beyond that
+_STALE = 3600.0  # seconds after which an unchanged temporary file was left by a killed writer
 
 
 class Damaged(ValueError):
@@ -119,7 +114,7 @@ def explained(source: Source) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0].partition(";")[0][:200].strip() or type(error).__name__
-        raise Damaged(source, f"it is damaged or not of the kind its name says ({reason})") from error
+        raise Damaged(source, f"it is damaged or not of the kind that its name states ({reason})") from error
 
 
 def check_size(source: Source, wanted: int, size: int, limit: int | None) -> None:

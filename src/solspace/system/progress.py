@@ -17,10 +17,8 @@ from typing import Any, Self
 
 from solspace.system import compiled
 
-_PATIENCE = 2.0
-"""Seconds of silence before a bar appears."""
-_EVERY = 0.5
-"""Seconds between two changes of the line in a notebook."""
+_PATIENCE = 2.0  # seconds of silence before a bar appears
+_EVERY = 0.5  # seconds between two changes of the line in a notebook
 COMPILING = "compiling (once per machine)"
 
 

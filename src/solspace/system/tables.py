@@ -30,8 +30,7 @@ _CURES = {
     "text": "encode it as numbers (scikit-learn's OneHotEncoder) or leave it out",
 }
 """What cells that are no finite numbers are, and what to do about them."""
-_LISTED = 8
-"""Columns that a message lists."""
+_LISTED = 8  # columns that a message lists
 
 
 class _Table(NamedTuple):

@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
-PIECE = 1 << 16
-"""Entries of a piece whose temporary arrays fit into a cache."""
+PIECE = 1 << 16  # entries of a piece whose temporary arrays fit into a cache
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 _pools: dict[tuple[int, str, int], ThreadPoolExecutor] = {}
 

@@ -7,7 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 from solspace.data.catalogue import data_set
-from solspace.experiments.figures import Content, at_temperature, drawn_by, loads, register, signed
+from solspace.experiments.figures import Content, at_temperature, drawn_by, register, signed
+from solspace.experiments.figures.random_patterns import steps
 from solspace.experiments.images import ImageSpec
 from solspace.system.plain import Values
 
@@ -46,21 +47,21 @@ def success(
 
 
 PIXELS: Sizes = {  # N = 784
-    "quick": {100: (loads.steps(0.2, 0.8, 0.1), 10), 784: (loads.steps(0.3, 0.7, 0.2), 4)},
-    "paper": dict.fromkeys((100, 784), (loads.steps(0.1, 1.0, 0.05), 100)),
+    "quick": {100: (steps(0.2, 0.8, 0.1), 10), 784: (steps(0.3, 0.7, 0.2), 4)},
+    "paper": dict.fromkeys((100, 784), (steps(0.1, 1.0, 0.05), 100)),
 }
 COLOURS: Sizes = {  # N = 3072
-    "quick": {100: (loads.steps(0.05, 0.2, 0.05), 4), 300: (loads.steps(0.1, 0.2, 0.1), 3)},
-    "paper": dict.fromkeys((1000, 3000), (loads.steps(0.05, 0.5, 0.025), 100)),
+    "quick": {100: (steps(0.05, 0.2, 0.05), 4), 300: (steps(0.1, 0.2, 0.1), 3)},
+    "paper": dict.fromkeys((1000, 3000), (steps(0.05, 0.5, 0.025), 100)),
 }
 FEATURES: Sizes = {
     "quick": {
-        32: (loads.steps(0.4, 1.6, 0.3), 30),
-        64: (loads.steps(0.4, 1.6, 0.3), 20),
-        256: (loads.steps(0.4, 1.2, 0.4), 8),
+        32: (steps(0.4, 1.6, 0.3), 30),
+        64: (steps(0.4, 1.6, 0.3), 20),
+        256: (steps(0.4, 1.2, 0.4), 8),
     },
-    "paper": dict.fromkeys((32, 64), (loads.steps(0.2, 2.0, 0.1), 100))
-    | dict.fromkeys((1024, 2048), (loads.steps(0.2, 1.4, 0.1), 100)),
+    "paper": dict.fromkeys((32, 64), (steps(0.2, 2.0, 0.1), 100))
+    | dict.fromkeys((1024, 2048), (steps(0.2, 1.4, 0.1), 100)),
 }
 for _name, _data, _sizes in (
     ("mnist", "mnist", PIXELS), ("mnist-features", "mnist", FEATURES), ("fashion", "fashion", PIXELS),

@@ -406,7 +406,7 @@ def solvers(results: Results, sizes: Sequence[int], heading: str, note: str) -> 
 def overlaps(
     results: Results, panels: Sequence[Any], methods: Mapping[str, Values], heading: str, note: str
 ) -> Picture:
-    """Draw overlaps of pairs of samples; methods are (name: options), told apart by the denoiser."""
+    """Draw overlaps of pairs of samples; methods are (name: options), distinguished by the denoiser."""
     rows, table = list(results.rows(arrays=True, kind="overlaps")), []
     denoisers = {options.get("denoiser"): name for name, options in methods.items()}
     drawing, axes = style.panels(len(panels), width=4.0, height=3.5)

@@ -1,37 +1,106 @@
-"""Figures on random patterns: those of the paper, and others on temperatures, solvers, and the symmetric perceptron."""
+"""Figures on random patterns: those of the paper, and others on temperatures, solvers, and the symmetric perceptron.
+
+The paper's loads are shown; for other parameters, loads that show the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from solspace.experiments.figures import (
-    LOCALIZE,
-    TEMPERATURES,
-    Content,
-    at_temperature,
-    drawn_by,
-    loads,
-    register,
-    signed,
-)
+from solspace.experiments.figures import LOCALIZE, TEMPERATURES, Content, at_temperature, drawn_by, register, signed
 from solspace.experiments.spec import Spec
 from solspace.experiments.tasks import theory_task, thresholds_of, windows_at
 from solspace.measure import Target
 from solspace.measure.potentials import LogBand
 from solspace.system.plain import Values
 
+if TYPE_CHECKING:
+    from solspace.theory.thresholds import Thresholds
+
 LOG = Target("binary", "log", temperature=0.5)
 LOG_STOPS = 0.651417  # the load at which ASL stops for `LOG`
 SIZES = {"quick": [201, 501, 1001], "paper": [501, 1001, 2001, 5001, 10001]}
+
+
+def steps(start: float, stop: float, step: float) -> tuple[float, ...]:
+    return tuple(round(start + i * step, 6) for i in range(round((stop - start) / step) + 1))
+
+
+def denser(first: float, start: float, width: float, count: int) -> list[float]:
+    """Return the loads of a t–α diagram: the first, and `count` from `start` on, denser close to it."""
+    return [first, *(start + width * np.linspace(0, 1, count) ** 2).tolist()]
+
+
+def fractions(parts: Sequence[float], whole: float) -> tuple[float, ...]:
+    """Return these fractions of `whole`, to four digits."""
+    return tuple(float(f"{part * whole:.4g}") for part in parts)
+
+
+@lru_cache(maxsize=32)
+def limits(target: Target) -> Thresholds:
+    from solspace.theory.thresholds import thresholds
+
+    return thresholds(target)
+
+
+@lru_cache(maxsize=32)
+def telling_times(target: Target, alpha: float) -> tuple[float, ...]:
+    """Return the times at which the maxima of φ_t(q) compete, to four digits."""
+    from solspace.theory.prediction import predict
+
+    return fractions(predict(target, alpha).telling_times, 1.0)
+
+
+def rescaled(loads: Sequence[float], target: Target, paper: Target) -> tuple[float, ...]:
+    """Return the paper's `loads` for the target `paper` at the same fractions of the capacity of `target`.
+
+    >>> rescaled([0.4, 0.5], Target(temperature=0.7), Target()), rescaled([0.4, 0.5], Target(margin=0.5), Target())
+    ((0.4, 0.5), (0.2188, 0.2735))
+    """
+    if (target.margin, target.potential) == (paper.margin, paper.potential):
+        return tuple(loads)
+    return fractions([load / _capacity(paper) for load in loads], _capacity(target))
+
+
+def _capacity(target: Target) -> float:
+    from solspace.theory.capacity import capacity
+
+    if (found := capacity(target)) is None:
+        words = "the constraints have solutions at every load"
+        raise ValueError(f"this figure shows loads up to capacity; {target}: {words}.")
+    return found
+
+
+def sampled(target: Target) -> float:
+    """Return the load up to which ASL samples `target`; raise ValueError if there is none, or no end."""
+    load = limits(target).asl
+    if not load:
+        where = "at no load" if load == 0 else "at every load"
+        raise ValueError(f"this figure shows loads around the one at which ASL stops; {target}: it samples {where}.")
+    return load
+
+
+def around(target: Target, count: int) -> list[float]:
+    """Return loads of a t–α diagram around the cusp of its window of two maxima, or all where it has no cusp."""
+    found = limits(target)
+    ends = [end for end in (found.dat, found.zero_entropy, found.capacity_rs, found.capacity) if end]
+    if not found.asl or found.cusp_time is None:  # red at every load, or green up to the end
+        last = min(ends) if ends else 1.0
+        return np.linspace(0.03 * last, 0.97 * last, count).tolist()
+    last = found.asl + 0.9 * ((ends[0] if ends else 1.2 * found.asl) - found.asl)
+    width = last - found.asl
+    return denser(found.asl - 0.6 * width, found.asl * (1 + 1e-6), width, count)
 
 
 @register("spherical-free-entropy", "Fig. 1 left", "φ_t(q) of the spherical perceptron, κ = −2.5, α = 278")
 def spherical_free_entropy(size: str, margin: float = -2.5, alpha: float = 278.0) -> Content:
     """The paper's times lie around its window of two maxima, others where their own maxima compete."""
     target, changed = Target("spherical", "uniform", margin=margin), (margin, alpha) != (-2.5, 278.0)
-    times = loads.telling_times(target, alpha) if changed else (0.0, 0.015, 0.025, 0.036297, 0.042, 0.055)
+    times = telling_times(target, alpha) if changed else (0.0, 0.015, 0.025, 0.036297, 0.042, 0.055)
     view: Values = {} if changed else {"xlim": (0.1, 1.0), "ylim": (-0.012, 0.008)}
     return Content(
         drawn_by("free_entropy", f"spherical, $U = 0$, κ = {signed(margin)}, α = {alpha:g}", **view),
@@ -44,7 +113,7 @@ def t_alpha(target: Target, paper: Target, alphas: Sequence[float], top: float, 
     own = target == paper
     return Content(
         drawn_by("t_alpha", target, top if own else None, heading),
-        theory=[*thresholds_of(target), *windows_at(target, alphas if own else loads.around(target, len(alphas) - 1))],
+        theory=[*thresholds_of(target), *windows_at(target, alphas if own else around(target, len(alphas) - 1))],
     )
 
 
@@ -52,7 +121,7 @@ def t_alpha(target: Target, paper: Target, alphas: Sequence[float], top: float, 
 def spherical_t_alpha(size: str, margin: float = -2.5) -> Content:
     cusp, count = 269.735956, {"quick": 24, "paper": 120}[size]
     target, paper = (Target("spherical", "uniform", margin=one) for one in (margin, -2.5))
-    alphas = loads.denser(250.0, cusp + 1e-4, 300 - cusp, count)
+    alphas = denser(250.0, cusp + 1e-4, 300 - cusp, count)
     return t_alpha(target, paper, alphas, 0.1, f"spherical, $U = 0$, κ = {signed(margin)}")
 
 
@@ -68,7 +137,7 @@ def spherical_alpha_kappa(size: str) -> Content:
 
 @register("binary-t-alpha", "Fig. 2 left", "t–α diagram of the binary perceptron, log potential, T = 0.5")
 def binary_t_alpha(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
-    alphas = loads.denser(0.6, LOG_STOPS + 1e-6, 0.72 - LOG_STOPS, {"quick": 20, "paper": 100}[size])
+    alphas = denser(0.6, LOG_STOPS + 1e-6, 0.72 - LOG_STOPS, {"quick": 20, "paper": 100}[size])
     heading = rf"binary, $U = -\log s$, {at_temperature(temperature, margin)}"
     return t_alpha(Target("binary", "log", temperature, margin), LOG, alphas, 0.6, heading)
 
@@ -98,7 +167,7 @@ def annealed(
 ) -> Spec:
     """Return a sweep of annealing at loads from `start` to `stop`, at other margins the same fractions of the capacity."""
     step, instances = {"quick": (0.05, 40), "paper": (0.025, 100)}[size]
-    alphas = loads.rescaled(loads.steps(start, stop, step), target, LOG)
+    alphas = rescaled(steps(start, stop, step), target, LOG)
     return Spec(n=n or SIZES[size], alpha=alphas, target=target, sampler=sampler, instances=instances)
 
 
@@ -122,7 +191,7 @@ def spherical_stabilities(size: str, margin: float = -2.1) -> Content:
     counts = {"quick": ((1001, 4, 4), (1001, 4, 4), (501, 2, 4)), "paper": ((1001, 10, 16),) * 3}[size]
     alphas: tuple[float, ...] = (5.0, 20.0, 80.0)
     if target != paper:
-        alphas = loads.fractions([load / loads.sampled(paper) for load in alphas], loads.sampled(target))
+        alphas = fractions([load / sampled(paper) for load in alphas], sampled(target))
     high, heading = max(5.5, margin + 5.5), f"spherical, $U = 0$, κ = {signed(margin)}"
     return stabilities(target, dict(zip(alphas, counts)), margin - 0.3, high, heading)
 
@@ -132,8 +201,8 @@ def binary_uniform(size: str, margin: float = 0.0, alpha: float = 0.5) -> Conten
     """φ_t(q), which has a maximum at q = 1 at all times, and t–α diagram of binary weights under the uniform measure."""
     target, changed = Target("binary", "uniform", margin=margin), (margin, alpha) != (0.0, 0.5)
     grid = np.linspace(0.02, 0.9, {"quick": 24, "paper": 100}[size])
-    columns = windows_at(target, loads.rescaled(grid.tolist(), target, Target("binary", "uniform")))
-    times = loads.telling_times(target, alpha) if changed else (0.0, 1.0, 2.0, 2.3009, 2.6, 3.2)
+    columns = windows_at(target, rescaled(grid.tolist(), target, Target("binary", "uniform")))
+    times = telling_times(target, alpha) if changed else (0.0, 1.0, 2.0, 2.3009, 2.6, 3.2)
     curves = theory_task("free-entropy", target, alpha=alpha, times=list(times))
     top, heading = 12 if margin == 0 else None, f"binary, $U = 0$, κ = {signed(margin)}"
     picture = drawn_by("binary_uniform", target, top, heading, inset=not changed)
@@ -146,10 +215,10 @@ def asl_success(size: str, temperature: float = 0.5, margin: float = 0.0) -> Con
     # the paper has 250 simulations a point, each on its own instance
     alphas, n, instances = {
         "quick": ((0.4, 0.5, 0.55, 0.6, 0.65, 0.7), [201, 501, 1001], 12),
-        "paper": (loads.steps(0.3, 0.75, 0.025), [501, 1001, 2001, 5001], 250),
+        "paper": (steps(0.3, 0.75, 0.025), [501, 1001, 2001, 5001], 250),
     }[size]
     if target != LOG:
-        alphas = loads.fractions([load / LOG_STOPS for load in alphas], loads.sampled(target))
+        alphas = fractions([load / LOG_STOPS for load in alphas], sampled(target))
     spec = Spec(name="asl-success", target=target, sampler=LOCALIZE, n=n, alpha=alphas, instances=instances)
     heading = rf"ASL, binary perceptron, $U = -\log s$, {at_temperature(temperature, margin)}"
     return Content(drawn_by("asl_success", heading), [spec], thresholds_of(target))
@@ -203,11 +272,11 @@ def threshold_temperature(size: str, margin: float = 0.0) -> Content:
     shown = 0.64  # the load of the panel in the centre
     n, samples, instances, alphas, count = {
         "quick": (1001, 1, 8, [0.56, 0.6, shown, 0.68], 8),
-        "paper": (10001, 8, 20, [*loads.steps(0.56, 0.72, 0.02)], 36),
+        "paper": (10001, 8, 20, [*steps(0.56, 0.72, 0.02)], 36),
     }[size]
     target = Target("binary", "log", 0.5, margin)
     if margin != 0:
-        *alphas, shown = loads.fractions([load / LOG_STOPS for load in (*alphas, shown)], loads.sampled(target))
+        *alphas, shown = fractions([load / LOG_STOPS for load in (*alphas, shown)], sampled(target))
     heats = np.round(np.linspace(0.3, 1.0, count), 6).tolist()
     theory = [task for heat in heats for task in thresholds_of(target.replace(temperature=heat))]
     theory += [theory_task("instability", target.replace(temperature=heat), alpha=shown) for heat in TEMPERATURES]
@@ -235,7 +304,7 @@ def solvers(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content
     samplers = ["asl", *({"name": name, "n_sweeps": sweeps} for name in ("tau-first", "temperature")), solve]
     common: Values = {"name": "solvers", "n": n, "instances": instances}
     specs = [
-        Spec(alpha=loads.rescaled(alphas, half, LOG), target=half, sampler=samplers, **common),
+        Spec(alpha=rescaled(alphas, half, LOG), target=half, sampler=samplers, **common),
         Spec(alpha=bands, target=band, sampler=solve, **common),
     ]
     heading = "" if half == LOG else at_temperature(temperature, margin)
@@ -253,7 +322,7 @@ def band_potential(width: float) -> str:
 def symmetric_t_alpha(size: str, temperature: float = 0.7, width: float = 1.0) -> Content:
     cusp, count = 1.139089, {"quick": 16, "paper": 80}[size]
     target, paper = Target("binary", LogBand(width), temperature), Target("binary", "log_band(1)", 0.7)
-    alphas = loads.denser(1.05, cusp + 1e-6, 1.3 - cusp, count)
+    alphas = denser(1.05, cusp + 1e-6, 1.3 - cusp, count)
     return t_alpha(target, paper, alphas, 0.4, f"symmetric, {band_potential(width)}, T = {temperature:g}")
 
 
@@ -274,7 +343,7 @@ def symmetric_success(size: str, width: float = 1.0) -> Content:
         "paper": (1001, 50, 0.05, 1.6, [10, 100, 1000]),
     }[size]
     target, paper = (Target("binary", LogBand(band), 0.5) for band in (width, 1.0))
-    hot, alphas = target.replace(temperature=0.7), loads.rescaled(loads.steps(0.6, stop, step), target, paper)
+    hot, alphas = target.replace(temperature=0.7), rescaled(steps(0.6, stop, step), target, paper)
     common: Values = {"name": "symmetric-success", "n": n, "instances": instances, "alpha": alphas}
     specs = [
         Spec(target=target, temperature=TEMPERATURES, sampler="asl", **common),
