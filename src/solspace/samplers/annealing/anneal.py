@@ -37,6 +37,7 @@ from solspace.system.checks import Config, check_call, count, flag, option, opti
 from solspace.system.plain import Values
 
 Callback = Callable[[Chains], object]
+PRIORS = ("binary", "levels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +173,10 @@ def first_solutions(
 def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: bool = False) -> Plan:
     """Return the sweeps of a run; with `solve` chains end at their first solution."""
     n_extra, thin = config.n_extra, config.thin
-    if target.prior.name != "binary":
-        raise ValueError(f"anneal flips ±1 weights, but the target's prior is {target.prior}; use localize for it.")
+    if target.prior.name not in PRIORS:
+        raise ValueError(
+            f"anneal moves weights on levels, ±1 among them, but the target's prior is {target.prior}; use localize for it."
+        )
     if config.exchange and not n_extra:
         raise ValueError("exchange=True exchanges replicas in the sweeps after the schedule: give n_extra of them.")
     if config.n_rungs is not None and not config.exchange:
@@ -214,7 +217,7 @@ def run_chains(
             chains, record = run_exchange(make, plan, key, n_chains, config.n_rungs, store, report)
         else:
             flips = make(plan, n_chains)
-            chains, record = Chains.start(flips.first_weights(), plan), {"kernel": flips.kernel}
+            chains, record = Chains.start(flips.first_weights(), plan, intercepts=flips.first_intercepts()), {"kernel": flips.kernel}
             if store and (stored := store.load()) is not None:
                 chains.restore(stored)
             run_to_end(Run(flips, chains, plan), report, store)

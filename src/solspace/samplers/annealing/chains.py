@@ -73,7 +73,7 @@ class Plan:
         # by identity: a user's own potentials may not be comparable
         same = target is not None and last.potential is target.potential
         if target is None or not same or (last.temperature, last.margin) != (target.temperature, target.margin):
-            target = last.target
+            target = last.target if target is None else last.target.replace(prior=target.prior)
         return cls([*stages, *[last] * n_extra], len(stages), draw_at, solve, target, schedule=schedule)
 
     def __len__(self) -> int:
@@ -108,21 +108,27 @@ class Plan:
         return problem if problem.target is self.target else problem.with_target(self.target)
 
 
-_ARRAYS = ("weights", "draws", "accepted", "energy", "solved_at", "stopped")
+_ARRAYS = ("weights", "intercepts", "draws", "shifts", "accepted", "energy", "solved_at", "stopped")
 
 
 @dataclass
 class Chains:
-    """Chains after `sweep` sweeps: weights (k, n) and what was recorded of each sweep, (k, sweeps)."""
+    """Chains after `sweep` sweeps: weights (k, n) and what was recorded of each sweep, (k, sweeps).
+
+    `intercepts` are (k, 1) and their draws `shifts` (k, draws, 1); (k, 0) and (k, draws, 0) of a problem without an intercept.
+    """
 
     weights: Array
+    intercepts: Array
     draws: Array
+    shifts: Array
     accepted: Array
     energy: Array
     solved_at: Array
     stopped: Array
     stage: Array  # (k,) rung of the plan's ladder that each chain is at; 0 without a ladder
-    field: Array | None = None  # (k, n) h of the measure p(w) exp(⟨h, w⟩)
+    field: Array | None = None  # (k, n) h of the measure p(w) exp(⟨h, w⟩ - t |w|²/2)
+    time: Array | None = None  # (k,) t of that measure, 0 by default; of no effect on ±1 weights
     number: Array | None = None  # (k,) from which, and the call's key, random numbers are made; None: 0 … k - 1
     sweep: int = 0
     begun: int = 0  # sweep that the first record is of
@@ -135,19 +141,25 @@ class Chains:
         field: Array | None = None,
         number: Array | None = None,
         records: int | None = None,
+        intercepts: Array | None = None,
+        time: Array | None = None,
     ) -> Chains:
         """Return chains at `weights` before the first sweep of `plan`, with room to record all sweeps or so many."""
         k, n = weights.shape
         records = len(plan) if records is None else records
+        intercepts = np.empty((k, 0)) if intercepts is None else intercepts
         return cls(
             weights=weights,
-            draws=np.zeros((k, plan.n_draws, n), np.int8),
+            intercepts=intercepts,
+            draws=np.zeros((k, plan.n_draws, n), weights.dtype),
+            shifts=np.zeros((k, plan.n_draws, intercepts.shape[1])),
             accepted=np.zeros((k, records), np.int32),
             energy=np.full((k, records), np.nan),
             solved_at=np.full(k, -1, np.int64),
             stopped=np.zeros(k, np.bool_),
             stage=np.zeros(k, np.int64),
             field=None if field is None else np.ascontiguousarray(field, dtype=np.float64),
+            time=None if time is None else np.ascontiguousarray(time, dtype=np.float64),
             number=number,
         )
 
@@ -156,8 +168,8 @@ class Chains:
 
     def state(self) -> dict[str, Array]:
         """Return what `restore` needs: copies of what the next sweep overwrites, and records, which sweeps only add to."""
-        overwritten = {name: getattr(self, name).copy() for name in ("weights", "solved_at", "stopped")}
-        records = {"draws": self.draws, "accepted": self.accepted, "energy": self.energy}
+        overwritten = {name: getattr(self, name).copy() for name in ("weights", "intercepts", "solved_at", "stopped")}
+        records = {name: getattr(self, name) for name in ("draws", "shifts", "accepted", "energy")}
         return {**records, **overwritten, "sweep": np.array(self.sweep)}
 
     def restore(self, stored: Mapping[str, Array]) -> None:
@@ -179,8 +191,10 @@ class Chains:
         self, problem: Perceptron, plan: Plan, stabilities: Array | None = None, named: bool = True, **record: Any
     ) -> Samples:
         """Return the samples of the chains; `stabilities` if a device computed them, `record` for their info."""
-        k, n = self.weights.shape
+        k, n = len(self.weights), max(1, problem.n - len(problem.clamped))
         draws = 1 if plan.solve else plan.n_draws
+        shifts = self.intercepts if plan.solve else self.shifts
+        intercepts = None if problem.intercept is None else shifts.reshape(-1)
         info = AnnealingInfo(
             n_chains=k,
             n_draws=draws,
@@ -192,7 +206,7 @@ class Chains:
             **plan.record,
             **record,
         )
-        return Samples.of(plan.problem(problem), self.drawn(plan), info, stabilities, named)
+        return Samples.of(plan.problem(problem), self.drawn(plan), info, stabilities, named, intercepts)
 
 
 class Flips(Protocol):
@@ -203,6 +217,10 @@ class Flips(Protocol):
     pace: float  # sweeps a second, as a first guess
 
     def first_weights(self) -> Array: ...
+
+    def first_intercepts(self) -> Array:
+        """Return (k, 1), (k, 0) for a problem without an intercept."""
+        ...
 
     def place(self, chains: Chains) -> None:
         """Compute from the weights what the kernel caches."""

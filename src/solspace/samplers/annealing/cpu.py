@@ -35,7 +35,7 @@ LEVELS = 1 << 16  # most levels that 16 bits tell apart
 NOT_DONE = np.iinfo(np.int64).min  # energy of a sweep that a chain did not come to
 _FINEST = float(1 << 20)  # most units to a kT; thresholds of 36 kT then fit 32 bits
 _ROOM = 1 << 22  # most numbers laid out at a time for the sweeps to come
-_CACHE = 1 << 19  # bytes of stabilities of chains that take a column together: half of a usual second-level cache
+CACHE = 1 << 19  # bytes of stabilities of chains that take a column together: half of a usual second-level cache
 
 
 @dataclass
@@ -179,6 +179,7 @@ class CpuFlips(Generic[P]):
         self.philox: Any = philox
         self.problem, self.plan, self.key, self.n_chains = problem, plan, np.uint64(key), n_chains
         self.groups = _groups(n_chains, n_threads)
+        self.free = np.delete(np.arange(problem.n, dtype=np.int32), list(problem.clamped))  # sites that move
         self.most = max(1, _ROOM // (problem.n + breadth))
         self.pace = 1e9 * len(self.groups) / (n_chains * problem.n * problem.m)
         self._threads = ThreadPoolExecutor(len(self.groups), "flips")
@@ -188,15 +189,24 @@ class CpuFlips(Generic[P]):
     def first_weights(self) -> Array:
         weights = np.empty((self.n_chains, self.problem.n), np.int8)
         self.philox.first_weights(self.key, 0, weights)
+        return self.clamp(weights)
+
+    def clamp(self, weights: Array) -> Array:
+        for site, value in self.problem.clamped.items():
+            weights[:, site] = value
         return weights
+
+    def first_intercepts(self) -> Array:
+        return np.empty((self.n_chains, 0))
 
     def energies_at(self, stage: Array, prepared: Work[P]) -> tuple[Array, Array]:
         potentials, energy = prepared.potentials, self.integer_energies(stage, prepared.potentials)
         return energy / potentials.kt[stage], potentials.potential(energy, stage, self.problem.m)
 
     def prepare(self, sweeps: slice) -> Work[P]:
-        orders = np.empty((sweeps.stop - sweeps.start, self.problem.n), np.int32)
+        orders = np.empty((sweeps.stop - sweeps.start, len(self.free)), np.int32)
         self.philox.site_orders(self.key, sweeps.start, orders)
+        orders = self.free[orders] if self.problem.clamped else orders
         return Work(sweeps, self.rungs if self.plan.ladder else self.potentials(self.plan.stages[sweeps]), orders)
 
     @cached_property
@@ -323,7 +333,7 @@ class RealFlips(CpuFlips[real_forms.Forms]):
 
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
         potentials = self._sampled(work.potentials)
-        together = max(1, _CACHE // (4 * self.states.shape[1]))
+        together = max(1, CACHE // (4 * self.states.shape[1]))
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
             sweeps, own = self._arguments(work, chains, some)
@@ -334,10 +344,12 @@ class RealFlips(CpuFlips[real_forms.Forms]):
         return self.kernels.Potentials(potentials.forms, potentials.marks, potentials.margins, potentials.logarithm)
 
 
-def cpu_flips(
-    problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None
-) -> IntegerFlips | RealFlips:
-    kind = IntegerFlips if problem.has_binary_patterns else RealFlips
+def cpu_flips(problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> CpuFlips[Any]:
+    kind: Callable[..., CpuFlips[Any]] = IntegerFlips if problem.has_binary_patterns else RealFlips
+    if problem.target.prior.name != "binary" or problem.intercept is not None or problem.sample_weight is not None:
+        from solspace.samplers.annealing.levels import LevelFlips
+
+        kind = LevelFlips
     return kind(problem, plan, key, n_chains, n_threads)
 
 

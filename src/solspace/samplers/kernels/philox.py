@@ -27,7 +27,7 @@ from solspace.system.compiled import njit
 from solspace.system.threads import split
 
 Words = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
-ACCEPTANCE, ORDER, START, NOISE, EXCHANGE, TILTED = 0, 1, 2, 3, 4, 5  # the streams of a call
+ACCEPTANCE, ORDER, START, NOISE, EXCHANGE, TILTED, LEVEL, INTERCEPT = range(8)  # the streams of a call
 CELLS = 32  # cells of an octave, in which normal deviates are cubics
 _BLOCK = 128  # threads of a block on a device
 _LOW = uint64(0xFFFFFFFF)
