@@ -209,7 +209,7 @@ class AnnealingInfo(Info):
     kernel : str
         "integer" for ±1 patterns, "fixed point" for others.
     key : int or None
-        Key of the chains' random numbers; None for chains of several runs.
+        Key of the chains' random numbers; None for chains picked or joined from runs.
     n_chains, n_draws, n_anneal : int
         Chains, draws of each, and sweeps of the schedule; later ones sample its last stage.
     chain, draw : ndarray
@@ -348,11 +348,12 @@ def taken(info: Info, rows: Array) -> Info:
     """
     own: Values = {"extra": _extra([info.extra])}
     if isinstance(info, AnnealingInfo):
+        own["key"] = None
         chain, draw = np.asarray(info.chain)[rows], np.asarray(info.draw)[rows]
         grid = _grid(chain, draw)
         if grid is None:
             run = {f.name: getattr(info, f.name) for f in fields(Info)}
-            return DrawsInfo(**run | own, mode=info.mode, chain=chain)
+            return DrawsInfo(**run | {"extra": own["extra"]}, mode=info.mode, chain=chain)
         rows, draws = grid
         own |= {"n_chains": len(rows), "n_draws": len(draws)}
         own["chain"], own["draw"] = np.indices((len(rows), len(draws))).reshape(2, -1)

@@ -17,7 +17,7 @@ from solspace.measure.potentials import scaled_log_weight
 from solspace.numerics.arrays import Array
 from solspace.numerics.series import pair_products
 from solspace.problem import Perceptron
-from solspace.system.checks import install, instance, shown
+from solspace.system.checks import install, instance, optional, shown, whole
 from solspace.system.files import Damaged, read_npz, replacing
 from solspace.system.plain import html_table
 
@@ -63,6 +63,8 @@ class Samples:
     >>> samples[:2] + samples[2:]
     Samples(k=4, n=7, m=3, solved 4/4, exact)
     """
+
+    _problem: Perceptron | None = None  # that was sampled, where known; neither saved nor pickled
 
     def __init__(
         self,
@@ -113,7 +115,9 @@ class Samples:
         """
         stabilities = problem.stabilities(weights, intercepts) if stabilities is None else stabilities
         solved = ~problem.target.violated(stabilities).any(axis=1) & problem.supports(weights)
-        return cls(weights, stabilities, solved, problem.target, info, problem.digest if named else None, intercepts)
+        samples = cls(weights, stabilities, solved, problem.target, info, problem.digest if named else None, intercepts)
+        samples._problem = problem
+        return samples
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -122,7 +126,13 @@ class Samples:
         rows = _rows(which, len(self))
         info = self.info if np.array_equal(rows, np.arange(len(self))) else taken(self.info, rows)
         own = self.weights[rows], self.stabilities[rows], self.solved[rows]
-        return Samples(*own, self.target, info, self.digest, None if self.intercepts is None else self.intercepts[rows])
+        shifts = None if self.intercepts is None else self.intercepts[rows]
+        picked = Samples(*own, self.target, info, self.digest, shifts)
+        picked._problem = self._problem
+        return picked
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_problem"}
 
     def __iter__(self) -> Iterator[Samples]:
         return (self[i] for i in range(len(self)))
@@ -363,6 +373,59 @@ class Samples:
         means = weights.mean(axis=1, dtype=np.float64)
         others = (means.sum(axis=0) - means) / (len(means) - 1) if len(means) > 1 else means
         return np.array([own @ other for own, other in zip(weights, others / self.n)])
+
+    def extend(
+        self,
+        n_draws: int,
+        problem: Perceptron | None = None,
+        *,
+        thin: int | None = None,
+        n_threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Samples:
+        """Return these draws of annealed chains with more draws of each chain.
+
+        The chains go on from their last draw with the random numbers that they would have had in one longer run, which gives
+        the same samples. A run without `n_extra` had its only draw at the end of its schedule, and keeps it.
+
+        Parameters
+        ----------
+        n_draws : int
+            Further draws of each chain.
+        problem : Perceptron, optional
+            The problem that was sampled; needed for samples that were loaded from a file.
+        thin : int, optional
+            Sweeps between two draws; by default as before, 10 after a run with one draw.
+        n_threads : int, optional
+            Threads; all cores by default. The result does not depend on it.
+        progress : bool, optional
+            Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
+
+        Returns
+        -------
+        Samples
+            Old and new draws, by chain.
+
+        Raises
+        ------
+        ValueError
+            If these are no draws of annealed chains, which ended at a positive temperature, or the problem is not known.
+
+        Examples
+        --------
+        >>> import solspace as ss
+        >>> problem = ss.Perceptron.random(n=101, alpha=0.3, rng=0)
+        >>> samples = ss.anneal(problem, n_chains=4, n_sweeps=100, n_extra=50, rng=1)
+        >>> longer = ss.anneal(problem, n_chains=4, n_sweeps=100, n_extra=80, rng=1)
+        >>> np.array_equal(samples.extend(3).weights, longer.weights)
+        True
+        """
+        from solspace.samplers.annealing.restart import extend
+
+        whole(1)("n_draws", n_draws)
+        optional(whole(1))("thin", thin)
+        problem = self._problem if problem is None else instance(Perceptron)("problem", problem)
+        return extend(self, problem, n_draws, thin, n_threads, progress)
 
     def to_arviz(self) -> Any:
         """Return weights and statistics for ArviZ.

@@ -130,7 +130,7 @@ def test_wrong_arguments_are_explained(problem, options, words):
 
 
 def test_spherical_weights_are_refused():
-    with pytest.raises(ValueError, match="flips ±1 weights"):
+    with pytest.raises(ValueError, match="prior is spherical"):
         ss.anneal(ss.Perceptron.random(11, 0.3, ss.Target(prior="spherical"), rng=0))
 
 

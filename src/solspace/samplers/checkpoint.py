@@ -20,7 +20,7 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.system.files import Damaged, read_npz, replacing
 
-FORMAT = 4  # version of the file
+FORMAT = 5  # version of the file
 _EVERY = 5.0  # least time in seconds between two writes
 
 

@@ -229,7 +229,8 @@ def check_measure(problem: Perceptron) -> None:
     ValueError: constraint 2 is all zero, ...; drop such rows (1 of 2).
     """
     target = problem.target
-    if problem.ensemble is None and np.isneginf(target.log_weight(0.0)) and len(zero := zero_rows(problem)):
+    tied = problem.ensemble is None and problem.intercept is None
+    if tied and np.isneginf(target.log_weight(0.0)) and len(zero := zero_rows(problem)):
         raise ValueError(
             f"constraint {zero[0] + 1} is all zero, so that its stability is 0 whatever the weights, and the target "
             f"({target}) gives that the probability 0; {without(zero, problem.m)}."

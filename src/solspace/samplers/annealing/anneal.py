@@ -1,8 +1,9 @@
-"""Annealed Metropolis: single flips of ±1 weights while the potential, or the temperature, is lowered sweep by sweep.
+"""Annealed Metropolis: moves of single weights while the potential, or the temperature, is lowered sweep by sweep.
 
-A chain starts at random weights and follows a schedule of measures, one a sweep (`schedules`). A sweep proposes every flip
-once, in a random order that all chains of the call share; it is accepted with probability min(1, exp(-ΔU/T)), in sweeps beyond
-the schedule 1/(1 + exp(ΔU/T)). Given the order, each chain leaves each measure invariant, and chains are independent.
+A chain starts at random weights and follows a schedule of measures, one a sweep (`schedules`). A sweep proposes to move every
+weight once, in a random order that all chains of the call share; ±1 weights flip, others go to another level. It is accepted with
+probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)), U with -T log P(w). Given the order, each chain
+leaves each measure invariant, and chains are independent.
 Energies are integers (`cpu`, `real_forms`), so that a chain depends on its seed alone: not on cores, chains beside it, or the
 width of vectors. Where chains do not mix in further sweeps, replicas at earlier stages may help them (`exchange`).
 """
@@ -19,14 +20,16 @@ from functools import partial
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.numerics.streams import RNG, seeds_for
 from solspace.problem import Perceptron, problem_list
-from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, gpu_flips, run_batches
+from solspace.samplers.annealing.batches import Batch, ChainJob, Shape, check_movable, gpu_flips, movable, run_batches
 from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of, run_to_end
 from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import run_exchange
+from solspace.samplers.annealing.restart import Start, start_of
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
@@ -54,21 +57,22 @@ class AnnealConfig(Config):
 
 @overload
 def anneal(
-    problem: Perceptron, n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau", rng: RNG = None,
-    **options: Any,
+    problem: Perceptron, n_chains: int | None = None, n_sweeps: int | None = None, schedule: object = "auto",
+    rng: RNG = None, **options: Any,
 ) -> Samples: ...  # fmt: skip
 @overload
 def anneal(
-    problem: Sequence[Perceptron], n_chains: int = 16, n_sweeps: int | None = None, schedule: object = "tau",
+    problem: Sequence[Perceptron], n_chains: int | None = None, n_sweeps: int | None = None, schedule: object = "auto",
     rng: RNG | Sequence[RNG] = None, **options: Any,
 ) -> list[Samples]: ...  # fmt: skip
 def anneal(  # type: ignore[misc]
     problem: Perceptron | Sequence[Perceptron],
-    n_chains: int = 16,
+    n_chains: int | None = None,
     n_sweeps: int | None = None,
-    schedule: object = "tau",
+    schedule: object = "auto",
     rng: RNG | Sequence[RNG] = None,
     *,
+    initial: Samples | ArrayLike | None = None,
     n_extra: int = 0,
     thin: int = 10,
     exchange: bool = False,
@@ -79,22 +83,29 @@ def anneal(  # type: ignore[misc]
     callback: Callable[[Chains], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Samples | list[Samples]:
-    """Draw samples by annealed Metropolis chains of single flips, for ±1 weights and any patterns.
+    """Draw samples by annealed Metropolis chains of single moves, for weights on levels, ±1 among them, and any patterns.
+
+    An intercept, clamped weights and sample weights of the problem are taken into account.
 
     Parameters
     ----------
     problem : Perceptron or sequence of Perceptron
         What to sample. Problems of one shape, kind of patterns and target run together on a device.
-    n_chains : int, default 16
-        Independent chains.
+    n_chains : int, optional
+        Independent chains; by default 16, or one for each of `initial`.
     n_sweeps : int, optional
-        Sweeps of the schedule; 1001 by default.
-    schedule : str, sequence of Target, or object, default "tau"
-        "tau": τ from 1 to 0, ending in the log potential at the target's temperature. "temperature": T from 1 to 0 on hinge
-        or errors (the target's potential if it is one of them, else hinge). Or one target a sweep, or an object with a method
+        Sweeps of the schedule; 1001 by default, with `initial` 0.
+    schedule : str, sequence of Target, or object, default "auto"
+        "tau": τ from 1 to 0, ending in the log potential, a wall or log_band at the target's temperature. "tempering": 1/T from
+        0 to the target's on soft potentials, likelihoods among them; for uniform and band τ-annealing first. "auto": the one of
+        these that ends in the target. "temperature": T from 1 to 0 on hinge or errors (the target's potential if it is one of
+        them, else hinge). Or one target a sweep, of which potential, temperature and margin count, or an object with a method
         `stages(target, n_sweeps)`.
     rng : int, Generator, SeedSequence, sequence of these, or None
         Seed; for a list of problems optionally one seed each.
+    initial : Samples or array_like, optional
+        Weights (k, n) at which the chains start. They start at the last stage of the schedule, and `n_sweeps` are sweeps at that
+        stage; give `n_extra`, or `n_sweeps`. An intercept starts at that of the samples, at 0 for an array.
     n_extra : int, default 0
         Further heat-bath sweeps at the last stage, with a draw after every `thin` of them; without them the only draw is at
         the end of the schedule. `ss.diagnose` judges from them whether chains have mixed.
@@ -106,7 +117,8 @@ def anneal(  # type: ignore[misc]
     n_rungs : int, optional
         Stages of a ladder; by default chosen from the overlap of the energies of neighbouring stages.
     device : {"cpu", "gpu", "auto"}, default "cpu"
-        Where to compute; the chains are the same on either. A GPU pays from some hundred chains on.
+        Where to compute; the chains are the same on either. A GPU pays from some hundred chains on, and takes ±1 weights without
+        intercept, clamped weights and sample weights.
     n_threads : int, optional
         Threads; all cores by default. The result does not depend on it.
     progress : bool, optional
@@ -125,11 +137,13 @@ def anneal(  # type: ignore[misc]
     Raises
     ------
     ValueError
-        If the prior is not binary, options exclude each other, or the checkpoint belongs to another run.
+        If the weights are real, options exclude each other, `initial` are no weights of the problem, or the checkpoint belongs to
+        another run.
 
     See Also
     --------
     localize : Stochastic localization.
+    Samples.extend : More draws of chains that have run.
     solve : Any solution, beyond the loads that can be sampled.
 
     Examples
@@ -137,20 +151,36 @@ def anneal(  # type: ignore[misc]
     >>> problem = Perceptron.random(n=101, alpha=0.3, rng=0)
     >>> anneal(problem, n_chains=4, n_sweeps=100, rng=1)
     Samples(k=4, n=101, m=30, solved 4/4, tau)
+    >>> target = Target("ternary", "logistic(2)")
+    >>> posterior = Perceptron.planted(n=51, alpha=2, target=target, intercept=1.0, rng=0)
+    >>> samples = anneal(posterior, n_chains=4, n_sweeps=100, n_extra=100, rng=1)
+    >>> samples, samples.intercepts.shape
+    (Samples(k=40, n=51, m=102, solved 0/40, tempering), (40,))
     """
     config = AnnealConfig(
         n_sweeps=n_sweeps, n_extra=n_extra, thin=thin, exchange=exchange, n_rungs=n_rungs, device=device
     )
-    whole(1)("n_chains", n_chains)
+    optional(whole(1))("n_chains", n_chains)
     optional(whole(1))("n_threads", n_threads)
 
     check_call(isinstance(problem, Perceptron), rng, checkpoint, callback)
+    start = None
+    if initial is not None:
+        start = start_of(problem, initial)
+        if n_chains not in (None, len(start.weights)):
+            raise ValueError(
+                f"initial holds {len(start.weights)} weights, one for each chain; got n_chains={n_chains}."
+            )
+        n_chains = len(start.weights)
+    n_chains = 16 if n_chains is None else n_chains
     run = partial(run_chains, n_chains=n_chains, schedule=schedule, config=config, n_threads=n_threads)
     if isinstance(problem, Perceptron):
-        return run(problem, rng=rng, progress=progress, callback=callback, checkpoint=checkpoint)  # type: ignore[arg-type]
+        return run(problem, rng=rng, start=start, progress=progress, callback=callback, checkpoint=checkpoint)  # type: ignore[arg-type]
     problems = problem_list(problem)
     seeds = seeds_for(rng, len(problems))
-    if not exchange and resolve(device) == "gpu":
+    if device == "gpu":
+        check_movable(problems)
+    if not exchange and all(map(movable, problems)) and resolve(device) == "gpu":
         with device_errors():
             return _in_batches(problems, seeds, n_chains, schedule, config, progress)
     results = []
@@ -170,8 +200,10 @@ def first_solutions(
     return run_chains(problem, n_chains, schedule, rng, config, solve=True, **where)
 
 
-def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: bool = False) -> Plan:
-    """Return the sweeps of a run; with `solve` chains end at their first solution."""
+def make_plan(
+    target: Target, schedule: object, config: AnnealConfig, solve: bool = False, started: bool = False
+) -> Plan:
+    """Return the sweeps of a run; with `solve` chains end at their first solution, `started` ones stay at the last stage."""
     n_extra, thin = config.n_extra, config.thin
     if target.prior.name not in PRIORS:
         raise ValueError(
@@ -183,18 +215,27 @@ def make_plan(target: Target, schedule: object, config: AnnealConfig, solve: boo
         raise ValueError("n_rungs are those of replica exchange: give exchange=True with it.")
     if 0 < n_extra < thin:
         raise ValueError(f"n_extra = {n_extra} sweeps thinned by {thin} give no draw; lower thin.")
-    name, stages = stages_of(schedule, target, config.n_sweeps)
-    return Plan.of(stages, n_extra, thin, solve, target, name)
+    if not started:
+        name, stages = stages_of(schedule, target, config.n_sweeps)
+        return Plan.of(stages, n_extra, thin, solve, target, name)
+    if config.exchange:
+        raise ValueError(
+            "exchange=True needs a schedule, whose stages replicas are at; it cannot stand beside initial."
+        )
+    if not (config.n_sweeps or n_extra):
+        raise ValueError("chains that start from initial need sweeps: give n_extra, or n_sweeps before the only draw.")
+    name, stages = stages_of(schedule, target, 1 if hasattr(schedule, "stages") or isinstance(schedule, str) else None)
+    return Plan.of(stages[-1:] * (config.n_sweeps or 0), n_extra, thin, solve, target, name, stages[-1])
 
 
 def run_chains(
     problem: Perceptron, n_chains: int, schedule: object, rng: RNG, config: AnnealConfig, *, solve: bool = False,
-    n_threads: int | None = None, total: int = 0, progress: bool | None = False, callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    start: Start | None = None, n_threads: int | None = None, total: int = 0, progress: bool | None = False,
+    callback: Callback | None = None, checkpoint: str | os.PathLike[str] | None = None,
 ) -> Samples:  # fmt: skip
     """Return the samples of one problem; `total` is the number of chains that a device carries in all."""
-    plan, key = make_plan(problem.target, schedule, config, solve), key_of(rng)
-    on_gpu = config.device != "cpu" and resolve(config.device) == "gpu"
+    plan, key = make_plan(problem.target, schedule, config, solve, start is not None), key_of(rng)
+    on_gpu = on_device(problem, config.device)
     if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
         check_measure(plan.problem(problem))
 
@@ -203,7 +244,11 @@ def run_chains(
             return gpu_flips([problem], plan, [key], n_chains, total)
         return cpu_flips(problem, plan, key, n_chains, n_threads)
 
-    store = Checkpoint(checkpoint, _identity(problem, plan, n_chains, key, config)) if checkpoint is not None else None
+    store = (
+        Checkpoint(checkpoint, _identity(problem, plan, n_chains, key, config, start))
+        if checkpoint is not None
+        else None
+    )
     begun, stabilities = time.perf_counter(), None
     errors = device_errors() if on_gpu else nullcontext()
     with errors, bars.progress(len(plan), f"annealing ({plan.schedule})", progress) as bar:
@@ -217,7 +262,11 @@ def run_chains(
             chains, record = run_exchange(make, plan, key, n_chains, config.n_rungs, store, report)
         else:
             flips = make(plan, n_chains)
-            chains, record = Chains.start(flips.first_weights(), plan, intercepts=flips.first_intercepts()), {"kernel": flips.kernel}
+            first = Start(flips.first_weights(), flips.first_intercepts()) if start is None else start
+            chains, record = (
+                Chains.start(first.weights.copy(), plan, intercepts=first.intercepts.copy()),
+                {"kernel": flips.kernel},
+            )
             if store and (stored := store.load()) is not None:
                 chains.restore(stored)
             run_to_end(Run(flips, chains, plan), report, store)
@@ -226,7 +275,16 @@ def run_chains(
     return chains.samples(problem, plan, stabilities, **record)
 
 
-def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int, config: AnnealConfig) -> Values:
+def on_device(problem: Perceptron, device: str) -> bool:
+    """Return whether chains run on a GPU; "auto" takes it only where it can move the weights."""
+    if device == "gpu":
+        check_movable([problem])
+    return device != "cpu" and movable(problem) and resolve(device) == "gpu"
+
+
+def _identity(
+    problem: Perceptron, plan: Plan, n_chains: int, key: int, config: AnnealConfig, start: Start | None
+) -> Values:
     """Return what a checkpoint must agree in: the potentials by their values, as a user's own has no other name."""
     probe = np.linspace(-4, 4, 33)
     values = np.array([np.append(stage.energies(probe), stage.temperature) for stage in plan.stages])
@@ -239,6 +297,11 @@ def _identity(problem: Perceptron, plan: Plan, n_chains: int, key: int, config: 
         "n_chains": n_chains,
         "key": key,
         **({"n_rungs": config.n_rungs} if config.exchange else {}),
+        **(
+            {}
+            if start is None
+            else {"start": hashlib.sha256(start.weights.tobytes() + start.intercepts.tobytes()).hexdigest()}
+        ),
     }
 
 

@@ -72,9 +72,22 @@ class Running(NamedTuple):
         return self.batch.finish(self.problems, self.job.samples())
 
 
+def movable(problem: Perceptron) -> bool:
+    """Return whether a device can move the weights of a problem."""
+    return problem.target.prior.name == "binary" and problem.plain
+
+
+def check_movable(problems: Sequence[Perceptron]) -> None:
+    if not all(map(movable, problems)):
+        raise ValueError(
+            "a GPU moves ±1 weights of problems without an intercept, clamped weights and sample_weight; use device='cpu'."
+        )
+
+
 def gpu_flips(
     problems: Sequence[Perceptron], plan: Plan, keys: Sequence[int], n_chains: int, total: int = 0, share: int = 1
 ) -> GpuFlips:
+    check_movable(problems)
     kind = GpuIntegerFlips if problems[0].has_binary_patterns else GpuRealFlips
     return kind(problems, plan, keys, n_chains, total, share)
 

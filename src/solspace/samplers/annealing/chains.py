@@ -64,9 +64,13 @@ class Plan:
         solve: bool,
         target: Target | None = None,
         schedule: str = "",
+        last: Stage | None = None,
     ) -> Plan:
-        """Return the plan of a schedule's `stages` towards `target`, then `n_extra` sweeps with a draw after every `thin`."""
-        sweeps, last = np.arange(1, len(stages) + n_extra + 1), stages[-1]
+        """Return the plan of a schedule's `stages` towards `target`, then `n_extra` sweeps with a draw after every `thin`.
+
+        The further sweeps are at the stage `last`, by default that of the schedule.
+        """
+        sweeps, last = np.arange(1, len(stages) + n_extra + 1), stages[-1] if last is None else last
         after = sweeps - len(stages)
         drawn = (sweeps == len(sweeps)) if n_extra == 0 else (after > 0) & (after % thin == 0)
         draw_at = np.where(drawn & (not solve), np.cumsum(drawn) - 1, -1)

@@ -40,17 +40,23 @@ class Exchange:
     """
 
     def __init__(
-        self, make: MakeFlips, plan: Plan, key: int, weights: Array, rungs: Array, stored: State | None = None
-    ) -> None:
+        self, make: MakeFlips, plan: Plan, key: int, weights: Array, rungs: Array, stored: State | None = None,
+        intercepts: Array | None = None,
+    ) -> None:  # fmt: skip
         c, r, n = weights.shape
         extra = len(plan) - plan.n_anneal
         self.plan, self.key, self.rungs, self.n_ladders = plan, np.uint64(key), rungs, c
         ladder = _on_ladder(plan, rungs)
-        self.chains = Chains.start(np.ascontiguousarray(weights).reshape(c * r, n), ladder, records=1)
+        found = np.empty((c, r, 0)) if intercepts is None else intercepts
+        shifts = np.ascontiguousarray(found).reshape(c * r, found.shape[2])
+        self.chains = Chains.start(
+            np.ascontiguousarray(weights).reshape(c * r, n), ladder, records=1, intercepts=shifts
+        )
         self.chains.stage, self.chains.sweep = np.tile(np.arange(r), c), plan.n_anneal
         self.energy = np.full((c, extra), np.nan)  # ΣU at the last rung
         self.accepted = np.zeros((c, extra), np.int32)  # flips made there
-        self.draws = np.zeros((c, plan.n_draws, n), np.int8)
+        self.draws = np.zeros((c, plan.n_draws, n), weights.dtype)
+        self.shifts = np.zeros((c, plan.n_draws, shifts.shape[1]))
         self.swaps = np.zeros((2, r - 1), np.int64)  # exchanges tried and made between neighbouring rungs
         self.way = np.zeros(c * r, np.int8)  # UP, DOWN, or 0 where a replica has not yet been at the last rung
         self.trips = np.zeros(c, np.int64)  # times that a replica went from the last rung to the first and back
@@ -61,9 +67,11 @@ class Exchange:
 
     def state(self) -> dict[str, Array]:
         chains = self.chains
-        records = {name: getattr(self, name) for name in ("rungs", "energy", "accepted", "draws")}  # only added to
+        records = {
+            name: getattr(self, name) for name in ("rungs", "energy", "accepted", "draws", "shifts")
+        }  # only added to
         overwritten = {name: getattr(self, name).copy() for name in _COUNTS}
-        overwritten |= {name: getattr(chains, name).copy() for name in ("stage", "solved_at")}
+        overwritten |= {name: getattr(chains, name).copy() for name in ("stage", "solved_at", "intercepts")}
         weights = self.flips.weights_of(chains, np.arange(len(chains.weights)))
         return {**records, **overwritten, "weights": weights, "sweep": np.array(chains.sweep)}
 
@@ -72,7 +80,7 @@ class Exchange:
         self.chains.solved_at[...] = stored["solved_at"]
         done = self.chains.sweep - self.plan.n_anneal
         self.energy[:, :done], self.accepted[:, :done] = stored["energy"][:, :done], stored["accepted"][:, :done]
-        for name in ("draws", *_COUNTS):
+        for name in ("draws", "shifts", *_COUNTS):
             getattr(self, name)[...] = stored[name]
 
     @property
@@ -111,6 +119,7 @@ class Exchange:
         self.energy[:, kept] = self.exchange(now, prepared)
         if plan.draw_at[now] >= 0:
             self.draws[:, plan.draw_at[now]] = self.flips.weights_of(chains, self.places()[:, -1])
+            self.shifts[:, plan.draw_at[now]] = chains.intercepts[self.places()[:, -1]]
         chains.sweep += 1
 
     def exchange(self, sweep: int, prepared: object) -> Array:
@@ -160,7 +169,7 @@ def run_exchange(
     before = _pilot_plan(plan)
     flips = make(before, max(n_chains, PILOTS))
     kind = GpuExchange if isinstance(flips, GpuFlips) else Exchange
-    pilots = Chains.start(flips.first_weights(), before)
+    pilots = Chains.start(flips.first_weights(), before, intercepts=flips.first_intercepts())
     exchange = None
 
     def named(state: State) -> dict[str, Array]:
@@ -170,21 +179,24 @@ def run_exchange(
         state = {name.removeprefix("pilot_"): value for name, value in stored.items() if name.startswith("pilot_")}
         if "rungs" in stored:  # the pilots' draws are no longer needed
             weights = stored["weights"].reshape(n_chains, len(stored["rungs"]), -1)
-            exchange = kind(make, plan, key, weights, stored["rungs"], stored)
-            state["draws"] = pilots.draws
+            shifts = stored["intercepts"].reshape(*weights.shape[:2], stored["intercepts"].shape[1])
+            exchange = kind(make, plan, key, weights, stored["rungs"], stored, shifts)
+            state |= {"draws": pilots.draws, "shifts": pilots.shifts}
         pilots.restore(state)
     if exchange is None:
         run_to_end(Run(flips, pilots, before), report, store, named)
-        chosen = _choose_rungs(make, before, pilots.draws, n_rungs)
+        chosen = _choose_rungs(make, before, pilots.draws, pilots.shifts, n_rungs)
         marks = np.flatnonzero(before.draw_at >= 0)
-        exchange = kind(make, plan, key, pilots.draws[:n_chains, chosen], marks[chosen])
-    done = named({**pilots.state(), "draws": pilots.draws[:0]})
+        drawn, shifts = pilots.draws[:n_chains, chosen], pilots.shifts[:n_chains, chosen]
+        exchange = kind(make, plan, key, drawn, marks[chosen], None, shifts)
+    done = named({**pilots.state(), "draws": pilots.draws[:0], "shifts": pilots.shifts[:0]})
     run_to_end(exchange, report, store, lambda ladders: {**done, **ladders})
     first, pilots = exchange.chains.solved_at.reshape(n_chains, -1), pilots.of(slice(0, n_chains))
     later = np.where(first < 0, len(plan), first).min(axis=1)
     chains = replace(
         pilots,
         draws=exchange.draws,
+        shifts=exchange.shifts,
         accepted=np.hstack([pilots.accepted, exchange.accepted]),
         energy=np.hstack([pilots.energy, exchange.energy]),
         solved_at=np.where(pilots.solved_at >= 0, pilots.solved_at, np.where(later < len(plan), later, -1)),
@@ -212,7 +224,7 @@ def _pilot_plan(plan: Plan) -> Plan:
     return replace(plan, stages=plan.stages[: plan.n_anneal], draw_at=draw_at)
 
 
-def _choose_rungs(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | None) -> Array:
+def _choose_rungs(make: MakeFlips, pilot: Plan, weights: Array, shifts: Array, n_rungs: int | None) -> Array:
     """Return the marks, the last among them, that become rungs, (rungs,); `weights` (pilots, marks, n) were left at them.
 
     With these as samples of two neighbouring stages, the mean chance of an exchange is erfc(d/2), as Δ is nearly Gaussian with
@@ -221,7 +233,7 @@ def _choose_rungs(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | N
     marks = weights.shape[1]
     if n_rungs is not None and n_rungs > marks:
         raise ValueError(f"n_rungs must be at most {marks}, the stages of this schedule to choose from; got {n_rungs}.")
-    along = np.append(0.0, np.cumsum(_lengths(make, pilot, weights)))
+    along = np.append(0.0, np.cumsum(_lengths(make, pilot, weights, shifts)))
     enough = int(np.ceil(along[-1] / (2 * erfcinv(ACCEPTED)))) + 1
     count = n_rungs or min(max(enough, 2), MOST, marks)
     # pilots that fall behind the schedule differ too little in its middle and too much at its end: half of the rungs are
@@ -230,7 +242,7 @@ def _choose_rungs(make: MakeFlips, pilot: Plan, weights: Array, n_rungs: int | N
     return _spread((along / max(along[-1], 1e-300) + even) / 2, count)
 
 
-def _lengths(make: MakeFlips, pilot: Plan, weights: Array) -> Array:
+def _lengths(make: MakeFlips, pilot: Plan, weights: Array, shifts: Array) -> Array:
     """Return the length d between neighbouring marks, (marks - 1,)."""
     at = np.flatnonzero(pilot.draw_at >= 0)
     ladder = _on_ladder(pilot, at)
@@ -238,7 +250,8 @@ def _lengths(make: MakeFlips, pilot: Plan, weights: Array) -> Array:
     prepared = flips.prepare(slice(0, 1))
     rises = np.zeros((len(at), 2, len(weights)))
     for mark in range(len(at)):
-        flips.place(Chains.start(np.ascontiguousarray(weights[:, mark]), ladder, records=0))
+        left = np.ascontiguousarray(weights[:, mark]), np.ascontiguousarray(shifts[:, mark])
+        flips.place(Chains.start(left[0], ladder, records=0, intercepts=left[1]))
         here, before, behind = (
             flips.energies_at(np.full(len(weights), np.clip(mark + step, 0, len(at) - 1)), prepared)[0]
             for step in (0, -1, 1)

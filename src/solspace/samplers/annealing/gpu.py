@@ -135,6 +135,9 @@ class GpuFlips:
         draw(grid, (32,), (self.keys, self.instance_of, self.number_of, np.int32(self.n), weights))
         return fetched(weights)
 
+    def first_intercepts(self) -> Array:
+        return np.empty((len(self.instance_of), 0))
+
     def place(self, chains: Chains) -> None:
         if chains.number is not None:
             self.number_of = sent(np.asarray(chains.number, np.int32))

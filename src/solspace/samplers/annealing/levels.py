@@ -115,9 +115,7 @@ class LevelFlips(CpuFlips[real_forms.Forms]):
             rounded = aligned(size, np.int32)
             rounded[: problem.m] = np.rint(powers / self.least * 2.0**shift)
         allowed = self.fixed.met_range(plan.target)
-        self.patterns = level_moves.Patterns(
-            self.fixed.columns.reshape(-1), signs, rounded, shift, problem.m, allowed
-        )
+        self.patterns = level_moves.Patterns(self.fixed.columns.reshape(-1), signs, rounded, shift, problem.m, allowed)
         width = float(problem.intercept or 0.0)
         self.prior = level_moves.Prior(
             multiples=self.fixed.multiples,

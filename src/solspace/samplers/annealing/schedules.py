@@ -4,6 +4,8 @@
 for every τ > 0 and becomes -log s at τ = 0 (of the distance from a wall elsewhere, or the product of both distances). The
 last sweep *is* τ = 0, so that the chain ends in the measure that theory describes. Temperature annealing lowers T linearly
 from 1 to 0 on a soft potential; its last sweep is T = 0 exactly, where a move that raises the energy is never made.
+Tempering raises 1/T linearly from 0 to that of a soft target, such as a likelihood. "auto" is the one of these that ends in the
+target: τ-annealing for log and walls, else tempering.
 
 A schedule of your own is a sequence of `Target`s, or an object with `stages(target, n_sweeps)`; `register` gives it a name.
 """
@@ -17,11 +19,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from solspace.measure import Target
-from solspace.measure.potentials import Errors, Hinge, Potential, as_potential, scaled_log_weight
+from solspace.measure.potentials import (
+    Band,
+    Errors,
+    Hinge,
+    Log,
+    LogBand,
+    Potential,
+    Uniform,
+    as_potential,
+    scaled_log_weight,
+)
 from solspace.numerics.arrays import Array
 from solspace.system.checks import unknown
 
-__all__ = ["Stage", "TauAnnealing", "TemperatureAnnealing", "register"]
+__all__ = ["Stage", "TauAnnealing", "TemperatureAnnealing", "Tempering", "register"]
 
 
 @dataclass(frozen=True)
@@ -184,7 +196,43 @@ class TemperatureAnnealing(Schedule):
         return [Stage(potential, heat, target.margin) for heat in _linear(self.start, n_sweeps)]
 
 
-REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnnealing, TemperatureAnnealing)}
+@dataclass(frozen=True)
+class Tempering(Schedule):
+    """1/T from 0 to that of the target, linearly; meant for soft potentials: likelihoods, hinge, errors, tau.
+
+    For "uniform" and "band", which have no temperature, τ-annealing takes three quarters of the sweeps; then the log potential
+    is turned off at a rising temperature.
+
+    Examples
+    --------
+    >>> [stage.temperature for stage in Tempering().stages(Target(potential="logistic(2)"), 4)]
+    [4.0, 2.0, 1.3333333333333333, 1.0]
+    >>> [(str(stage.potential), stage.temperature) for stage in Tempering().stages(Target(potential="uniform"), 8)][-3:]
+    [('log', 0.5), ('log', 0.5), ('uniform', 0.5)]
+    """
+
+    name = "tempering"
+
+    def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
+        walls = _walls(target.potential)
+        if walls is None:
+            shares = (np.arange(1, n_sweeps + 1) / n_sweeps).tolist()
+            return [Stage(target.potential, target.temperature / share, target.margin) for share in shares]
+        late = max(1, n_sweeps // 4)
+        soft = TauAnnealing().stages(Target(potential=walls, margin=target.margin), n_sweeps - late)
+        heats = [soft[-1].temperature * late / left for left in range(late, 1, -1)] if late < n_sweeps else []
+        return [*soft, *(Stage(walls, heat, target.margin) for heat in heats), Stage.of(target)]
+
+
+def _walls(potential: Potential) -> Potential | None:
+    """Return the logarithmic potential that allows what a potential without energy does; None for others."""
+    if isinstance(potential, Band):
+        return LogBand(potential.width)
+    return Log() if isinstance(potential, Uniform) else None
+
+
+REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnnealing, TemperatureAnnealing, Tempering)}
+AUTO = "auto"
 DEFAULT_SWEEPS = 1001
 
 
@@ -213,8 +261,11 @@ def stages_of(schedule: Any, target: Target, n_sweeps: int | None) -> tuple[str,
     ('own', 2)
     """
     if isinstance(schedule, str):
+        if schedule == AUTO:
+            potential = target.potential
+            schedule = "tau" if potential.hard and hasattr(potential, "softened") else "tempering"
         if schedule not in REGISTRY:
-            raise unknown("schedule", schedule, REGISTRY)
+            raise unknown("schedule", schedule, [AUTO, *REGISTRY])
         schedule = REGISTRY[schedule]()
     if hasattr(schedule, "stages"):
         n_sweeps = DEFAULT_SWEEPS if n_sweeps is None else n_sweeps
@@ -223,7 +274,7 @@ def stages_of(schedule: Any, target: Target, n_sweeps: int | None) -> tuple[str,
         stages = [Stage.of(item) for item in schedule]
     except (TypeError, AttributeError):
         raise ValueError(
-            f"schedule must be one of {', '.join(REGISTRY)}, an object with stages(target, n_sweeps), or a sequence of "
+            f"schedule must be one of {', '.join([AUTO, *REGISTRY])}, an object with stages(target, n_sweeps), or a sequence of "
             f"targets; got {schedule!r}."
         ) from None
     if not stages:

@@ -1,10 +1,10 @@
 """Moves of single weights between levels, and of an intercept, on patterns of any values, in fixed point.
 
 Patterns and energies are those of `kernels.flips_real`, so that a chain is exact from there on: a move adds a multiple of a
-column of integers. A weight goes from its level to another one, all others being equally likely, and the difference of the levels'
-log probabilities, with a field, is added to the threshold. An intercept b ~ N(0, width²) moves on an ellipse through an auxiliary
-draw from its prior, by slice sampling of the angle (Murray, Adams, MacKay 2010): exact, and there is no step size to choose.
-Constraints may have powers, integers by which their energies are multiplied.
+column of integers. A weight goes from its level to another one, all others being equally likely; the difference of the log
+probabilities of the two levels, with a field, is added to the threshold. An intercept b ~ N(0, width²) moves on an ellipse
+through an auxiliary draw from its prior, by slice sampling of the angle (Murray, Adams, MacKay 2010): exact, and there is no
+step size to choose. Constraints may have powers, integers by which their energies are multiplied.
 """
 
 from __future__ import annotations

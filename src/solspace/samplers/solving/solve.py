@@ -123,6 +123,11 @@ def solve(
         raise ValueError(f"callback must be a function of the search, or None; got {shown(callback)}.")
     if refusal := lacks(problem.n, problem.target, method, device):
         raise ValueError(refusal)
+    if not problem.plain:
+        raise ValueError(
+            "solve takes problems without an intercept, clamped weights and sample_weight; ss.anneal takes these, and ends in "
+            "solutions below the loads at which its chains get stuck."
+        )
     with bars.progress(time_limit or 1.0, "solving", progress) as bar:
 
         def report(search: Search) -> None:
@@ -266,7 +271,7 @@ def on_device(target: Target, random: bool, method: str = "auto") -> bool:
 def lacks(n: int, target: Target, method: str = "auto", device: str = "cpu") -> str:
     """Return in a sentence why `method` cannot solve `n` weights under `target` on `device`; empty if it can."""
     if target.prior.name != "binary":
-        return f"solve looks for ±1 weights, but the target's prior is {target.prior}; use localize for it."
+        return f"solve looks for ±1 weights, but the target's prior is {target.prior}; use localize or anneal for it."
     if method == "exact" and n > LARGEST:
         return f"method 'exact' enumerates 2^n weights: n must be at most {LARGEST}; got n = {n}."
     if device != "gpu" or method in ("auto", "tau") or on_device(target, True, method):
