@@ -348,14 +348,15 @@ def taken(info: Info, rows: Array) -> Info:
     """
     own: Values = {"extra": _extra([info.extra])}
     if isinstance(info, AnnealingInfo):
-        own["key"] = None
         chain, draw = np.asarray(info.chain)[rows], np.asarray(info.draw)[rows]
         grid = _grid(chain, draw)
         if grid is None:
             run = {f.name: getattr(info, f.name) for f in fields(Info)}
-            return DrawsInfo(**run | {"extra": own["extra"]}, mode=info.mode, chain=chain)
+            return DrawsInfo(**run | own, mode=info.mode, chain=chain)
         rows, draws = grid
         own |= {"n_chains": len(rows), "n_draws": len(draws)}
+        if not np.array_equal(rows, np.arange(len(rows))):
+            own["key"] = None  # random numbers depend on the number of a chain
         own["chain"], own["draw"] = np.indices((len(rows), len(draws))).reshape(2, -1)
         if info.mode == "sample":
             own["draw_sweep"] = np.asarray(info.draw_sweep)[draws]

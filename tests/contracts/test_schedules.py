@@ -85,7 +85,7 @@ def test_wrong_schedules_are_explained(schedule, n_sweeps, words, problem):
 
 def test_tau_needs_the_log_potential(problem):
     with pytest.raises(ValueError, match="ends in the log potential, a wall or log_band"):
-        ss.anneal(problem.with_target(ss.Target(potential="band(2.0)")), n_chains=1, n_sweeps=5)
+        ss.anneal(problem.with_target(ss.Target(potential="band(2.0)")), n_chains=1, n_sweeps=5, schedule="tau")
 
 
 OPTIONS = [

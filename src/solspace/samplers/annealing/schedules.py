@@ -31,6 +31,7 @@ from solspace.measure.potentials import (
     scaled_log_weight,
 )
 from solspace.numerics.arrays import Array
+from solspace.samplers.constraints import flat
 from solspace.system.checks import unknown
 
 __all__ = ["Stage", "TauAnnealing", "TemperatureAnnealing", "Tempering", "register"]
@@ -198,37 +199,39 @@ class TemperatureAnnealing(Schedule):
 
 @dataclass(frozen=True)
 class Tempering(Schedule):
-    """1/T from 0 to that of the target, linearly; meant for soft potentials: likelihoods, hinge, errors, tau.
+    """1/T from 0 to that of the target, linearly, for soft potentials: likelihoods, hinge, errors, tau.
 
-    For "uniform" and "band", which have no temperature, τ-annealing takes three quarters of the sweeps; then the log potential
-    is turned off at a rising temperature.
+    For hard potentials it is τ-annealing. Where that ends elsewhere, it takes three quarters of the sweeps; in the others the log
+    potential is turned off at a rising temperature for "uniform" and "band", and chains sample the target for others.
 
     Examples
     --------
     >>> [stage.temperature for stage in Tempering().stages(Target(potential="logistic(2)"), 4)]
     [4.0, 2.0, 1.3333333333333333, 1.0]
-    >>> [(str(stage.potential), stage.temperature) for stage in Tempering().stages(Target(potential="uniform"), 8)][-3:]
-    [('log', 0.5), ('log', 0.5), ('uniform', 0.5)]
+    >>> [(str(stage.potential), stage.temperature) for stage in Tempering().stages(Target(potential="uniform"), 12)][-4:]
+    [('log', 0.5), ('log', 0.5), ('log', 0.75), ('uniform', 0.5)]
     """
 
     name = "tempering"
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
-        walls = _walls(target.potential)
-        if walls is None:
+        if not target.potential.hard:
             shares = (np.arange(1, n_sweeps + 1) / n_sweeps).tolist()
             return [Stage(target.potential, target.temperature / share, target.margin) for share in shares]
-        late = max(1, n_sweeps // 4)
-        soft = TauAnnealing().stages(Target(potential=walls, margin=target.margin), n_sweeps - late)
-        heats = [soft[-1].temperature * late / left for left in range(late, 1, -1)] if late < n_sweeps else []
-        return [*soft, *(Stage(walls, heat, target.margin) for heat in heats), Stage.of(target)]
-
-
-def _walls(potential: Potential) -> Potential | None:
-    """Return the logarithmic potential that allows what a potential without energy does; None for others."""
-    if isinstance(potential, Band):
-        return LogBand(potential.width)
-    return Log() if isinstance(potential, Uniform) else None
+        if hasattr(target.potential, "softened"):
+            return TauAnnealing().stages(target, n_sweeps)
+        even, late = flat(target), max(1, n_sweeps // 4)
+        walls = LogBand(even.potential.width) if isinstance(even.potential, Band) else Log()
+        if not isinstance(even.potential, (Band, Uniform)):  # no single interval is allowed
+            return [Stage.of(target)] * n_sweeps
+        soft = TauAnnealing().stages(Target(potential=walls, margin=even.margin), n_sweeps - late)
+        heats = [Target().temperature * late / left for left in range(late, 1, -1)]
+        own = target.potential.athermal or np.isinf(target.temperature)
+        return [
+            *soft,
+            *(Stage(walls, heat, even.margin) if own else Stage.of(target) for heat in heats),
+            Stage.of(target),
+        ]
 
 
 REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnnealing, TemperatureAnnealing, Tempering)}
