@@ -119,7 +119,7 @@ class LevelFlips(CpuFlips[real_forms.Forms]):
         width = float(problem.intercept or 0.0)
         self.prior = level_moves.Prior(
             multiples=self.fixed.multiples,
-            values=self.levels.array,
+            values=np.array(self.levels.values),
             logs=self.levels.log_weights,
             width=width,
             unit=self.fixed.unit,
@@ -159,14 +159,22 @@ class LevelFlips(CpuFlips[real_forms.Forms]):
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
         potentials = self._sampled(work.potentials)
         together = max(1, CACHE // (4 * self.states.shape[1]))
+        at = self.plan.draw_at[work.sweeps]
+        new = at[at >= 0]
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
             sweeps, given = self._arguments(work, chains, some)
-            times = np.zeros(some.stop - some.start) if chains.time is None else chains.time[some]
-            own = self.kernels.Own(self.codes[some], times, chains.intercepts[some], chains.shifts[some])
+            drawn = np.empty((some.stop - first, len(new), self.problem.n), np.uint8)
+            sweeps = sweeps._replace(draw_at=np.where(at >= 0, np.cumsum(at >= 0) - 1, -1))
+            given = given._replace(weights=self.codes[some], draws=drawn)
+            times = np.zeros(some.stop - first) if chains.time is None else chains.time[some]
+            shifts = np.empty((some.stop - first, len(new), chains.intercepts.shape[1]))
+            own = self.kernels.Own(times, chains.intercepts[some], shifts)
             self.kernels.run_chains(
                 self.patterns, potentials, self.prior, sweeps, given, own, self.states[some], self._halt
             )
+            chains.weights[some] = self.levels.array[self.codes[some]]
+            chains.draws[some, new], chains.shifts[some, new] = self.levels.array[drawn], shifts
             self._record(work, chains, some, given.energy)
 
     def _sampled(self, potentials: real_forms.Forms) -> Any:

@@ -62,7 +62,7 @@ class Patterns(NamedTuple):
 
 class Prior(NamedTuple):
     multiples: Array  # (L,) int64 levels in units of which columns are
-    values: Array  # (L,) levels, in the type of the weights
+    values: Array  # (L,) float64 levels
     logs: Array  # (L,) float64 log probabilities
     width: float  # of the intercept's prior
     unit: float  # of the intercept, in which it is added to Σ x w
@@ -71,12 +71,11 @@ class Prior(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What chains have beside `Rows`."""
+    """What chains have beside `Rows`, whose weights and draws are numbers of levels here, uint8."""
 
-    codes: Array  # (k, n) uint8 numbers of the levels, written
     times: Array  # (k,) t of the measure p(w) exp(⟨h, w⟩ - t |w|²/2)
     intercepts: Array  # (k, 1) float64, written; (k, 0) without one
-    shifts: Array  # (k, draws, 1) intercepts drawn; (k, draws, 0) without one
+    shifts: Array  # (k, draws, 1) intercepts drawn, written; (k, draws, 0) without one
 
 
 @operation(ints, ints, ints, types.int64)
@@ -130,7 +129,7 @@ def _move(states: Array, at: int, size: int, columns: Array, column: int, by: in
 @numba.njit
 def _tilt(level: int, field: float, time: float, prior: Prior, kt: float) -> int:
     """Return the log weight of a level in units of the energies, an integer."""
-    value = float64(prior.values[level])
+    value = prior.values[level]
     return int64(np.rint(kt * (prior.logs[level] + field * value - 0.5 * time * value * value)))
 
 
@@ -174,8 +173,8 @@ def run_chains(
     `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
     columns, (forms, marks, margins, _) = patterns.columns, potentials
-    stopped, solved_at, weights, codes = rows.stopped, rows.solved_at, rows.weights, own.codes
-    k, n = weights.shape
+    stopped, solved_at, codes = rows.stopped, rows.solved_at, rows.weights
+    k, n = codes.shape
     proposals, size, others = sweeps.orders.shape[1], states.shape[1], len(prior.values) - 1
     flat = states.reshape(-1)
     raw, drawn = np.empty(TILE, np.uint64), np.empty(TILE, np.int32)
@@ -245,7 +244,6 @@ def run_chains(
                     if after - energy[row] - pull <= threshold[p % TILE, row]:
                         _move(flat, at, size, columns, site * size, by)
                         codes[row, site] = new
-                        weights[row, site] = prior.values[new]
                         energy[row] = after
                         rows.accepted[row, t] += 1
                 if sweeps.solve:
@@ -262,7 +260,7 @@ def run_chains(
                 solved_at[row] = sweeps.first + t
             if sweeps.draw_at[t] >= 0:
                 for i in range(n):
-                    rows.draws[row, sweeps.draw_at[t], i] = weights[row, i]
+                    rows.draws[row, sweeps.draw_at[t], i] = codes[row, i]
                 if sliding:
                     own.shifts[row, sweeps.draw_at[t], 0] = own.intercepts[row, 0]
     for row in range(k):
