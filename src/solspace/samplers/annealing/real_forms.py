@@ -270,8 +270,11 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
             f"{potential} jumps at {len(jumps)} breakpoints; on real-valued patterns {JUMPS} are possible."
         )
 
+    # where nothing is forbidden the last cell goes on beyond the largest t, or its slope would be wrong
+    bounds = [end * (1 + 1 / CELLS) if abs(end) == fixed.reach else end for end in ends]
+
     def smooth(t: Array) -> Array:
-        inside = np.clip(t, first, last)
+        inside = np.clip(t, *bounds)
         values = alone.energies(inside * fixed.unit)
         # an end that is itself forbidden is approached from inside
         values = np.where(

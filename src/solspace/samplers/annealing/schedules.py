@@ -201,15 +201,15 @@ class TemperatureAnnealing(Schedule):
 class Tempering(Schedule):
     """1/T from 0 to that of the target, linearly, for soft potentials: likelihoods, hinge, errors, tau.
 
-    For hard potentials it is τ-annealing. Where that ends elsewhere, it takes three quarters of the sweeps; in the others the log
-    potential is turned off at a rising temperature for "uniform" and "band", and chains sample the target for others.
+    For hard potentials it is τ-annealing. Where that ends elsewhere, it takes three quarters of the sweeps, and the last ones
+    are at the target; for "uniform" and "band" the log potential is turned off in between, at a rising temperature.
 
     Examples
     --------
     >>> [stage.temperature for stage in Tempering().stages(Target(potential="logistic(2)"), 4)]
     [4.0, 2.0, 1.3333333333333333, 1.0]
-    >>> [(str(stage.potential), stage.temperature) for stage in Tempering().stages(Target(potential="uniform"), 12)][-4:]
-    [('log', 0.5), ('log', 0.5), ('log', 0.75), ('uniform', 0.5)]
+    >>> [f"{stage.potential} {stage.temperature}" for stage in Tempering().stages(Target(potential="uniform"), 16)][-5:]
+    ['log 0.5', 'log 0.5', 'log 1.0', 'uniform 0.5', 'uniform 0.5']
     """
 
     name = "tempering"
@@ -225,13 +225,9 @@ class Tempering(Schedule):
         if not isinstance(even.potential, (Band, Uniform)):  # no single interval is allowed
             return [Stage.of(target)] * n_sweeps
         soft = TauAnnealing().stages(Target(potential=walls, margin=even.margin), n_sweeps - late)
-        heats = [Target().temperature * late / left for left in range(late, 1, -1)]
-        own = target.potential.athermal or np.isinf(target.temperature)
-        return [
-            *soft,
-            *(Stage(walls, heat, even.margin) if own else Stage.of(target) for heat in heats),
-            Stage.of(target),
-        ]
+        rising = late // 2 if target.potential.athermal or np.isinf(target.temperature) else 0
+        heats = [Target().temperature * rising / left for left in range(rising, 0, -1)]
+        return [*soft, *(Stage(walls, heat, even.margin) for heat in heats), *[Stage.of(target)] * (late - rising)]
 
 
 REGISTRY: dict[str, Callable[[], Schedule]] = {cls.name: cls for cls in (TauAnnealing, TemperatureAnnealing, Tempering)}
