@@ -197,7 +197,7 @@ def test_a_table_with_one_class_is_an_error(tmp_path, monkeypatch, label, furthe
         (["--prior", "spherical"], "AMP", False),
         ([], "expectation propagation", True),
         (["--denoiser", "amp"], "AMP", True),
-        (["--potential", "uniform"], "expectation propagation", False),
+        (["--potential", "uniform"], "expectation propagation", True),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")

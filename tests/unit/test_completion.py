@@ -39,7 +39,7 @@ def environment_of(line):
     ("line", "offered"),
     [
         ("solspace sample --sampler ", [one.name for one in SAMPLERS.values() if one.fair]),
-        ("solspace sample --sampler t", ["tau", "temperature"]),
+        ("solspace sample --sampler t", ["tau", "temperature", "tempering"]),
         ("solspace sample --accuracy ca", ["careful"]),
         ("solspace sample --prior s", ["spherical"]),
         ("solspace solve --method re", ["reinforce"]),

@@ -88,7 +88,7 @@ def test_unknown_fields_of_a_url_are_ignored():
         ({"n": 1001, "alpha": 278.0, "prior": "spherical"}, "pattern entries"),
         ({"samples": 256, "n": 50_000, "alpha": 0.03}, ""),
         ({"samples": 256, "n": 5000, "alpha": 4.0}, "at most 250"),
-        ({"sampler": "tau", "prior": "spherical"}, "flips ±1 weights"),
+        ({"sampler": "tau", "prior": "spherical"}, "takes no spherical"),
         ({"sampler": "tau", "potential": "uniform"}, "log_band"),
         ({"sampler": "temperature", "potential": "uniform"}, ""),
     ],

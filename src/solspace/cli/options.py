@@ -61,9 +61,15 @@ class TargetOptions:
     """The arguments of `Target`."""
 
     PANEL: ClassVar = "Target"
-    prior: str = option("binary", "binary or spherical.", offer=registered("solspace.measure.priors"))
-    potential: str = option("log", "uniform, log, log_band(K), hinge, errors, tau(τ), band(K), ...", offer=POTENTIALS)
-    temperature: float = option(0.5, "T, for theory from 1e-4 on; inf is the uniform measure.")
+    prior: str = option(
+        "binary",
+        "binary, spherical, ternary, levels(-3,-1,1,3), gaussian(1).",
+        offer=registered("solspace.measure.priors"),
+    )
+    potential: str = option(
+        "log", "uniform, log, log_band(K), hinge, probit(σ), logistic(a), flip(ε), ...", offer=POTENTIALS
+    )
+    temperature: float | None = option(None, "T, by default 0.5 (1 of likelihoods); inf is the uniform measure.")
     margin: float = MARGIN
 
 

@@ -17,7 +17,7 @@ from solspace.data.instances import PREPROCESSING, SCALES, drawn, scale
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG
 from solspace.problem import ENSEMBLES
-from solspace.system.checks import unknown
+from solspace.system.checks import number, unknown
 from solspace.system.files import TABLES, Damaged, read_arrays
 from solspace.system.plain import Values
 from solspace.system.tables import position, read_table
@@ -78,6 +78,10 @@ class ProblemOptions:
         None, "none, centre (each feature) or norm (rows to norm √n), of patterns of yours.", offer=lambda: SCALES
     )
 
+    intercept: float | None = option(
+        None, "Width of the Gaussian prior of an intercept, for patterns of yours.", check=number(positive=True)
+    )
+
     def build(self, target: ss.Target, rng: RNG, n: int, alpha: float, quiet: bool) -> tuple[ss.Perceptron, Values]:
         """Return the problem, drawn with `rng` where anything is drawn, and what its report says of the user's data.
 
@@ -120,7 +124,7 @@ class ProblemOptions:
             ss.Perceptron(X)  # its checks
             labels = np.ones(len(X), np.int8) if y is None else y
             X, y = drawn(X, labels, self.alpha, features=self.features, preprocess=self.preprocess, rng=rng)
-        problem = ss.Perceptron(X, y, target=target)
+        problem = ss.Perceptron(X, y, target=target, intercept=self.intercept)
         if self.preprocess is None and self.scale != "none" and (hint := scale_hint(problem.patterns)):
             notes["hint"] = hint
         return problem, notes
@@ -133,6 +137,7 @@ RULES = (
     Rule("label", lambda o: o.labels is None, "cannot stand beside --labels: give one of them"),
     Rule("classes", lambda o: o.data or o.labels or o.patterns, "needs --data, or --patterns with --labels"),
     Rule("features preprocess", lambda o: o.data or o.patterns, "needs --data or --patterns"),
+    Rule("intercept", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
     Rule("scale", lambda o: o.patterns or is_file(o.data), "needs --patterns, or a file as --data"),
     Rule("scale", lambda o: o.preprocess is None, "cannot stand beside --preprocess, which scales as well"),
     Rule("n ensemble", lambda o: not (o.data or o.patterns), "belongs to random instances: no --data, no --patterns"),
@@ -141,7 +146,8 @@ RULES = (
 
 def about(problem: ss.Perceptron) -> Values:
     """Return what reports say of a problem."""
-    return {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+    found = {"n": problem.n, "m": problem.m, "alpha": problem.alpha, "target": problem.target.to_dict()}
+    return found if problem.intercept is None else {**found, "intercept": problem.intercept}
 
 
 def read_data(

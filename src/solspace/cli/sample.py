@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ALIASES = {"sa": "temperature"}  # names of samplers that are usual elsewhere
 DRAWS = 100  # of a chain from its sweeps at the end
 FILES = ("samples.npz", "report.json", "samples.png")
-_ASL, _CHAINS = "asl: ", "tau, temperature: "
+_ASL, _CHAINS = "asl: ", "tau, tempering, temperature: "
 # chains that judge localized samples, the fewest that can, and the sweeps of their schedule and again after it
 CHAINS, FEWEST, SWEEPS = 64, 8, 1000
 WORK = 2e11  # flips times constraints that the judges may cost, about two minutes of a core
@@ -59,11 +59,11 @@ class SamplerOptions:
     PANEL: ClassVar = "Sampler"
     sampler: str = option(
         "asl",
-        "How: asl, tau, temperature (or sa) or exact (see above).",
+        "How: asl, tau, tempering, temperature (or sa) or exact (see above).",
         offer=lambda: [(one.name, one.about) for one in SAMPLERS.values() if one.fair],
         check=_fair,
     )
-    samples: int = option(16, "How many samples (chains for tau and temperature).", check=whole(1))
+    samples: int = option(16, "How many samples (chains for tau, tempering and temperature).", check=whole(1))
     seed: int = option(0, "Same seed, same result; asl on real-valued patterns up to rounding.", check=whole(0))
     accuracy: str = sampler_option(LocalizeConfig, "accuracy", _ASL)
     denoiser: str = sampler_option(LocalizeConfig, "denoiser", _ASL)
@@ -71,7 +71,7 @@ class SamplerOptions:
     precision: str = sampler_option(LocalizeConfig, "precision", _ASL)
     n_sweeps: int | None = sampler_option(AnnealConfig, "n_sweeps", _CHAINS)
     n_extra: int = sampler_option(AnnealConfig, "n_extra", _CHAINS)
-    exchange: bool = sampler_option(AnnealConfig, "exchange", "tau: ")
+    exchange: bool = sampler_option(AnnealConfig, "exchange", "tau, tempering: ")
     device: str = sampler_option(LocalizeConfig, "device")
 
     @property
@@ -92,20 +92,20 @@ RULES = (
     Rule("denoiser", lambda o: o.denoiser != "ep" or o.prior == "binary", "ep takes ±1 weights; amp takes spherical ones too"),
     Rule("damping", lambda o: o.denoiser != "ep", "belongs to AMP: it cannot stand beside --denoiser ep"),
     *map(_belongs, ("accuracy", "denoiser", "damping", "precision", "n_sweeps", "n_extra")),
-    Rule("exchange", lambda o: o.sampler == "tau", "belongs to --sampler tau"),
+    Rule("exchange", lambda o: o.sampler in ("tau", "tempering"), "belongs to --sampler tau and --sampler tempering"),
     Rule("exchange", lambda o: o.n_extra > 0, "needs --extra, the sweeps in which replicas are exchanged"),
     Rule("resume", lambda o: o.sampler != "exact", "has nothing to go on from with --sampler exact, which takes seconds"),
     Rule("device", lambda o: o.sampler != "exact" or o.device != "gpu", "gpu cannot be had with --sampler exact"),
     *inputs.RULES,
     Rule(
         "prior",
-        lambda o: o.prior == "binary" or o.sampler == "asl",
-        "must be binary with --sampler tau, temperature and exact; --sampler asl takes spherical weights",
+        lambda o: o.sampler in ("asl", "exact") or not SAMPLERS[o.sampler].lacks(1, ss.Target(o.prior, "log")),
+        "must be binary, ternary or levels with --sampler tau, tempering, temperature and exact",
     ),
     Rule(
         "potential",
         lambda o: o.sampler != "tau" or o.potential.partition("(")[0].strip() in ("log", "log_band", "wall"),
-        "must be log, log_band or wall with --sampler tau, which ends there",
+        "must be log, log_band or wall with --sampler tau, which ends there; --sampler tempering takes others",
     ),
     Rule(
         "potential",
@@ -117,6 +117,7 @@ RULES = (
         lambda o: o.sampler != "temperature",
         "has no effect with --sampler temperature, which goes from 1 to 0",
     ),
+    Rule("intercept", lambda o: o.sampler != "exact", "cannot stand beside --sampler exact, which draws none"),
     TEMPERATURE,
 )  # fmt: skip
 
@@ -180,8 +181,7 @@ def sample(
     checkpoint.unlink(missing_ok=True)
     parts = outcome.table, outcome.verdict
     show(report, parts, as_json, f"wrote samples.npz, report.json and samples.png to {out}")
-    sought = samples.target.potential.hard or isinstance(samples.info, AnnealingInfo)
-    if sought and not samples.solved.any():
+    if samples.target.potential.hard and not samples.solved.any():
         fail(_shortfall(problem, samples, out), code=1)
 
 
@@ -201,7 +201,7 @@ def _enumerated(problem: ss.Perceptron, sampling: SamplerOptions) -> Outcome:
         ("solved", f"{int(drawn.solved.sum())}/{len(drawn)}", ""),
         ("mean stability", f"{means.mean():.4f}{error}", f"{stability:.4f}"),
         ("overlap of two samples", f"{seen.mean():.3f}" if len(seen) else "-", f"{overlap:.4f}"),
-        ("solutions", "", f"{law.n_solutions} of {1 << problem.n}"),
+        ("solutions", "", f"{law.n_solutions} of {len(law.log_weights)}"),
         ("entropy per weight", "", f"{law.entropy:.4f}"),
     ]
     report = {
@@ -239,7 +239,7 @@ def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path,
     chains = None
     if judges:
         plan = AnnealConfig(n_sweeps=SWEEPS, n_extra=SWEEPS, thin=SWEEPS // 20, device=config.device)
-        chains = SAMPLERS["tau"].draw(problem, judges, rng=child(seeds, 2), progress=progress, **vars(plan))
+        chains = _judge(problem).draw(problem, judges, rng=child(seeds, 2), progress=progress, **vars(plan))
     if not localized:
         prediction, theory = _predicted(problem.with_target(drawn.target))
         if prediction is None and not problem.structure() and not quiet:
@@ -249,11 +249,16 @@ def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path,
 
 def _judges(problem: ss.Perceptron) -> tuple[int, str]:
     """Return how many chains judge localized samples, and in words why none do."""
-    lacking = SAMPLERS["tau"].lacks(problem.n, problem.target).rstrip(".")
+    lacking = _judge(problem).lacks(problem.n, problem.target).rstrip(".")
     number = int(min(CHAINS, WORK // (problem.n * problem.m * 2 * SWEEPS)))
     if lacking or number < FEWEST:
         return 0, f"no chains judge the samples, since {lacking or 'the problem is too large for them'}"
     return number, f"{number} chains judge the samples"
+
+
+def _judge(problem: ss.Perceptron) -> Sampler:
+    """Return the chains that judge localized samples: those that end in the target."""
+    return SAMPLERS["tempering" if SAMPLERS["tau"].lacks(problem.n, problem.target) else "tau"]
 
 
 def _predicted(problem: ss.Perceptron) -> tuple[ss.Prediction | None, str]:
@@ -280,7 +285,7 @@ def _judged(
         report |= {"denoiser": drawn.info.denoiser, "reason": drawn.info.reason}
         rows.insert(0, ("denoiser", DENOISERS[drawn.info.denoiser], ""))
     verdict, notes = judged.verdict, list(judged.notes)
-    binary = sampled.target.prior.name == "binary"
+    binary = sampled.target.prior.name == "binary" and problem.plain
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
     elif binary:
@@ -332,7 +337,11 @@ def _resume_hint(checkpoint: Path) -> str:
 def _shortfall(problem: ss.Perceptron, samples: ss.Samples, out: Path) -> str:
     unmet = int(samples.target.violated(samples.stabilities).sum(axis=1).min())
     kept = f"with {unmet} of {samples.m} unmet at best; see {out / FILES[0]}"
-    if samples.target.prior.name == "binary" and (empty := emptiness(problem.with_target(samples.target))):
+    if (
+        samples.target.prior.name == "binary"
+        and problem.plain
+        and (empty := emptiness(problem.with_target(samples.target)))
+    ):
         return f"there is no solution: {empty} The samples are not solutions, {kept}."
     ways = ["a lower load"]
     if isinstance(samples.info, AnnealingInfo):

@@ -161,14 +161,14 @@ def _consistent(samples: Samples, found: Report) -> Verdict:
 
 def _others(samples: Samples) -> str:
     """Return what can judge samples that cannot be judged by themselves."""
-    if samples.target.prior.name != "binary":  # which cannot be annealed
+    if samples.target.prior.name not in ("binary", "levels"):  # which cannot be annealed
         return "where patterns are random, theory could tell (a prediction)"
     return "compare with theory (a prediction, where patterns are random) or with annealed chains that have mixed (a reference)"
 
 
 def _cure(samples: Samples) -> str:
     """Return what may give better samples: arguments of the sampler that drew them, or another sampler."""
-    info, flips = samples.info, ["ss.anneal"] * (samples.target.prior.name == "binary")
+    info, flips = samples.info, ["ss.anneal"] * (samples.target.prior.name in ("binary", "levels"))
     if isinstance(info, LocalizationInfo):
         careful = ['accuracy="careful"'] * (info.accuracy != "careful")
         damping = ["damping=0.9"] * (info.denoiser == "amp")  # expectation propagation has no such argument

@@ -56,6 +56,7 @@ def mixing(samples: Samples, info: AnnealingInfo) -> Mixing | None:
         missed=float(np.mean(~samples.solved[late])) if samples.target.potential.hard else 0.0,
         n_chains=info.n_chains,
         n_draws=info.n_draws,
+        norm=float(np.mean(np.square(samples.weights, dtype=np.float64))),
     )
 
 
@@ -89,12 +90,12 @@ def judge(info: AnnealingInfo, found: Mixing | None) -> Verdict:
         return Verdict(None, f"cannot tell: {_unjudged(info)}.")
     if stuck := _stuck(found):
         return Verdict(False, f"not mixed: {stuck}; {_advice(found, info)}.")
-    error, n_chains = found.memory.error, found.n_chains
-    within = _within(error, n_chains)
-    if within > FINE:
+    error, n_chains, norm = found.memory.error, found.n_chains, found.norm
+    within = _within(error, n_chains, norm)
+    if within > FINE * norm:
         start = max(n_chains + 1, USUAL_CHAINS)
         # the error may be larger than estimated
-        many = enough(lambda count: _within(error * np.sqrt(n_chains / count), count), start, FINE * 2 / 3)
+        many = enough(lambda count: _within(error * np.sqrt(n_chains / count), count, norm), start, FINE * norm * 2 / 3)
         words = f"{n_chains} chains could hide a bias of {within:.3f} of the overlaps"
         more = f"run n_chains >= {_rounded(many)}" if many else "run n_chains and n_extra many times as large"
         return Verdict(None, f"cannot tell: {words}; {more}.")
@@ -117,10 +118,10 @@ def _unjudged(info: AnnealingInfo) -> str:
     return ""
 
 
-def _within(error: float, n_chains: int) -> float:
+def _within(error: float, n_chains: int, norm: float) -> float:
     """Return the smallest memory that is found beyond `Mixing.forgotten` with probability `POWER`."""
     sigmas = sigmas_of(n_chains)
-    return max(REMEMBERED, sigmas * error) + (visible(n_chains - 1, sigmas) - sigmas) * error
+    return max(REMEMBERED * norm, sigmas * error) + (visible(n_chains - 1, sigmas) - sigmas) * error
 
 
 def _stuck(found: Mixing) -> str:
@@ -142,11 +143,11 @@ def _advice(found: Mixing, info: AnnealingInfo) -> str:
     ran = info.energy.shape[1] - info.n_anneal
     now, before = found.memory.value, found.earlier
     lag: float = 2 * found.lag
-    if now > FORGOTTEN:
+    if now > FORGOTTEN * found.norm:
         falls = np.log(before / now) if before > now else 0.0
-        lag = found.lag + (found.lag / 2) * np.log(now / FORGOTTEN) / max(falls, 1e-9)
+        lag = found.lag + (found.lag / 2) * np.log(now / FORGOTTEN / found.norm) / max(falls, 1e-9)
     # replicas are exchanged along a schedule of their own kind
-    other = "exchange=True" if info.ladder is None and info.sampler == "tau" else "a lower load"
+    other = "exchange=True" if info.ladder is None and info.sampler in ("tau", "tempering") else "a lower load"
     if 2 * lag > _LATE * ran:
         return f"more sweeps will hardly do: try {other}"
     return f"run n_extra >= {_rounded(2 * lag)}, or try {other}"

@@ -68,7 +68,8 @@ def _overlap(weights: Array, chain: Array, prediction: Prediction | None) -> Est
     estimate, _ = _cross_overlap(means)
     if prediction is None:
         return estimate
-    return replace(_widened(estimate, Estimate(0.0, INSTANCE / np.sqrt(weights.shape[1]))), theory=prediction.overlap)
+    shared = INSTANCE * np.mean(np.square(weights, dtype=np.float64)) / np.sqrt(weights.shape[1])
+    return replace(_widened(estimate, Estimate(0.0, float(shared))), theory=prediction.overlap)
 
 
 def _widened(estimate: Estimate, other: Estimate) -> Estimate:
@@ -108,11 +109,13 @@ def _jackknife(without: Array) -> float:
 
 
 def _dithered(stabilities: Array, n: int) -> Array:
-    """Return `stabilities` moved by up to half a lattice step if they lie on the lattice of ±1 problems (2/√n)."""
+    """Return `stabilities` moved by up to half a step if they lie on the lattice of ±1 problems, or of whole weights."""
     scaled = stabilities * np.sqrt(n)
-    if np.abs(scaled - np.rint(scaled)).max() > 1e-6:
+    whole = np.rint(scaled)
+    if np.abs(scaled - whole).max() > 1e-6:
         return stabilities
-    return stabilities + generator(0).uniform(-1, 1, stabilities.shape) / np.sqrt(n)
+    half = 1.0 if np.ptp(whole % 2) == 0 else 0.5
+    return stabilities + half * generator(0).uniform(-1, 1, stabilities.shape) / np.sqrt(n)
 
 
 def _stabilities(stabilities: Array, n: int, prediction: Prediction | None) -> Values:
@@ -214,9 +217,10 @@ def _doubles(rows: Array) -> int:
 def _near(rows: Array, discrete: bool, prediction: Prediction | None) -> int:
     """Return how many `rows` (k, n) are too similar to an earlier one.
 
-    Overlaps of independent samples have mean r and a variance of about (1 - r²)/n for ±1 weights, (1 - r)²/n on the sphere,
-    times 1/(1 - λ), λ the replicon. The probability of a larger one is estimated by that of independent weights, whose number
-    is divided by the last factor: the larger of theory's and of the one estimated from the lower half of the overlaps.
+    Overlaps of independent samples have mean r and a variance of about (1 - r²)/n for ±1 weights, (1 - r)²/n on the sphere, whose
+    law serves for other weights too, times 1/(1 - λ), λ the replicon. The probability of a larger one is estimated by that of
+    independent weights, whose number is divided by the last factor: the larger of theory's and of the one estimated from the
+    lower half of the overlaps.
     """
     k, n = rows.shape
     if k < (4 if prediction is None else 3) or not (prediction is None or prediction.replicon < 1):
@@ -228,9 +232,10 @@ def _near(rows: Array, discrete: bool, prediction: Prediction | None) -> int:
         centre = max(centre, prediction.overlap)
     if centre >= 1:
         return 0
-    free /= 1 - centre**2 if discrete else (1 - centre) ** 2
+    signs = discrete and bool((np.abs(rows) == 1).all())
+    free /= 1 - centre**2 if signs else (1 - centre) ** 2
     free = max(free, 1.0, 0.0 if prediction is None else 1 / (1 - prediction.replicon))
-    if discrete:
+    if signs:
         a, b = (1 + q) / 2, (1 + centre) / 2
         rate = rel_entr(a, b) + rel_entr(1 - a, 1 - b)
     else:
@@ -290,7 +295,9 @@ def _coarse(overlap: Estimate, samples: Samples) -> str:
     words = f"{k} samples of {n} weights could hide a bias of {overlap.visible:.2f} of the overlaps"
     if many is not None and many <= 100 * k:
         return f"{words}; take {many} samples"
-    other = ", or compare with annealed chains that have mixed" if samples.target.prior.name == "binary" else ""
+    other = (
+        ", or compare with annealed chains that have mixed" if samples.target.prior.name in ("binary", "levels") else ""
+    )
     return f"{words}; take n >= {int(np.ceil(n * (overlap.visible / COARSE) ** 2))}{other}"
 
 

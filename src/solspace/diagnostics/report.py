@@ -155,6 +155,8 @@ class Mixing:
         Share of the draws of the second half that violate a hard constraint.
     n_chains, n_draws : int
         Chains, and draws of each.
+    norm : float
+        Mean square of a weight, with which limits of overlaps grow.
     """
 
     lag: int
@@ -168,11 +170,12 @@ class Mixing:
     missed: float
     n_chains: int
     n_draws: int
+    norm: float = 1.0
 
     @property
     def forgotten(self) -> float:
         """Memory beyond which the chains have not mixed."""
-        return max(REMEMBERED, sigmas_of(self.n_chains) * self.memory.error)
+        return max(REMEMBERED * self.norm, sigmas_of(self.n_chains) * self.memory.error)
 
     @property
     def highest_rhat(self) -> float:

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import Field, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
+from solspace.enumeration import LARGEST
 from solspace.info import AnnealingInfo, Info, LocalizationInfo, SolvingInfo
 from solspace.measure import Target
+from solspace.measure.priors import Levels
 from solspace.numerics.streams import RNG
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, real_forms, schedules
-from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module
+from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module, movable
 from solspace.samplers.kernels.cuda import Sizes
 from solspace.samplers.localization import localize
 from solspace.samplers.solving import solve
@@ -79,17 +82,23 @@ def find(name: str) -> Sampler:
 
 
 def _exact(problem: Perceptron, n_samples: int, rng: RNG = None, progress: bool | None = None) -> Samples:
+    if problem.intercept is not None:
+        raise ValueError("sampler 'exact' draws no intercepts; use ss.anneal, and problem.enumerate() for exact means.")
     return Samples.of(problem, problem.enumerate().sample(n_samples, rng), Info(sampler="exact"))
 
 
 def _lacks_exact(n: int, target: Target) -> str:
-    why = "sampler 'exact' needs binary weights and n <= 20, since it enumerates all of them"
-    return "" if n <= 20 and target.prior.name == "binary" else f"{why}; got n = {n}, {target.prior} weights."
+    prior = target.prior
+    levels = len(prior.values) if isinstance(prior, Levels) else 2 if prior.name == "binary" else 0
+    if levels and n * math.log2(levels) <= LARGEST + 1e-9:
+        return ""
+    most = f"n <= {int(LARGEST / math.log2(levels) + 1e-9)}" if levels else f"n <= {LARGEST}"
+    kind = prior if levels else "binary"
+    return f"sampler 'exact' needs {kind} weights and {most}, since it enumerates all of them; got n = {n}, {prior} weights."
 
 
 def _lacks_annealing(n: int, target: Target) -> str:
-    why = "annealing flips ±1 weights: it needs binary weights"
-    return "" if target.prior.name == "binary" else f"{why}; got {target.prior} weights."
+    return "" if target.prior.name in anneal.PRIORS else f"annealing takes no {target.prior} weights."
 
 
 def _lacks_tau(n: int, target: Target) -> str:
@@ -173,7 +182,8 @@ def _entries(n: int, m: int, k: int, config: Config) -> float:
 def _annealer(name: str, title: str, about: str, lacks: Callable[[int, Target], str] = _lacks_annealing) -> Sampler:
     return Sampler(
         name, title, about, 1001, partial(anneal.anneal, schedule=name), AnnealingInfo, _sweeps, anneal.AnnealConfig,
-        lacks, method=lambda config: _EXCHANGE if config.exchange else _CHAINS, anywhere=True,
+        lacks, method=lambda config: _EXCHANGE if config.exchange else _CHAINS,
+        on_device=lambda problem, config: movable(problem), anywhere=True,
     )  # fmt: skip
 
 
@@ -187,19 +197,23 @@ SAMPLERS: dict[str, Sampler] = {
         ),
         _annealer(
             "tau", "τ-annealing",
-            "Metropolis with the potential annealed towards -log s; works on any patterns, ±1 weights", _lacks_tau,
+            "Metropolis with the potential annealed towards -log s; works on any patterns", _lacks_tau,
         ),
         Sampler(
             FIRST, "τ-annealing to a solution", "τ-annealing that stops at its first solution; follows no law", 1001,
             anneal.first_solutions, AnnealingInfo, _sweeps, anneal.AnnealConfig, _lacks_annealing, fair=False,
-            method=lambda config: _CHAINS, anywhere=True,
+            method=lambda config: _CHAINS, on_device=lambda problem, config: movable(problem), anywhere=True,
         ),
         _annealer(
             "temperature", "temperature annealing",
             "Metropolis with the temperature annealed to 0 on the hinge (or errors) potential; for comparison",
         ),
+        _annealer(
+            "tempering", "tempering",
+            "Metropolis with the temperature annealed to the target's; for posteriors under any likelihood",
+        ),
         Sampler(
-            "exact", "enumeration", "enumeration of all ±1 weights, n up to 20; the judge of the others", 15, _exact, Info,
+            "exact", "enumeration", "enumeration of all weights, 2^20 at most; the judge of the others", 15, _exact, Info,
             lambda n, m, k, config: 2.0**n * m, Config, _lacks_exact, any_patterns=False,
         ),
         Sampler(

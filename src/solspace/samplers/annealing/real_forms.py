@@ -274,7 +274,7 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
     bounds = [end * (1 + 1 / CELLS) if abs(end) == fixed.reach else end for end in ends]
 
     def smooth(t: Array) -> Array:
-        inside = np.clip(t, *bounds)
+        inside = np.clip(t, bounds[0], bounds[1])
         values = alone.energies(inside * fixed.unit)
         # an end that is itself forbidden is approached from inside
         values = np.where(
