@@ -40,9 +40,10 @@ CACHE = 1 << 19  # bytes of stabilities of chains that take a column together: h
 
 @dataclass
 class Lattice:
-    """The levels k = -n, -n + 2, ..., n of ⟨x, w⟩ for ±1 patterns, with one more at each end for the differences.
+    """The values k = -n, -n + 2, ..., n of ⟨x, w⟩ for ±1 patterns and weights, with one more at each end for the differences.
 
-    Level number `j` has k = 2 (j + base) - n - 2; `base` is 0 unless n is so large that only middle levels are kept.
+    For weights that are whole multiples of a `step` apart, from -`most` to `most`, they are -n most, -n most + step, ..., n most.
+    Number `j` has k = step (j + base - 1) - n most; `base` is 0 unless n is so large that only middle values are kept.
 
     >>> (Lattice(n=4, m=5).stabilities * 2).tolist()
     [-6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0]
@@ -50,11 +51,14 @@ class Lattice:
 
     n: int
     m: int
+    step: float = 2.0
+    most: float = 1.0
 
     def __post_init__(self) -> None:
-        self.size = min(self.n + 3, LEVELS)
-        self.base = (self.n + 3 - self.size) // 2
-        self.stabilities = (2 * (np.arange(self.size) + self.base) - self.n - 2) / np.sqrt(self.n)
+        count = round(2 * self.n * self.most / self.step) + 3
+        self.size = min(count, LEVELS)
+        self.base = (count - self.size) // 2
+        self.stabilities = (self.step * (np.arange(self.size) + self.base - 1) - self.n * self.most) / np.sqrt(self.n)
 
     def met_range(self, target: Target) -> tuple[int, int]:
         """Return the number of the first level at which a constraint is met, and how many there are."""
@@ -261,11 +265,19 @@ class IntegerFlips(CpuFlips[Landscapes]):
 
     kernel = "integer"
 
-    def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        problem: Perceptron,
+        plan: Plan,
+        key: int,
+        n_chains: int,
+        n_threads: int | None = None,
+        lattice: Lattice | None = None,
+    ) -> None:
         from solspace.samplers.kernels import flips_integer
 
         self.kernels = flips_integer
-        self.lattice = Lattice(problem.n, problem.m)
+        self.lattice = Lattice(problem.n, problem.m) if lattice is None else lattice
         super().__init__(problem, plan, key, n_chains, self.lattice.size, n_threads)
         self.blocks = 4 * -(-problem.m // 128)
         packed = aligned((problem.n, self.blocks), np.uint32)
@@ -294,13 +306,15 @@ class IntegerFlips(CpuFlips[Landscapes]):
             threshold=aligned(tile, np.int32),
         )
         sweeps, own = self._arguments(work, chains, rows)
-        run = self.kernels.run_chains
-        if not run(self.patterns, energies, sweeps, own, self.levels[rows], scratch, self._halt):
+        if not self.run(chains, rows, self.patterns, energies, sweeps, own, self.levels[rows], scratch, self._halt):
             raise ValueError(
                 f"with n = {self.problem.n}, a stability left the 2^16 lattice steps around zero that are "
                 "distinguished: patterns this correlated can be annealed up to n = 65000."
             )
         self._record(work, chains, rows, own.energy)
+
+    def run(self, chains: Chains, rows: slice, *arguments: Any) -> bool:
+        return bool(self.kernels.run_chains(*arguments))
 
 
 class RealFlips(CpuFlips[real_forms.Forms]):
@@ -347,9 +361,9 @@ class RealFlips(CpuFlips[real_forms.Forms]):
 def cpu_flips(problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> CpuFlips[Any]:
     kind: Callable[..., CpuFlips[Any]] = IntegerFlips if problem.has_binary_patterns else RealFlips
     if problem.target.prior.name != "binary" or problem.intercept is not None or problem.sample_weight is not None:
-        from solspace.samplers.annealing.levels import LevelFlips
+        from solspace.samplers.annealing.levels import level_flips
 
-        kind = LevelFlips
+        kind = level_flips
     return kind(problem, plan, key, n_chains, n_threads)
 
 

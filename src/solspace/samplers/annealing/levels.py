@@ -13,19 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from solspace.measure.priors import Levels
+from solspace.measure.priors import Levels, Prior
 from solspace.numerics.arrays import Array, aligned
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import real_forms
 from solspace.samplers.annealing.chains import Chains, Plan
-from solspace.samplers.annealing.cpu import CACHE, CpuFlips, Work
+from solspace.samplers.annealing.cpu import CACHE, CpuFlips, IntegerFlips, Lattice, Work
 from solspace.samplers.annealing.schedules import Stage
+from solspace.samplers.kernels.flips import Rows, Sweeps
 
 REACH = 8.5  # widths of its prior within which an intercept moves
 SPREAD = 1000  # most units between zero and a level
 FINEST = 256  # most units in the smallest difference of two levels
 MOVES, EACH = 8, 16  # of the intercept in a sweep: most, and proposals of weights for each
 POWERS = 24  # bits of the largest power
+_BLOCK = 1024  # constraints multiplied at a time
 
 
 def spacing(values: Array) -> tuple[float, Array]:
@@ -78,8 +80,10 @@ class FixedLevels(real_forms.FixedPoint):
     def states_of(self, codes: Array, intercepts: Array, pad: int) -> Array:
         """Return Σ x w + y b for numbers of levels (k, n) and intercepts (k, 0 or 1), exactly, (k, size) int32."""
         states = aligned((len(codes), self.columns.shape[1]), np.int32)
-        # whole numbers below 2^31, whose sums are exact in double precision
-        states[...] = self.multiples[codes].astype(np.float64) @ self.columns
+        weights = self.multiples[codes].astype(np.float64)
+        for first in range(0, self.m, _BLOCK):  # whole numbers below 2^31, whose sums are exact in double precision
+            part = slice(first, first + _BLOCK)
+            states[:, part] = weights @ self.columns[:, part]
         if intercepts.shape[1]:
             states[:, : self.m] += np.rint(intercepts / self.unit).astype(np.int32) * self.problem.signs
         states[:, self.m :] = pad
@@ -128,10 +132,7 @@ class LevelFlips(CpuFlips[real_forms.Forms]):
         )
 
     def first_weights(self) -> Array:
-        codes = np.empty((self.n_chains, self.problem.n), np.uint8)
-        shares = self.levels.probabilities or [1 / len(self.levels.values)] * len(self.levels.values)
-        self.kernels.first_levels(self.key, np.cumsum(shares), codes)
-        return self.clamp(self.levels.array[codes])
+        return first_weights(self, self.levels)
 
     def first_intercepts(self) -> Array:
         found = np.zeros((self.n_chains, 0 if self.problem.intercept is None else 1))
@@ -159,23 +160,96 @@ class LevelFlips(CpuFlips[real_forms.Forms]):
     def walk(self, work: Work[real_forms.Forms], chains: Chains, rows: slice) -> None:
         potentials = self._sampled(work.potentials)
         together = max(1, CACHE // (4 * self.states.shape[1]))
-        at = self.plan.draw_at[work.sweeps]
-        new = at[at >= 0]
         for first in range(rows.start, rows.stop, together):
             some = slice(first, min(first + together, rows.stop))
-            sweeps, given = self._arguments(work, chains, some)
-            drawn = np.empty((some.stop - first, len(new), self.problem.n), np.uint8)
-            sweeps = sweeps._replace(draw_at=np.where(at >= 0, np.cumsum(at >= 0) - 1, -1))
-            given = given._replace(weights=self.codes[some], draws=drawn)
-            times = np.zeros(some.stop - first) if chains.time is None else chains.time[some]
-            shifts = np.empty((some.stop - first, len(new), chains.intercepts.shape[1]))
-            own = self.kernels.Own(times, chains.intercepts[some], shifts)
+            sweeps, given = _numbered(*self._arguments(work, chains, some), self.codes[some])
+            shifts = np.empty((*given.draws.shape[:2], chains.intercepts.shape[1]))
+            own = self.kernels.Own(_times(chains, some), chains.intercepts[some], shifts)
             self.kernels.run_chains(
                 self.patterns, potentials, self.prior, sweeps, given, own, self.states[some], self._halt
             )
-            chains.weights[some] = self.levels.array[self.codes[some]]
-            chains.draws[some, new], chains.shifts[some, new] = self.levels.array[drawn], shifts
+            new = _store(chains, some, self.plan.draw_at[work.sweeps], self.levels, given)
+            chains.shifts[some, new] = shifts
             self._record(work, chains, some, given.energy)
 
     def _sampled(self, potentials: real_forms.Forms) -> Any:
         return self.kernels.Potentials(potentials.forms, potentials.marks, potentials.margins, potentials.logarithm)
+
+
+class StepFlips(IntegerFlips):
+    """Chains of weights on equally spaced levels, which go one up or down, on ±1 patterns."""
+
+    def __init__(self, problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None) -> None:
+        prior = problem.target.prior
+        assert isinstance(prior, Levels)
+        values, self.prior = np.array(prior.values), prior
+        lattice = Lattice(problem.n, problem.m, float(values[1] - values[0]), float(np.abs(values).max()))
+        super().__init__(problem, plan, key, n_chains, n_threads, lattice)
+
+    def first_weights(self) -> Array:
+        return first_weights(self, self.prior)
+
+    def place(self, chains: Chains) -> None:
+        lattice, problem = self.lattice, self.problem
+        self.codes = np.searchsorted(self.prior.array, chains.weights).astype(np.uint8)
+        self.levels = aligned((len(self.codes), 32 * self.blocks), np.uint16)
+        halves = np.rint(2 * np.array(self.prior.values) / lattice.step)  # in steps, doubled: whole numbers
+        exact = np.float32 if problem.n * np.abs(halves).max() < 1 << 24 else np.float64
+        shift, weights = round(2 * problem.n * lattice.most / lattice.step), halves[self.codes].astype(exact)
+        # behind the last constraint bits are 0, as those of a pattern of -1
+        self.levels[...] = (shift - weights.sum(axis=1, keepdims=True).astype(np.int64)) // 2 + 1 - lattice.base
+        for rows, block in problem.blocks(exact):
+            self.levels[:, rows] = ((weights @ block.T).astype(np.int64) + shift) // 2 + 1 - lattice.base
+
+    def run(self, chains: Chains, rows: slice, *arguments: Any) -> bool:
+        patterns, energies, sweeps, own, *rest = arguments
+        sweeps, given = _numbered(sweeps, own, self.codes[rows])
+        prior = self.kernels.Prior(np.array(self.prior.values), self.prior.log_weights, _times(chains, rows))
+        done = self.kernels.run_chains(patterns, energies, sweeps, given, *rest, prior)
+        _store(chains, rows, self.plan.draw_at[sweeps.first : sweeps.first + len(sweeps.orders)], self.prior, given)
+        return bool(done)
+
+
+def level_flips(
+    problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None
+) -> LevelFlips | StepFlips:
+    prior = problem.target.prior
+    alone = problem.has_binary_patterns and problem.intercept is None and problem.sample_weight is None
+    return (StepFlips if alone and _even(prior) else LevelFlips)(problem, plan, key, n_chains, n_threads)
+
+
+def _even(prior: Prior) -> bool:
+    """Return whether levels are equally spaced, and in half steps from zero: ⟨x, w⟩ then lies on one lattice."""
+    if not isinstance(prior, Levels):
+        return False
+    steps = np.diff(prior.values)
+    halves = 2 * np.array(prior.values) / steps[0]
+    return bool(np.allclose(steps, steps[0], rtol=1e-9) and np.allclose(halves, np.rint(halves), rtol=0, atol=1e-9))
+
+
+def first_weights(flips: CpuFlips[Any], levels: Levels) -> Array:
+    """Return weights drawn from the prior, clamped ones at their values."""
+    from solspace.samplers.kernels.philox import first_levels
+
+    codes = np.empty((flips.n_chains, flips.problem.n), np.uint8)
+    shares = levels.probabilities or [1 / len(levels.values)] * len(levels.values)
+    first_levels(flips.key, np.cumsum(shares), codes)
+    return flips.clamp(levels.array[codes])
+
+
+def _numbered(sweeps: Sweeps, own: Rows, codes: Array) -> tuple[Sweeps, Rows]:
+    """Return sweeps and rows with numbers of levels for weights, and room for the draws of these sweeps alone."""
+    drawn = sweeps.draw_at >= 0
+    draws = np.empty((len(codes), int(drawn.sum()), codes.shape[1]), np.uint8)
+    return sweeps._replace(draw_at=np.where(drawn, np.cumsum(drawn) - 1, -1)), own._replace(weights=codes, draws=draws)
+
+
+def _store(chains: Chains, rows: slice, draw_at: Array, levels: Levels, given: Rows) -> Array:
+    """Write weights and draws of numbered rows to the chains; return the numbers of these draws."""
+    new = draw_at[draw_at >= 0]
+    chains.weights[rows], chains.draws[rows, new] = levels.array[given.weights], levels.array[given.draws]
+    return new
+
+
+def _times(chains: Chains, rows: slice) -> Array:
+    return np.zeros(rows.stop - rows.start) if chains.time is None else chains.time[rows]

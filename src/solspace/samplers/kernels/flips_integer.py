@@ -1,4 +1,4 @@
-"""Single flips of ±1 weights on ±1 patterns, in integers.
+"""Single flips of ±1 weights, or steps between equally spaced levels, on ±1 patterns, in integers.
 
 A flip moves every stability one step up or down its lattice. With E(j) the integer energy of level j, each constraint keeps its
 *field* C = E(j+1) - E(j-1), and the chain Σ P with P = E(j+1) - E(j). Flipping weight i takes the set D = {x_i w_i > 0} one level
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba import int16, int64, uint8, uint16, uint32
+from numba import int16, int64, uint8, uint16, uint32, uint64
 
 from solspace.numerics.arrays import Array
 from solspace.samplers.kernels.flips import Rows, Sweeps
@@ -40,7 +40,7 @@ from solspace.samplers.kernels.machine_vectors import (
     total,
     zeros,
 )
-from solspace.samplers.kernels.philox import thresholds
+from solspace.samplers.kernels.philox import LEVEL, philox_words, thresholds
 from solspace.system.compiled import njit, variant
 
 TILE = 256  # proposals whose thresholds are drawn together
@@ -55,6 +55,17 @@ class Patterns(NamedTuple):
     valid: Array  # (blocks,) uint32 the bits that are constraints
     m: int
     allowed: tuple[int, int]  # first level and number of levels at which a constraint is met
+
+
+class Prior(NamedTuple):
+    """Levels of weights, one step of the lattice apart, and what weighs them."""
+
+    values: Array  # (L,) float64
+    logs: Array  # (L,) log probabilities
+    times: Array  # (k,) t of the measure p(w) exp(⟨h, w⟩ - t |w|²/2)
+
+
+_NONE = Prior(np.empty(0), np.empty(0), np.empty(0))
 
 
 class Scratch(NamedTuple):
@@ -192,79 +203,122 @@ def _refresh(energy: Array, level: Array, scratch: Scratch, m: int) -> tuple[int
     return fields, ups, energies, low, pages
 
 
-@njit(nogil=True, error_model="numpy")
+@numba.njit
+def tilt(level: int, values: Array, logs: Array, field: float, time: float, kt: float) -> np.int64:
+    """Return the log weight of a level, log p + h v - t v²/2, in units of the energies, an integer."""
+    value = values[level]
+    return int64(np.rint(kt * (logs[level] + field * value - 0.5 * time * value * value)))
+
+
+def _runner(stepping: bool) -> Callable[..., bool]:
+    """Return the function that runs chains of ±1 weights, which flip, or of numbers of levels, which go one up or down."""
+
+    @njit(nogil=True, error_model="numpy")
+    @variant("steps" if stepping else "flips")
+    def run(patterns, energies, sweeps, rows, prior, levels, scratch, halt):
+        # arrays by themselves: taken out of a tuple at every flip they cost a third of the time
+        bits, valid, field, table, halves = patterns.bits, patterns.valid, scratch.field, scratch.table, scratch.halves
+        pull_of, pulled = rows.field, rows.field.size > 0
+        values, logs, times = prior.values, prior.logs, prior.times
+        proposals, blocks = sweeps.orders.shape[1], len(valid)
+        raw, threshold, ways = scratch.raw, scratch.threshold, np.empty(TILE // 32, np.uint64)
+        guarded = energies.shape[1] > (1 << 16) - 2 * EDGE
+        first, width = patterns.allowed
+        for row in range(len(rows.number)):
+            weight, level = rows.weights[row], levels[row]
+            for t in range(len(sweeps.orders)):
+                if rows.stopped[row]:
+                    break
+                stage = rows.stage[row] + sweeps.stride * t
+                kt, order = sweeps.kt[stage], sweeps.orders[t]
+                fields, ups, energy, low, pages = _refresh(energies[stage], level, scratch, patterns.m)
+                witness = _violated(level, valid, 0, first, width)
+                rows.stopped[row] = sweeps.solve and witness < 0
+                count = 0
+                for p in range(0 if rows.stopped[row] else proposals):
+                    if p % TILE == 0:
+                        if halt[0]:
+                            return True
+                        ahead = min(TILE, proposals - p + (proposals & 1))
+                        thresholds(
+                            sweeps.key, rows.number[row], sweeps.first + t, p, kt, sweeps.bath[t], raw[:ahead],
+                            threshold[:ahead],
+                        )  # fmt: skip
+                        if stepping:
+                            for block in range(len(ways) // 4):
+                                ways[4 * block], ways[4 * block + 1], ways[4 * block + 2], ways[4 * block + 3] = (
+                                    philox_words(
+                                        p // 128 + block, sweeps.first + t, rows.number[row], LEVEL, sweeps.key
+                                    )
+                                )
+                    site = int64(order[p])
+                    following = int64(order[p + 1 if p + 1 < proposals else p]) * blocks
+                    for k in range(0, blocks, 16):
+                        prefetch(bits, following + k)
+                    pull = int64(0)
+                    if stepping:  # what goes down has w = 1
+                        old = int64(weight[site])
+                        w = int64(1) - int64(2) * int64((ways[p % TILE // 32] >> uint64(p % 32)) & uint64(1))
+                        new = old - w
+                        if new < 0 or new >= len(values):
+                            continue
+                        h = pull_of[row, site] if pulled else 0.0
+                        pull = tilt(old, values, logs, h, times[row], kt) - tilt(new, values, logs, h, times[row], kt)
+                    else:
+                        w = int64(weight[site])
+                        new = -w
+                        if pulled:
+                            pull = w * int64(np.rint(2.0 * kt * pull_of[row, site]))
+                    column = site * blocks
+                    down = _selected(bits, column, blocks, field)
+                    if w < 0:
+                        down = fields - down
+                    change = ups - down
+                    if change + pull > threshold[p % TILE]:
+                        continue
+                    if pages == 1:
+                        plus, fields = _move_1(bits, column, valid, w, level, field, table, halves, low)
+                    elif pages == 2:
+                        plus, fields = _move_2(bits, column, valid, w, level, field, table, halves, low)
+                    elif pages == 3:
+                        plus, fields = _move_3(bits, column, valid, w, level, field, table, halves, low)
+                    else:
+                        plus, fields = _move_4(bits, column, valid, w, level, field, table, halves, low)
+                    ups = (fields - plus if w > 0 else plus) + down - ups
+                    energy += change
+                    weight[site] = new
+                    count += 1
+                    if guarded and _violated(level, valid, 0, EDGE, (1 << 16) - 2 * EDGE) >= 0:
+                        return False
+                    if sweeps.solve:
+                        witness = _violated(level, valid, witness, first, width)
+                        if witness < 0:
+                            rows.stopped[row] = True
+                            break
+                rows.accepted[row, t] = count
+                rows.energy[row, t] = energy
+                if rows.solved_at[row] < 0 and _violated(level, valid, 0, first, width) < 0:
+                    rows.solved_at[row] = sweeps.first + t
+                if sweeps.draw_at[t] >= 0:
+                    for i in range(len(weight)):
+                        rows.draws[row, sweeps.draw_at[t], i] = weight[i]
+        return True
+
+    return run
+
+
+run_flips, run_steps = _runner(False), _runner(True)
+
+
 def run_chains(
-    patterns: Patterns, energies: Array, sweeps: Sweeps, rows: Rows, levels: Array, scratch: Scratch, halt: Array
-) -> bool:
+    patterns: Patterns, energies: Array, sweeps: Sweeps, rows: Rows, levels: Array, scratch: Scratch, halt: Array,
+    prior: Prior | None = None,
+) -> bool:  # fmt: skip
     """Run chains through sweeps; return False if a level came near the end of its 16 bits.
 
     `energies` (stages, levels) int32 holds the energy of each level at each stage, `levels` (k, 32 blocks) uint16 where
-    the constraints stand, written; `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
+    the constraints stand, written; `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep. With a
+    `prior` the weights are numbers of levels, which are one step of the lattice apart.
     """
-    # arrays by themselves: taken out of a tuple at every flip they cost a third of the time
-    bits, valid, field, table, halves = patterns.bits, patterns.valid, scratch.field, scratch.table, scratch.halves
-    pull_of, pulled = rows.field, rows.field.size > 0
-    proposals, blocks = sweeps.orders.shape[1], len(valid)
-    raw, threshold = scratch.raw, scratch.threshold
-    guarded = energies.shape[1] > (1 << 16) - 2 * EDGE
-    first, width = patterns.allowed
-    for row in range(len(rows.number)):
-        weight, level = rows.weights[row], levels[row]
-        for t in range(len(sweeps.orders)):
-            if rows.stopped[row]:
-                break
-            stage = rows.stage[row] + sweeps.stride * t
-            kt, order = sweeps.kt[stage], sweeps.orders[t]
-            fields, ups, energy, low, pages = _refresh(energies[stage], level, scratch, patterns.m)
-            witness = _violated(level, valid, 0, first, width)
-            rows.stopped[row] = sweeps.solve and witness < 0
-            count = 0
-            for p in range(0 if rows.stopped[row] else proposals):
-                if p % TILE == 0:
-                    if halt[0]:
-                        return True
-                    ahead = min(TILE, proposals - p + (proposals & 1))
-                    thresholds(
-                        sweeps.key, rows.number[row], sweeps.first + t, p, kt, sweeps.bath[t], raw[:ahead],
-                        threshold[:ahead],
-                    )  # fmt: skip
-                site = int64(order[p])
-                following = int64(order[p + 1 if p + 1 < proposals else p]) * blocks
-                for k in range(0, blocks, 16):
-                    prefetch(bits, following + k)
-                w = int64(weight[site])
-                column = site * blocks
-                down = _selected(bits, column, blocks, field)
-                if w < 0:
-                    down = fields - down
-                change = ups - down
-                pull = w * int64(np.rint(2.0 * kt * pull_of[row, site])) if pulled else int64(0)
-                if change + pull > threshold[p % TILE]:
-                    continue
-                if pages == 1:
-                    plus, fields = _move_1(bits, column, valid, w, level, field, table, halves, low)
-                elif pages == 2:
-                    plus, fields = _move_2(bits, column, valid, w, level, field, table, halves, low)
-                elif pages == 3:
-                    plus, fields = _move_3(bits, column, valid, w, level, field, table, halves, low)
-                else:
-                    plus, fields = _move_4(bits, column, valid, w, level, field, table, halves, low)
-                ups = (fields - plus if w > 0 else plus) + down - ups
-                energy += change
-                weight[site] = -w
-                count += 1
-                if guarded and _violated(level, valid, 0, EDGE, (1 << 16) - 2 * EDGE) >= 0:
-                    return False
-                if sweeps.solve:
-                    witness = _violated(level, valid, witness, first, width)
-                    if witness < 0:
-                        rows.stopped[row] = True
-                        break
-            rows.accepted[row, t] = count
-            rows.energy[row, t] = energy
-            if rows.solved_at[row] < 0 and _violated(level, valid, 0, first, width) < 0:
-                rows.solved_at[row] = sweeps.first + t
-            if sweeps.draw_at[t] >= 0:
-                for i in range(len(weight)):
-                    rows.draws[row, sweeps.draw_at[t], i] = weight[i]
-    return True
+    run = run_flips if prior is None else run_steps
+    return bool(run(patterns, energies, sweeps, rows, _NONE if prior is None else prior, levels, scratch, halt))

@@ -15,11 +15,22 @@ from typing import NamedTuple
 import numba
 import numpy as np
 from llvmlite.ir import IRBuilder, Value
-from numba import float64, int64, types, uint64
+from numba import int64, types, uint64
 
 from solspace.numerics.arrays import Array
-from solspace.samplers.kernels.energies import energies, last_energy
+from solspace.samplers.kernels.energies import (
+    BLOCK,
+    LEAST_WHOLE,
+    _ones,
+    _times,
+    _whole,
+    bound,
+    energies,
+    exp_at_most,
+    last_energy,
+)
 from solspace.samplers.kernels.flips import Rows, Sweeps
+from solspace.samplers.kernels.flips_integer import tilt
 from solspace.samplers.kernels.flips_real import STRIDE, TILE, Potentials, _add, _violated
 from solspace.samplers.kernels.machine_vectors import (
     INTS,
@@ -114,10 +125,32 @@ _plain, _powered = _energy_after(False), _energy_after(True)
 
 
 @numba.njit
-def _energy(flat, at, size, columns, column, by, patterns, form, marks):
-    if patterns.powers.size > 0:
-        return _powered(flat, at, size, columns, column, by, patterns.powers, form, marks) >> patterns.shift
-    return _plain(flat, at, size, columns, column, by, patterns.powers, form, marks)
+def _energy(flat, at, size, columns, column, by, powers, shift, form, marks):
+    if powers.size > 0:
+        return _powered(flat, at, size, columns, column, by, powers, form, marks) >> shift
+    return _plain(flat, at, size, columns, column, by, powers, form, marks)
+
+
+@numba.njit(inline="always")
+def _four(product, states, at, columns, column, by, scale):
+    s = add_multiple(load(states, at), load(columns, column), by)
+    t = add_multiple(load(states, at + 16), load(columns, column + 16), by)
+    u = add_multiple(load(states, at + 32), load(columns, column + 32), by)
+    v = add_multiple(load(states, at + 48), load(columns, column + 48), by)
+    return _times(product, s, t, u, v, scale)
+
+
+@numba.njit
+def _product(states, at, size, columns, column, by, scale):
+    """Return what `energies.product_up` does, for `by` times a column."""
+    found = 1.0
+    for first in range(0, size, BLOCK):
+        one, two = _ones(), _ones()
+        for k in range(first, min(first + BLOCK, size), 128):
+            one = _four(one, states, at + k, columns, column + k, by, scale)
+            two = _four(two, states, at + k + 64, columns, column + k + 64, by, scale)
+        found = max(found * _whole(one, two), LEAST_WHOLE)
+    return found
 
 
 @numba.njit
@@ -127,14 +160,9 @@ def _move(states: Array, at: int, size: int, columns: Array, column: int, by: in
 
 
 @numba.njit
-def _tilt(level: int, field: float, time: float, prior: Prior, kt: float) -> int:
-    """Return the log weight of a level in units of the energies, an integer."""
-    value = prior.values[level]
-    return int64(np.rint(kt * (prior.logs[level] + field * value - 0.5 * time * value * value)))
-
-
-@numba.njit
-def slide(flat, at, size, patterns, prior, form, marks, kt, energy, b, key, chain, sweep, move):
+def slide(
+    flat, at, size, signs, powers, shift, width, unit, limit, form, marks, kt, energy, b, key, chain, sweep, move
+):
     """Move the intercept `b` of a chain; return where it is then, and the energy there."""
     first = 64 * move
     a, c, d, e = philox_words(first, sweep, chain, INTERCEPT, key)
@@ -142,17 +170,17 @@ def slide(flat, at, size, patterns, prior, form, marks, kt, energy, b, key, chai
     most = energy + int64(_minus_log(_uniform((c << uint64(32)) | a)) * kt)
     turn = 2.0 * np.pi
     angle = turn * _uniform((e << uint64(32)) | d)
-    other = prior.width * np.sqrt(2.0 * _minus_log(_uniform((g << uint64(32)) | f)))
+    other = width * np.sqrt(2.0 * _minus_log(_uniform((g << uint64(32)) | f)))
     a, c, _, _ = philox_words(first + 2, sweep, chain, INTERCEPT, key)
     other *= np.cos(turn * _uniform((c << uint64(32)) | a))
-    low, high, place = angle - turn, angle, np.rint(b / prior.unit)
+    low, high, place = angle - turn, angle, np.rint(b / unit)
     for trial in range(TRIALS):
         there = b * np.cos(angle) + other * np.sin(angle)
-        if abs(there) <= prior.limit:
-            by = int64(np.rint(there / prior.unit) - place)
-            after = _energy(flat, at, size, patterns.signs, 0, by, patterns, form, marks)
+        if abs(there) <= limit:
+            by = int64(np.rint(there / unit) - place)
+            after = _energy(flat, at, size, signs, 0, by, powers, shift, form, marks)
             if after <= most:
-                _move(flat, at, size, patterns.signs, 0, by)
+                _move(flat, at, size, signs, 0, by)
                 return there, after
         if angle < 0.0:
             low = angle
@@ -172,7 +200,8 @@ def run_chains(
 
     `halt` (1,) is a flag that others may set to end the run at once, in mid-sweep.
     """
-    columns, (forms, marks, margins, _) = patterns.columns, potentials
+    # arrays by themselves: taken out of a tuple at every move they cost as much as a hundred constraints
+    (columns, signs, powers, shift, _, _), (forms, marks, margins, logarithms) = patterns, potentials
     stopped, solved_at, codes = rows.stopped, rows.solved_at, rows.weights
     k, n = codes.shape
     proposals, size, others = sweeps.orders.shape[1], states.shape[1], len(prior.values) - 1
@@ -181,11 +210,15 @@ def run_chains(
     threshold, choice = np.empty((TILE, k), np.int32), np.zeros((TILE, k), np.int64)
     energy, witness, margin = np.empty(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     stage, beside = np.empty(k, np.int64), np.zeros(k, np.int64)
+    logarithm, least, scale = np.zeros(k), np.empty(k), np.empty(k)
     first, last = patterns.allowed
-    fielded, apart = rows.field.size > 0, sweeps.stride == 0
-    sliding, every = own.intercepts.shape[1] > 0, max(1, -(-proposals // prior.moves))
+    multiples, values, logs, width, unit, limit, moves = prior
+    fields, orders, kts, times, intercepts = rows.field, sweeps.orders, sweeps.kt, own.times, own.intercepts
+    accepted, numbers = rows.accepted, rows.number
+    fielded, apart = fields.size > 0, sweeps.stride == 0
+    sliding, every = intercepts.shape[1] > 0, max(1, -(-proposals // moves))
     form, mark = forms[0], marks[0]
-    for t in range(len(sweeps.orders)):
+    for t in range(len(orders)):
         for row in range(k):
             at = row * size
             stage[row] = rows.stage[row] + sweeps.stride * t
@@ -193,10 +226,12 @@ def run_chains(
             if margins[stage[row]] != margin[row]:
                 _add(flat, at, size, margin[row] - margins[stage[row]])
                 margin[row] = margins[stage[row]]
-            if patterns.powers.size == 0:
+            if powers.size == 0:
                 beside[row] = (size - patterns.m) * last_energy(load(flat, at + size - 16), form, mark)
-            energy[row] = _energy(flat, at, size, columns, 0, 0, patterns, form, mark)
+                logarithm[row] = logarithms[stage[row]]
+            energy[row] = _energy(flat, at, size, columns, 0, 0, powers, shift, form, mark)
             witness[row] = _violated(flat, at, size, 0, first - margin[row], last - margin[row])
+            least[row], scale[row] = bound(size, energy[row], witness[row] < 0, logarithm[row], form)
             if sweeps.solve and witness[row] < 0 and not stopped[row]:
                 stopped[row] = True
                 rows.energy[row, t] = energy[row] - beside[row]
@@ -208,44 +243,50 @@ def run_chains(
                 ahead = min(TILE, proposals - p + (proposals & 1))
                 for row in range(k):
                     thresholds(
-                        sweeps.key, rows.number[row], sweeps.first + t, p, sweeps.kt[stage[row]], sweeps.bath[t],
+                        sweeps.key, numbers[row], sweeps.first + t, p, kts[stage[row]], sweeps.bath[t],
                         raw[:ahead], drawn[:ahead],
                     )  # fmt: skip
                     for j in range(min(TILE, proposals - p)):
                         threshold[j, row] = drawn[j]
                     if others > 1:
                         for block in range((ahead + 3) // 4):
-                            words = philox_words(p // 4 + block, sweeps.first + t, rows.number[row], LEVEL, sweeps.key)
+                            words = philox_words(p // 4 + block, sweeps.first + t, numbers[row], LEVEL, sweeps.key)
                             for part in range(4):
                                 choice[4 * block + part, row] = int64((words[part] * uint64(others)) >> uint64(32))
-            site = int64(sweeps.orders[t, p]) if p < proposals else 0
-            following = int64(sweeps.orders[t, p + 1]) if p + 1 < proposals else site
+            site = int64(orders[t, p]) if p < proposals else 0
+            following = int64(orders[t, p + 1]) if p + 1 < proposals else site
             for row in range(k):
                 for j in range(size * row // k // 16 * 16, size * (row + 1) // k, 16):
                     prefetch(columns, following * size + j)
                 if stopped[row]:
                     continue
-                at, kt = row * size, sweeps.kt[stage[row]]
+                at, kt = row * size, kts[stage[row]]
                 if apart:  # a slice here costs as much as a dozen constraints
                     form, mark = forms[stage[row]], marks[stage[row]]
                 if sliding and p % every == 0:
-                    own.intercepts[row, 0], energy[row] = slide(
-                        flat, at, size, patterns, prior, form, mark, kt, energy[row], own.intercepts[row, 0],
-                        sweeps.key, rows.number[row], sweeps.first + t, p // every,
+                    intercepts[row, 0], energy[row] = slide(
+                        flat, at, size, signs, powers, shift, width, unit, limit, form, mark, kt, energy[row], intercepts[row, 0],
+                        sweeps.key, numbers[row], sweeps.first + t, p // every,
                     )  # fmt: skip
                 if p < proposals:
                     old = int64(codes[row, site])
                     new = choice[p % TILE, row]
                     new += new >= old
-                    field = rows.field[row, site] if fielded else 0.0
-                    pull = _tilt(new, field, own.times[row], prior, kt) - _tilt(old, field, own.times[row], prior, kt)
-                    by = prior.multiples[new] - prior.multiples[old]
-                    after = _energy(flat, at, size, columns, site * size, by, patterns, form, mark)
-                    if after - energy[row] - pull <= threshold[p % TILE, row]:
+                    field = fields[row, site] if fielded else 0.0
+                    pull = tilt(new, values, logs, field, times[row], kt)
+                    pull -= tilt(old, values, logs, field, times[row], kt)
+                    by = multiples[new] - multiples[old]
+                    most = energy[row] + pull + threshold[p % TILE, row]
+                    after = most + 1
+                    if logarithm[row] == 0.0 or _product(
+                        flat, at, size, columns, site * size, by, scale[row]
+                    ) >= exp_at_most((least[row] - most) / logarithm[row]):
+                        after = _energy(flat, at, size, columns, site * size, by, powers, shift, form, mark)
+                    if after <= most:
                         _move(flat, at, size, columns, site * size, by)
                         codes[row, site] = new
                         energy[row] = after
-                        rows.accepted[row, t] += 1
+                        accepted[row, t] += 1
                 if sweeps.solve:
                     witness[row] = _violated(flat, at, size, witness[row], first - margin[row], last - margin[row])
                     if witness[row] < 0:
@@ -262,7 +303,7 @@ def run_chains(
                 for i in range(n):
                     rows.draws[row, sweeps.draw_at[t], i] = codes[row, i]
                 if sliding:
-                    own.shifts[row, sweeps.draw_at[t], 0] = own.intercepts[row, 0]
+                    own.shifts[row, sweeps.draw_at[t], 0] = intercepts[row, 0]
     for row in range(k):
         _add(flat, row * size, size, margin[row])
 
@@ -270,32 +311,16 @@ def run_chains(
 @njit(nogil=True, error_model="numpy")
 def weigh(patterns: Patterns, potentials: Potentials, stage: Array, states: Array, out: Array) -> None:
     """Write the energy (k,) int64 that chains at `states` have at their `stage` (k,)."""
+    (columns, _, powers, shift, _, _) = patterns
     size, flat = states.shape[1], states.reshape(-1)
     for row in range(len(out)):
         form, mark, margin = potentials.forms[stage[row]], potentials.marks[stage[row]], potentials.margins[stage[row]]
         at = row * size
         _add(flat, at, size, -margin)
-        out[row] = _energy(flat, at, size, patterns.columns, 0, 0, patterns, form, mark)
-        if patterns.powers.size == 0:
+        out[row] = _energy(flat, at, size, columns, 0, 0, powers, shift, form, mark)
+        if powers.size == 0:
             out[row] -= (size - patterns.m) * last_energy(load(flat, at + size - 16), form, mark)
         _add(flat, at, size, margin)
-
-
-@njit(nogil=True)
-def first_levels(key: np.uint64, cumulative: Array, out: Array) -> None:
-    """Fill `out` (chains, n) uint8 with independent numbers of levels of `cumulative` (L,) probabilities."""
-    chains, n = out.shape
-    for c in range(chains):
-        for i in range((n + 3) // 4):
-            block = philox_words(i, 0, c, START, key)
-            for part in range(4):
-                site = 4 * i + part
-                if site < n:
-                    u = (float64(block[part]) + 0.5) * 2.0**-32
-                    level = 0
-                    while level < len(cumulative) - 1 and u > cumulative[level]:
-                        level += 1
-                    out[c, site] = level
 
 
 @njit(error_model="numpy")

@@ -142,6 +142,23 @@ def first_weights(key: np.uint64, first_chain: int, out: Array) -> None:
 
 
 @njit(nogil=True)
+def first_levels(key: np.uint64, cumulative: Array, out: Array) -> None:
+    """Fill `out` (chains, n) uint8 with independent numbers of levels of `cumulative` (L,) probabilities."""
+    chains, n = out.shape
+    for c in range(chains):
+        for i in range((n + 3) // 4):
+            block = philox_words(i, 0, c, START, key)
+            for part in range(4):
+                site = 4 * i + part
+                if site < n:
+                    u = (float64(block[part]) + 0.5) * 2.0**-32
+                    level = 0
+                    while level < len(cumulative) - 1 and u > cumulative[level]:
+                        level += 1
+                    out[c, site] = level
+
+
+@njit(nogil=True)
 def tilted_weights(key: np.uint64, numbers: Array, means: Array, out: Array) -> None:
     """Fill `out` (chains, n) with independent signs of these `means` (chains, n), for the chains `numbers` (chains,)."""
     chains, n = out.shape
