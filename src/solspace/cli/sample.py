@@ -99,7 +99,7 @@ RULES = (
     *inputs.RULES,
     Rule(
         "prior",
-        lambda o: o.sampler in ("asl", "exact") or not SAMPLERS[o.sampler].lacks(1, ss.Target(o.prior, "log")),
+        lambda o: o.sampler == "asl" or not SAMPLERS[o.sampler].lacks(1, ss.Target(o.prior, "log")),
         "must be binary, ternary or levels with --sampler tau, tempering, temperature and exact",
     ),
     Rule(

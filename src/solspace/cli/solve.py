@@ -22,6 +22,7 @@ from solspace.system.plain import Values
 FILES = ("solutions.npz", "report.json")
 RULES = (
     *inputs.RULES,
+    Rule("intercept", lambda o: False, "belongs to solspace sample: solve takes problems without an intercept"),
     Rule(
         "solutions method time_limit", lambda o: not o.count, "has no effect with --count, which looks for no solution"
     ),

@@ -197,7 +197,6 @@ class TemperatureAnnealing(Schedule):
         return [Stage(potential, heat, target.margin) for heat in _linear(self.start, n_sweeps)]
 
 
-@dataclass(frozen=True)
 class Tempering(Schedule):
     """1/T from 0 to that of the target, linearly, for soft potentials: likelihoods, hinge, errors, tau.
 
