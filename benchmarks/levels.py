@@ -25,7 +25,7 @@ def speed(n: int = 1001, alpha: float = 0.5, sweeps: int = 60, chains: int = 8, 
     found = Table(
         "Moves of weights on levels",
         f"Nanoseconds for one proposal and constraint along the default schedule, N = {n}, α = {alpha:g}, {chains} chains: "
-        "τ-annealing for log, tempering for logistic(2). The ratio is to ±1 weights on the same patterns under the same potential.",
+        "τ-annealing for log, tempering for logistic(2). The ratio is to ±1 weights on the same patterns under that potential.",
         ("patterns", "potential", "weights", "ns", "ratio", "acceptance"),
     )
     for patterns in ("binary", "gaussian"):
@@ -53,4 +53,5 @@ def posed(
     """Return a random problem, with powers from 0.5 to 1.5 of its constraints if `sample_weight`."""
     drawn = ss.Perceptron.random(n, alpha, ss.Target(prior, potential), patterns, rng=0)
     powers = np.linspace(0.5, 1.5, drawn.m) if sample_weight else None
-    return ss.Perceptron(drawn.patterns, target=drawn.target, intercept=intercept, sample_weight=powers)
+    labels = np.random.default_rng(1).choice([-1, 1], drawn.m)
+    return ss.Perceptron(drawn.patterns, labels, target=drawn.target, intercept=intercept, sample_weight=powers)

@@ -172,3 +172,14 @@ def test_posteriors_are_judged_and_exported():
     assert report.copies == 0
     exported = samples.to_arviz()
     assert exported.posterior["intercept"].shape == (32, 100)
+
+
+def test_sweeps_take_levels_and_likelihoods(tmp_path):
+    targets = [ss.Target("ternary", "logistic(2)"), ss.Target("levels(-3,-1,1,3)", "log")]
+    spec = ss.Spec(n=11, alpha=0.4, target=targets, sampler=[{"name": "tempering", "n_sweeps": 20}], n_samples=3)
+    rows = ss.sweep(spec, tmp_path / "runs.db", executor="serial", show_progress=False)
+    assert [row.status for row in rows] == ["done", "done"]
+    with pytest.raises(ValueError, match="n <= 12"):
+        ss.Spec(n=15, alpha=0.4, target=targets, sampler="exact")
+    with pytest.raises(ValueError, match="takes no spherical"):
+        ss.Spec(n=15, alpha=0.4, target=ss.Target("spherical"), sampler="tempering")

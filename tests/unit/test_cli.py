@@ -462,3 +462,25 @@ def test_out_is_a_folder_for_every_verb(arguments, usual, tmp_path):
     if "png" in usual[0]:
         assert invoke(*arguments, "--out", str(tmp_path / "new" / "mine.pdf")).exit_code == 0
         assert (tmp_path / "new" / "mine.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_posterior_of_low_bit_weights_with_an_intercept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    how = ["--prior", "levels(-3,-1,1,3)", "--potential", "logistic(2)", "--intercept", "5", "--sampler", "tempering"]
+    done = invoke("sample", *table(tmp_path, m=30, n=6), *how, "--samples", "4", "--sweeps", "50", "--extra", "40")
+    assert done.exit_code == 0, done.stderr
+    samples = ss.Samples.load(tmp_path / "samples.npz")
+    assert samples.target == ss.Target("levels(-3,-1,1,3)", "logistic(2)")  # at T = 1
+    assert samples.intercepts.shape == (len(samples),)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["problem"]["intercept"] == 5
+
+
+def test_levels_are_enumerated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = invoke("sample", "--sampler", "exact", "--prior", "ternary(0.3)", "--potential", "logistic", "--n", "9")
+    assert done.exit_code == 0, done.stderr
+    assert "of 19683" in done.stdout
+    done = invoke("sample", "--sampler", "exact", "--prior", "ternary", "--n", "15")
+    assert done.exit_code == 2
+    assert "n <= 12" in done.stderr

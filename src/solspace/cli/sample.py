@@ -19,6 +19,7 @@ from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, sampler_option, verb
 from solspace.cli.output import Table, fail, make_room, say, show, write_json, write_picture
 from solspace.cli.problem import ProblemOptions, about
+from solspace.enumeration import PAIRS
 from solspace.info import AnnealingInfo, Info, LocalizationInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.samplers.annealing.anneal import AnnealConfig
@@ -173,7 +174,9 @@ def sample(
             samples.save(out / FILES[0])
             write_json(out / FILES[1], report)
             size = (4 + 3 * outcome.panels, 4)
-            write_picture(out / FILES[2], lambda figure: outcome.picture(figure.subplots(1, outcome.panels)), size)
+            write_picture(
+                out / FILES[2], lambda figure: outcome.picture(np.atleast_1d(figure.subplots(1, outcome.panels))), size
+            )
     except KeyboardInterrupt:
         fail(f"stopped; {_resume_hint(checkpoint)}", code=130)
     except OSError as error:
@@ -193,8 +196,8 @@ def _enumerated(problem: ss.Perceptron, sampling: SamplerOptions) -> Outcome:
     law = problem.enumerate()
     info = Info(sampler="exact", seed=str(sampling.seed))
     drawn = ss.Samples.of(problem, law.sample(sampling.samples, rng=generator(sampling.seed, 1)), info)
-    overlaps, mass = law.overlap_distribution()
-    overlap, stability = float(overlaps @ mass), float(np.dot(*law.stability_distribution()))
+    overlap, stability = float(law.marginals @ law.marginals) / problem.n, float(np.dot(*law.stability_distribution()))
+    pairs = problem.target.prior.name == "binary" or len(law.log_weights) <= PAIRS
     seen, means = drawn.overlaps(), drawn.stabilities.mean(axis=1)
     error = f" ± {means.std(ddof=1) / np.sqrt(len(means)):.4f}" if len(means) > 1 else ""
     rows = [
@@ -216,9 +219,10 @@ def _enumerated(problem: ss.Perceptron, sampling: SamplerOptions) -> Outcome:
         from solspace.plots.samples import overlap_bars, stability_bars
 
         stability_bars(drawn, axes[0], *law.stability_distribution())
-        overlap_bars(drawn, axes[1], overlaps, mass)
+        if pairs:
+            overlap_bars(drawn, axes[1], *law.overlap_distribution())
 
-    return Outcome(drawn, report, Table(str(problem), rows, ("", "samples", "exact")), picture, panels=2)
+    return Outcome(drawn, report, Table(str(problem), rows, ("", "samples", "exact")), picture, panels=1 + pairs)
 
 
 def _sampled(problem: ss.Perceptron, sampling: SamplerOptions, checkpoint: Path, quiet: bool) -> Outcome:
