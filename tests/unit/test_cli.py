@@ -483,4 +483,4 @@ def test_levels_are_enumerated(tmp_path, monkeypatch):
     assert "of 19683" in done.stdout
     done = invoke("sample", "--sampler", "exact", "--prior", "ternary", "--n", "15")
     assert done.exit_code == 2
-    assert "n <= 12" in done.stderr
+    assert "at most 12" in done.stderr

@@ -175,7 +175,9 @@ def sample(
             write_json(out / FILES[1], report)
             size = (4 + 3 * outcome.panels, 4)
             write_picture(
-                out / FILES[2], lambda figure: outcome.picture(np.atleast_1d(figure.subplots(1, outcome.panels))), size
+                out / FILES[2],
+                lambda figure: outcome.picture(figure.subplots(1, outcome.panels, squeeze=False)[0]),
+                size,
             )
     except KeyboardInterrupt:
         fail(f"stopped; {_resume_hint(checkpoint)}", code=130)
