@@ -154,7 +154,16 @@ class Enumeration:
         -------
         stabilities, probabilities : ndarray
             (j,) distinct values and their probabilities.
+
+        Raises
+        ------
+        ValueError
+            If the problem has an intercept, for each value of which stabilities are others.
         """
+        if self.problem.intercept is not None:
+            raise ValueError(
+                "stabilities are enumerated for problems without an intercept; sample them with ss.anneal."
+            )
         values, mass, m = [], [], self.problem.m
         for first, stabilities in _stability_blocks(self.problem):
             distinct, where = np.unique(stabilities.round(12), return_inverse=True)

@@ -201,4 +201,7 @@ def test_levels_that_have_no_spacing_are_refused():
     problem = ss.Perceptron.random(11, 0.5, ss.Target(ss.priors.Levels([-1.0, 0.0, np.sqrt(2)])), rng=0)
     with pytest.raises(ValueError, match="multiples of one number"):
         ss.anneal(problem, n_chains=1, n_sweeps=5)
+    many = ss.Perceptron.random(11, 0.5, ss.Target(ss.priors.Levels(np.arange(300.0))), rng=0)
+    with pytest.raises(ValueError, match="256"):
+        ss.anneal(many, n_chains=1, n_sweeps=5)
     assert spacing(np.array([-1 / 3, 0.0, 2 / 3]))[1].tolist() == [-1, 0, 2]

@@ -101,6 +101,13 @@ def test_wrong_starts_are_explained(initial, options, words):
         ss.anneal(PROBLEMS["ternary"], initial=initial, rng=0, **options)
 
 
+def test_an_intercept_must_start_within_its_prior():
+    start = ss.anneal(PROBLEMS["intercept"], n_chains=2, n_sweeps=5, rng=0)
+    start.intercepts[0] = 100.0
+    with pytest.raises(ValueError, match="widths of its prior"):
+        ss.anneal(PROBLEMS["intercept"], initial=start, n_extra=10, rng=0)
+
+
 def test_clamped_weights_stay():
     problem = PROBLEMS["all"]
     samples = ss.anneal(problem, n_chains=4, n_sweeps=20, n_extra=20, rng=0)

@@ -18,6 +18,7 @@ import numpy as np
 
 from solspace.info import AnnealingInfo
 from solspace.measure import Target
+from solspace.measure.priors import Binary, Levels, Prior
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import RNG, seed_sequence
 from solspace.problem import Perceptron
@@ -77,7 +78,10 @@ class Plan:
         # by identity: a user's own potentials may not be comparable
         same = target is not None and last.potential is target.potential
         if target is None or not same or (last.temperature, last.margin) != (target.temperature, target.margin):
-            target = last.target if target is None else last.target.replace(prior=target.prior)
+            prior: Prior = Binary() if target is None else target.prior
+            if last.temperature == 0 and isinstance(prior, Levels):
+                prior = Levels(prior.values)  # moves that cost nothing are made whatever the probabilities
+            target = last.target.replace(prior=prior)
         return cls([*stages, *[last] * n_extra], len(stages), draw_at, solve, target, schedule=schedule)
 
     def __len__(self) -> int:

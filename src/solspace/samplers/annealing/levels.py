@@ -85,6 +85,10 @@ class FixedLevels(real_forms.FixedPoint):
             part = slice(first, first + _BLOCK)
             states[:, part] = weights @ self.columns[:, part]
         if intercepts.shape[1]:
+            if np.abs(intercepts).max() > REACH * (self.problem.intercept or 0.0):
+                raise ValueError(
+                    f"an intercept is more than {REACH:g} widths of its prior from 0; start chains elsewhere."
+                )
             states[:, : self.m] += np.rint(intercepts / self.unit).astype(np.int32) * self.problem.signs
         states[:, self.m :] = pad
         return states
@@ -214,6 +218,8 @@ def level_flips(
     problem: Perceptron, plan: Plan, key: int, n_chains: int, n_threads: int | None = None
 ) -> LevelFlips | StepFlips:
     prior = problem.target.prior
+    if isinstance(prior, Levels) and len(prior.values) > 256:
+        raise ValueError(f"annealing takes at most 256 levels; got {len(prior.values)}.")
     alone = problem.has_binary_patterns and problem.intercept is None and problem.sample_weight is None
     return (StepFlips if alone and _even(prior) else LevelFlips)(problem, plan, key, n_chains, n_threads)
 
