@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -247,11 +247,41 @@ _NODES = 1.5 + 0.5 * np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1)
 _FIT = np.linalg.inv(np.vander(_NODES, DEGREE + 1))  # values at these points of [1, 2] -> coefficients, highest first
 
 
+class _Shape(NamedTuple):
+    """A potential at T = 1 in cells: values and zero, heights of jumps, and marks."""
+
+    values: Array  # (2, corners)
+    zero: Array
+    heights: list[float]
+    marks: list[int]
+    used: Array  # corners that stabilities can reach
+
+
 def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float]:
     """Return coefficients, marks and units to a kT (to a U of 1 at T = 0) of the cell form of any potential.
 
     It must be finite on one interval, with at most four jumps inside it.
     """
+    beta = 1 / stage.temperature if stage.temperature > 0 else 1.0
+    if beta > 0:  # stages that differ in temperature and margin share a shape
+        shapes = fixed.__dict__.setdefault("shapes", {})
+        _, shape = shapes.setdefault(id(stage.potential), (stage.potential, None))
+        if shape is None:
+            shape = _shape(Stage(stage.potential, 1.0), fixed)
+            shapes[id(stage.potential)] = stage.potential, shape
+    else:
+        beta, shape = 1.0, _shape(stage, fixed)
+    values, steep = beta * shape.values, WALL / fixed.step
+    heights = [beta * height for height in shape.heights]
+    highest = np.abs(values[:, shape.used]).max() + sum(map(abs, heights)) + WALL + steep * fixed.reach
+    scale = min(_FINEST, _ROOM / highest)
+    coefficients = np.concatenate(
+        [values[:, :-1].ravel(), np.diff(values).ravel() / (1 << 16), beta * shape.zero, [WALL, steep], heights]
+    )
+    return scale * coefficients, shape.marks, scale
+
+
+def _shape(stage: Stage, fixed: FixedPoint) -> _Shape:
     potential = stage.potential
     origin, half = offset(potential), 0
     if potential.centre is not None:  # a band's half width, such that t = 1 is the last t inside
@@ -269,7 +299,6 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
         raise ValueError(
             f"{potential} jumps at {len(jumps)} breakpoints; on real-valued patterns {JUMPS} are possible."
         )
-
     # where nothing is forbidden the last cell goes on beyond the largest t, or its slope would be wrong
     bounds = [end * (1 + 1 / CELLS) if abs(end) == fixed.reach else end for end in ends]
 
@@ -283,18 +312,14 @@ def _cell_form(stage: Stage, fixed: FixedPoint) -> tuple[Array, list[int], float
         return values - sum(height * (inside >= place) for place, height in jumps)
 
     corners = np.append((2.0 ** np.arange(OCTAVES)[:, None] * (1 + np.arange(CELLS) / CELLS)).ravel(), 2.0**OCTAVES)
-    values = np.stack([smooth(corners), smooth(-corners)])
-    steep = WALL / fixed.step
-    used = corners <= 2 * fixed.reach
-    highest = np.abs(values[:, used]).max() + sum(abs(height) for _, height in jumps) + WALL + steep * fixed.reach
-    scale = min(_FINEST, _ROOM / highest)
-    zero = smooth(np.zeros(1))
-    heights = [height for _, height in jumps] + [0.0] * (JUMPS - len(jumps))
-    coefficients = np.concatenate(
-        [values[:, :-1].ravel(), np.diff(values).ravel() / (1 << 16), zero, [WALL, steep], heights]
+    unused = JUMPS - len(jumps)
+    return _Shape(
+        values=np.stack([smooth(corners), smooth(-corners)]),
+        zero=smooth(np.zeros(1)),
+        heights=[height for _, height in jumps] + [0.0] * unused,
+        marks=[first, last, *(place for place, _ in jumps), *[1 << 30] * unused, half],
+        used=corners <= 2 * fixed.reach,
     )
-    places = [place for place, _ in jumps] + [1 << 30] * (JUMPS - len(jumps))
-    return scale * coefficients, [first, last, *places, half], scale
 
 
 def _jump(stage: Stage, edge: float) -> float:
