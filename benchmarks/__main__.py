@@ -48,6 +48,7 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "fresh": _part("solvers", "fresh"),
     "anneal": _part("anneal", "speed", sizes=((1001, 31, "binary"), (1001, 31, "gaussian")), rounds=1),
     "levels": _part("levels", "speed", sweeps=20, rounds=1),
+    "levels-pymc": _part("levels", "beside_pymc", draws=50),
     "localize": _part("localize"),
     "ep": _part("ep", "speed"),
     "ep-accuracy": _part("ep", "accuracy"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 import solspace as ss
-from benchmarks.timing import Table, Times
+from benchmarks.timing import Table, Times, timed
+from solspace.numerics.series import effective_size
 
 CASES = (
     ("±1", "binary", {}),
@@ -55,3 +56,42 @@ def posed(
     powers = np.linspace(0.5, 1.5, drawn.m) if sample_weight else None
     labels = np.random.default_rng(1).choice([-1, 1], drawn.m)
     return ss.Perceptron(drawn.patterns, labels, target=drawn.target, intercept=intercept, sample_weight=powers)
+
+
+def beside_pymc(n: int = 50, alpha: float = 2.0, draws: int = 100) -> Table:
+    """Return effective draws a second of a ternary logistic posterior, by chains here and by PyMC."""
+    import pymc
+    import pytensor.tensor as pt
+
+    target = ss.Target("ternary", "logistic(2)")
+    problem = ss.Perceptron.planted(n, alpha, target, patterns="gaussian", rng=0)
+    found = Table(
+        "A ternary logistic posterior beside PyMC",
+        f"N = {n}, α = {alpha:g}, Gaussian patterns, a draw after every sweep. Effective draws a second: of the energy, and of the "
+        "worst of eight random projections of the weights.",
+        ("sampler", "seconds", "draws", "energy", "projections", "overlap"),
+    )
+
+    def add(name: str, seconds: float, weights: np.ndarray) -> None:
+        fields = weights @ problem.patterns.T / np.sqrt(n)
+        sizes = [effective_size(-target.log_weight(fields).sum(axis=-1))]
+        sides = weights @ np.random.default_rng(0).standard_normal((n, 8))
+        sizes.append(min(effective_size(sides[..., j]) for j in range(8)))
+        means = weights.mean(axis=1)
+        overlap = (np.square(means.sum(axis=0)).sum() - np.square(means).sum()) / n / len(means) / (len(means) - 1)
+        rates = [f"{size / seconds:,.0f}" for size in sizes]
+        found.add(name, f"{seconds:.2f}", f"{len(weights)} x {weights.shape[1]}", *rates, f"{overlap:.3f}")
+
+    ss.anneal(problem, 4, 10, n_extra=10, rng=0)
+    seconds, samples = timed(lambda: ss.anneal(problem, 4, 100, n_extra=40 * draws, thin=1, rng=1, n_threads=1))
+    add("ss.anneal", seconds, samples.by_chain().astype(float))
+    with pymc.Model():
+        codes = pymc.Categorical("codes", p=np.ones(3) / 3, shape=n)
+        fields = pt.dot(problem.patterns.astype(float), codes - 1.0) / np.sqrt(n)
+        pymc.Potential("likelihood", -pt.sum(pt.softplus(-2.0 * fields)))
+        step = pymc.CategoricalGibbsMetropolis([codes])
+        options = {"chains": 2, "cores": 1, "step": step, "progressbar": False, "compute_convergence_checks": False}
+        pymc.sample(2, tune=2, random_seed=1, **options)
+        seconds, trace = timed(lambda: pymc.sample(draws, tune=draws // 4, random_seed=2, **options))
+    add("PyMC, CategoricalGibbsMetropolis", seconds, trace.posterior["codes"].values - 1.0)
+    return found
