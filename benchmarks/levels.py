@@ -67,8 +67,8 @@ def beside_pymc(n: int = 50, alpha: float = 2.0, draws: int = 100) -> Table:
     problem = ss.Perceptron.planted(n, alpha, target, patterns="gaussian", rng=0)
     found = Table(
         "A ternary logistic posterior beside PyMC",
-        f"N = {n}, α = {alpha:g}, Gaussian patterns, a draw after every sweep. Effective draws a second: of the energy, and of the "
-        "worst of eight random projections of the weights.",
+        f"N = {n}, α = {alpha:g}, Gaussian patterns, a draw after every sweep. Effective draws a second: of the energy and "
+        "of the worst of eight random projections of the weights.",
         ("sampler", "seconds", "draws", "energy", "projections", "overlap"),
     )
 
