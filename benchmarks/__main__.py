@@ -52,6 +52,9 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "localize": _part("localize"),
     "ep": _part("ep", "speed"),
     "ep-accuracy": _part("ep", "accuracy"),
+    "amp-levels": _part("inference", "levels", rounds=3),
+    "planted": _part("inference", "planted", n=301, instances=5),
+    "calibration": _part("inference", "calibration"),
     "theory": _part("theory", rounds=1),
     "channel": _part("channel", rounds=5, betas=(0.0, 2.0)),
     "learning": _part("learning"),
@@ -60,8 +63,8 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "laptop": _part("laptop"),
     "store": _part("store", count=1000, rows=20_000),
 }
-ON_REQUEST = ("laptop",)
-"""Parts that run only where they are named: they compile everything anew, several times."""
+ON_REQUEST = ("laptop", "calibration")
+"""Parts that run only where they are named: they compile everything anew, several times, or take minutes."""
 
 
 def machine() -> str:

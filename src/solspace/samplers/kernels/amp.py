@@ -55,6 +55,25 @@ def _single_decay(x):
     return value * np.int32((power + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
+def decay_of_levels(x):
+    """Return exp(x) for x <= 0, by polynomials in either precision; `decay` keeps the results of ±1 weights as they are."""
+    return math.exp(x)
+
+
+@overload(decay_of_levels, inline="always")
+def _decay_of_levels(x):
+    return _single_decay if x == types.float32 else _double_decay
+
+
+def _double_decay(x):
+    x = max(x, -708.0)
+    power = np.int64(x * 1.4426950408889634 - 0.5)
+    r = (x - power * 6.93147180369123816490e-01) - power * 1.90821492927058770002e-10
+    high = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600))))
+    middle = 1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * high)))
+    return (1.0 + r * (1.0 + r * (0.5 + r * (1 / 6 + r * middle)))) * np.int64((power + 1023) << 52).view(np.float64)
+
+
 @njit(**FAST)
 def _subtract_reaction(product, g, variance, margin):
     """Turn the products X m/√n into ω - κ: take off the Onsager reaction V g; `variance` is (1, k) or (m, k)."""
@@ -158,7 +177,7 @@ def _level_marginals(values, logs, least, product, field, mean, spread, precisio
             for level in range(levels):
                 v, chance = values[level], chances[level]
                 for k in range(weight.size):
-                    p = decay(chance[k] - top[k])
+                    p = decay_of_levels(chance[k] - top[k])
                     chance[k] = p
                     total[k] += p
                     centre[k] += p * v
