@@ -176,5 +176,5 @@ def test_far_beyond_capacity_it_says_that_it_did_not_converge(alpha):
 
 
 def test_spherical_weights_are_refused():
-    with pytest.raises(ValueError, match="ep takes ±1 weights"):
+    with pytest.raises(ValueError, match="ep takes binary, levels and gaussian weights"):
         ss.ep(ss.Perceptron.random(20, 0.5, ss.Target("spherical"), rng=0))

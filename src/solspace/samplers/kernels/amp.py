@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numba import types
 from numba.extending import overload
 
 from solspace.measure import Target, priors
+from solspace.measure.likelihoods import Probit
 from solspace.measure.potentials import Log, Uniform
 from solspace.numerics.arrays import Array
 from solspace.numerics.power import gaussian_power_derivatives
@@ -26,7 +28,7 @@ from solspace.system.threads import split
 
 LANES = 16  # width of the rows into which few columns are folded
 PIECE = 512
-SMALLEST = 1e-7  # least variance of a ±1 weight
+SMALLEST = 1e-7  # least variance of a ±1 weight; of levels, in units of the square of half their distance
 # responses below this are none: as denormal numbers they would make the products ten times slower, far inside a band
 NEGLIGIBLE = 1e-30
 _f = np.float32
@@ -129,6 +131,62 @@ def _binary_marginals(product, field, mean, spread, precision, weight, share, fi
 
 
 @njit(**FAST)
+def _level_marginals(values, logs, least, product, field, mean, spread, precision, time, weight, share, first, sums):
+    """As `_binary_marginals`, for `values` (L,) of log probabilities `logs` under exp(-(A + t) w²/2 + B w)."""
+    rows, levels, kind = mean.shape[0], values.size, weight.dtype.type
+    one, half = kind(1), kind(0.5)
+    chances = np.empty((levels, weight.size), weight.dtype)
+    top, total, centre, delta = np.empty((4, weight.size), weight.dtype)
+    for piece in range(sums.shape[0]):
+        low = (first + piece) * PIECE
+        moved, width, width2 = np.zeros_like(weight), np.zeros_like(weight), np.zeros_like(weight)
+        for r in range(low, min(low + PIECE, rows)):
+            a = precision[r if precision.shape[0] > 1 else 0]
+            back, h, m = product[r], field[r], mean[r]
+            for k in range(weight.size):
+                back[k] = back[k] + a[k] * m[k] + h[k]
+            for k in range(share.size):
+                h[k] = share[k] * back[k] if weight[k] > 0 else h[k]
+            for level in range(levels):
+                v, log, chance = values[level], logs[level], chances[level]
+                for k in range(weight.size):
+                    chance[k] = log + v * (back[k] - (a[k] + time[k]) * (half * v))
+                for k in range(weight.size):
+                    top[k] = chance[k] if level == 0 else max(top[k], chance[k])
+            for k in range(weight.size):
+                total[k], centre[k], delta[k] = kind(0), kind(0), kind(0)
+            for level in range(levels):
+                v, chance = values[level], chances[level]
+                for k in range(weight.size):
+                    p = decay(chance[k] - top[k])
+                    chance[k] = p
+                    total[k] += p
+                    centre[k] += p * v
+            for k in range(weight.size):
+                total[k] = one / total[k]
+                centre[k] *= total[k]
+            for level in range(levels):
+                v, chance = values[level], chances[level]
+                for k in range(weight.size):
+                    away = v - centre[k]
+                    delta[k] += chance[k] * away * away
+            for k in range(weight.size):
+                change, variance = centre[k] - m[k], max(delta[k] * total[k], least)
+                moved[k] += change * change
+                width[k] += variance
+                width2[k] += variance * variance
+                back[k] = variance
+                m[k] = m[k] + weight[k] * change if weight[k] > 0 else m[k]
+            if spread.shape[0] > 0:
+                old = spread[r]
+                for k in range(weight.size):
+                    old[k] = back[k] if weight[k] > 0 else old[k]
+        _put(sums[piece, 0], moved)
+        _put(sums[piece, 1], width)
+        _put(sums[piece, 2], width2)
+
+
+@njit(**FAST)
 def _tilt(product, field, mean, precision, first, sums):
     """Turn `product` into B = product + A m + h; sums[piece] gets Σ B²."""
     rows = mean.shape[0]
@@ -161,12 +219,14 @@ def _scale_towards(product, mean, factor, weight, first, sums):
 
 
 def respond(
-    product: Array, g: Array, variance: Array, weight: Array, target: Target, new: Array, curvature: Array
-) -> tuple[Array, Array]:
+    product: Array, g: Array, variance: Array, weight: Array, target: Target, new: Array, curvature: Array,
+    groups: Sequence[tuple[Target, Array | slice]] = (),
+) -> tuple[Array, Array]:  # fmt: skip
     """Turn the products X m/√n (m, k) into the constraints' response: the output half of an iteration.
 
     omega = product - V g; `new` becomes g(omega, V), `curvature` its derivative dg, and `g` moves towards the new one.
-    Returns the means of dg and of dg² over the constraints, (k,) each. `product` is used up.
+    Returns the means of dg and of dg² over the constraints, (k,) each. `product` is used up. With `groups`, constraints of
+    different sample weights have targets of their own.
     """
     margin = product.dtype.type(target.margin)
     wide = np.atleast_2d(variance)
@@ -176,7 +236,12 @@ def respond(
         _subtract_reaction(product[rows], g[rows], wide[rows] if len(wide) > 1 else wide, margin)
 
     split(subtract, len(g), max(1, (1 << 16) // g.shape[1]))
-    respond_into(target, product, variance, (new, curvature))
+    if not groups:
+        respond_into(target, product, variance, (new, curvature))
+    for own, which in groups:
+        found = np.empty_like(product[which]), np.empty_like(product[which])
+        respond_into(own, product[which], variance if variance.ndim == 1 else variance[which], found)
+        new[which], curvature[which] = found
     return _means(2, _settle, g, new, curvature, weight)
 
 
@@ -186,6 +251,9 @@ def respond_into(target: Target, omega: Array, variance: Array, out: tuple[Array
     if isinstance(potential, (Uniform, Log)):
         exponent = 0.0 if isinstance(potential, Uniform) else target.beta
         gaussian_power_derivatives(omega, variance, exponent, out)
+        return
+    if isinstance(potential, Probit) and target.beta == 1:
+        gaussian_power_derivatives(omega, variance + variance.dtype.type(potential.noise**2), 0.0, out)
         return
     table = table_for(potential, target.beta, omega, variance)
     if table is not None:
@@ -211,9 +279,20 @@ def estimate(
         shares = np.empty(0, mean.dtype) if share is None else share
         wide = np.atleast_2d(precision)
         return _means(3, _binary_marginals, product, field, mean, kept, wide, weight, shares)
+    if isinstance(target.prior, priors.Levels):
+        kept = np.empty((0, 0), mean.dtype) if spread is None else spread
+        shares = np.empty(0, mean.dtype) if share is None else share
+        kernel = partial(_level_marginals, *_levels(target.prior, mean.dtype))
+        return _means(3, kernel, product, field, mean, kept, np.atleast_2d(precision), time, weight, shares)
     if isinstance(target.prior, priors.Spherical) and uniform:
         return _spherical(product, field, mean, spread, np.atleast_2d(precision), weight)
     return in_arrays(product, field, mean, spread, precision, time, weight, target, share)
+
+
+@lru_cache(maxsize=16)
+def _levels(prior: priors.Levels, dtype: np.dtype[Any]) -> tuple[Array, Array, np.floating]:
+    values, least = np.array(prior.values, dtype), SMALLEST * float(np.diff(prior.values).min() / 2) ** 2
+    return values, prior.log_weights.astype(dtype), dtype.type(least)
 
 
 def in_arrays(

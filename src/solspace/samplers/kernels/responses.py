@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from solspace.measure.likelihoods import Logistic, Probit
 from solspace.measure.potentials import LogBand, Own, Potential, Tau, Wall
 from solspace.numerics.arrays import Array
 from solspace.system.compiled import FAST, njit
@@ -146,6 +147,8 @@ def by_quadrature(potential: Potential) -> bool:
         return potential.tau > 0
     if isinstance(potential, (LogBand, Wall)):
         return potential.centre is not None
+    if isinstance(potential, (Logistic, Probit)):
+        return True
     return type(potential).channel is Potential.channel
 
 

@@ -48,7 +48,10 @@ class Marginals:
     damping : float or ndarray, optional
         Damping used by AMP.
     log_partition : float or ndarray, optional
-        EP's log Z = log Σ_w exp(-ΣU/T + ⟨h, w⟩); for the uniform potential without field, the log number of solutions.
+        EP's log Z = log Σ_w exp(-ΣU/T + ⟨h, w⟩); for the uniform potential without field, the log number of solutions. Weights
+        count as in `Levels`; real ones are integrated over their prior.
+    intercept, intercept_variance : float or ndarray, optional
+        EP's mean and variance of the intercept.
     """
 
     mean: Array
@@ -59,6 +62,8 @@ class Marginals:
     instability: float | Array | None = None
     damping: float | Array | None = None
     log_partition: float | Array | None = None
+    intercept: float | Array | None = None
+    intercept_variance: float | Array | None = None
 
     def of(self, row: int) -> Marginals:
         """Return the marginals of one of k fields.
@@ -95,7 +100,7 @@ class Marginals:
         verdict = str(self.status) if single else f"{converged.sum()} of {len(converged)} converged"
         shape = " × ".join(map(str, self.mean.shape)) + ("" if single else " (fields × weights)")
         named = {"overlap |m|²/n": self.overlap, "iterations": self.iterations, "instability λ": self.instability}
-        named |= {"damping": self.damping, "log Z": self.log_partition}
+        named |= {"damping": self.damping, "log Z": self.log_partition, "intercept": self.intercept}
         mean_of = "" if single else f" (mean of {len(converged)})"
         rows = [(name, f"{np.mean(value):.5g}{mean_of}") for name, value in named.items() if value is not None]
         return html_table(
@@ -130,9 +135,9 @@ def amp(
     Parameters
     ----------
     problem : Perceptron
-        Patterns and target.
+        Patterns and target; any prior, clamped and sample weights, but no intercept.
     field : array_like, optional
-        h, (n,) or (k, n); zero by default.
+        h, (n,) or (k, n); zero by default. At clamped weights it changes nothing.
     time : array_like, default 0.0
         t, a number or (k,).
     tolerance : float, default 1e-12
@@ -173,13 +178,15 @@ def amp(
     )
     check_measure(instance(Perceptron)("problem", problem))
     rows, single = rows_of(problem, field)
+    if problem.intercept is not None:
+        raise ValueError("amp takes no intercept; use ss.ep, which does.")
     k, automatic, times = len(rows), config.damping == "auto", reals("time", time)
     if times.shape not in ((), (k,)) or not (np.isfinite(times) & (times >= 0)).all():
         words = f"a finite number of at least 0, or one for each of {k} fields"
         raise ValueError(f"time must be {words}; got {shown(time)}.")
     chosen = choose_variances(problem, config.variances)
     messages = Messages(problem, k, config.precision, full=chosen == "full", spreads=True)
-    messages.field[:, :k], messages.time[...] = rows.T, times
+    messages.field[:, :k], messages.time[...] = rows[:, messages.factors.free].T, times
     relaxation = Relaxation(messages, 0.0 if isinstance(config.damping, str) else config.damping, automatic)
     with np.errstate(all="ignore"):
         effort = relaxation.run(np.full(k, config.tolerance), np.full(k, config.max_iterations), np.arange(k))
@@ -188,8 +195,8 @@ def amp(
         warnings.warn(f"{failed}. {cure}", stacklevel=2)
     assert messages.spread is not None
     found = Marginals(
-        mean=np.ascontiguousarray(messages.mean[:, :k].T),
-        variance=np.ascontiguousarray(messages.spread[:, :k].T),
+        mean=messages.factors.whole(np.ascontiguousarray(messages.mean[:, :k].T)),
+        variance=messages.factors.whole(np.ascontiguousarray(messages.spread[:, :k].T), fill=False),
         status=statuses(effort),
         iterations=effort.iterations,
         instability=messages.instability[:k],

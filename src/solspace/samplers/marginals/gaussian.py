@@ -1,6 +1,6 @@
 """The Gaussian of expectation propagation, with one site for each weight and one for each constraint, and its moments.
 
-    exp(-wᵀ A w/2 + eᵀ w),   A = diag(Γ) + Fᵀ Λ F,   e = c + Fᵀ b,   F = patterns/√n
+    exp(-wᵀ A w/2 + eᵀ w),   A = diag(Γ) + Fᵀ Λ F,   e = c + Fᵀ b,   F = patterns/√n, see `Factors.matrix`
 
 Needed are the variances of the weights, diag A⁻¹, and of the stabilities, diag F A⁻¹ Fᵀ, the means of both, and log|A|. With
 fewer constraints than weights all follow from a matrix of their number (Woodbury): W = √Λ F/√Γ, B = 1 + W Wᵀ = L Lᵀ,
@@ -19,6 +19,7 @@ from scipy.linalg import blas, lapack
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.device import DeviceArray, cupy, fetched, sent
+from solspace.samplers.marginals.factors import Factors
 from solspace.system.threads import one_blas_thread, split
 
 LEAST_WEIGHT, LEAST_CONSTRAINT = 1e-4, 1e-8  # sites nearer to zero are moved away from it: both forms divide by them
@@ -70,7 +71,7 @@ class Gaussian:
     """The patterns of a problem, and the moments of Gaussians with sites on them; double precision."""
 
     def __init__(self, problem: Perceptron) -> None:
-        self.matrix = problem.patterns.astype(np.float64) / np.sqrt(problem.n)
+        self.matrix = Factors(problem).matrix
 
     def moments(self, sites: Sites) -> Moments:
         found, sites = Moments.none(sites), away_from_zero(sites)
@@ -179,7 +180,7 @@ class ScalarGaussian:
     """Moments where all weights share one precision, and all constraints another: from singular values, once."""
 
     def __init__(self, problem: Perceptron) -> None:
-        self.matrix = problem.patterns.astype(np.float64) / np.sqrt(problem.n)
+        self.matrix = Factors(problem).matrix
         _, values, self.right = np.linalg.svd(self.matrix, full_matrices=False)
         self.squares = values**2
 

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.measure.priors import Binary, Prior
+from solspace.measure.priors import Binary, Gaussian, Levels, Prior
 from solspace.numerics.arrays import Array, Precision, aligned
 from solspace.problem import Perceptron
+from solspace.samplers.marginals.factors import Factors, gap
 
 if TYPE_CHECKING:
     from solspace.samplers.marginals.gpu import GpuMessages
 
-# Least V. For ±1 weights in units of 1/n, half a weight undecided: below it one violated constraint would pull with an
-# unbounded force, and a run that misses a single constraint would lose a third of them.
+# Least V. For discrete weights in units of 1/n, half a weight undecided between neighbouring values: below it one violated
+# constraint would pull with an unbounded force, and a run that misses a single constraint would lose a third of them.
 VARIANCE_FLOOR, TINY = 0.5, 1e-12
 LADDER = (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98)  # values of automatic damping
 SLOW_TOP = 0.5  # strongest automatic damping of a column that is slow but does not diverge
@@ -233,7 +234,8 @@ class Messages(SampleColumns):
     `field` (n, width) and `time` (k,) are set before an iteration; `mean` m and `spread` Δ are (n, width), `g` (m, width) the
     response of the constraints, `variance` V (width,), (m, width) where `full`, and `width` (width,) the mean of Δ. AMP can
     converge where `instability` (width,), λ, is below 1: α mean(Δ²) mean(g'²) mean(x²)² with scalar variances; with full ones
-    the largest eigenvalue of M Mᵀ with M_μi = g'_μ x_μi² Δ_i/n. Δ of each weight is kept if `full` or `spreads`.
+    the largest eigenvalue of M Mᵀ with M_μi = g'_μ x_μi² Δ_i/n. Δ of each weight is kept if `full` or `spreads`. Clamped weights
+    have no rows: n is the number of the others.
     """
 
     def __init__(
@@ -241,11 +243,19 @@ class Messages(SampleColumns):
     ) -> None:
         from solspace.samplers.kernels.products import Products
 
+        if problem.intercept is not None:
+            raise ValueError(
+                "message passing (AMP) takes no intercept: use expectation propagation (ss.ep, denoiser='ep')."
+            )
+        self.factors = Factors(problem)
+        problem = self.factors.reduced
         n, m = problem.n, problem.m
         super().__init__(columns(n, k, dtype), columns(n, k, dtype), k)
         self.problem, self.dtype, self.full, self.time = problem, np.dtype(dtype), full, np.zeros(k)
-        self.moment = second_moment(problem)
-        self.floor = VARIANCE_FLOOR / n if isinstance(problem.target.prior, Binary) else TINY
+        self.moment, self.prior_variance = second_moment(problem), self.factors.deviation**2
+        step = gap(problem.target.prior)
+        self.floor = TINY if step is None else VARIANCE_FLOOR / n * (step / 2) ** 2
+        self.mean[:, :k] = self.factors.mean
         self.g = columns(m, k, dtype)
         self.spread = columns(n, k, dtype) if full or spreads else None
         wide = self.mean.shape[1]
@@ -256,23 +266,30 @@ class Messages(SampleColumns):
         if full:
             self.scratch["precision"] = columns(n, k, dtype)
         if self.spread is not None:
-            self.spread[...] = 1
+            self.spread[...] = self.prior_variance
         self.products = Products(problem, dtype)
-        self._set_variance(np.ones(wide), np.ones(wide, self.dtype))
+        self._set_variance(np.full(wide, self.prior_variance), np.ones(wide, self.dtype))
 
     def iterate(self, weight: Array, share: Array | None = None) -> tuple[Array, Array]:
         """Move the columns of positive `weight` (k,) by one iteration, that far towards their new values.
 
         B is computed from the undamped g; then m, g and V move together: damping m alone would count the Onsager reaction
         twice. With a `share` (k,), so much of B + h is their field afterwards: reinforcement.
-        Returns the mean squared change of the means, before damping, and its ratio to the mean variance of the weights.
+        Returns the mean squared change of the means, before damping, in units of the prior's variance, and its ratio to the mean
+        variance of the weights.
         """
         from solspace.samplers.kernels import amp
 
         target, work = self.problem.target, self.scratch
         weight, time, shares = self.widen(weight), self.widen(self.time), None if share is None else self.widen(share)
         product = self.products.forward(self.mean, out=work["forward"])
-        slope, roughness = amp.respond(product, self.g, self.variance, weight, target, work["new"], work["curvature"])
+        if self.factors.offset is not None:
+            product += self.factors.offset[:, None].astype(self.dtype)
+        groups = self.factors.groups
+        powers = (groups,) if len(groups) > 1 else ()
+        slope, roughness = amp.respond(
+            product, self.g, self.variance, weight, groups[0][0], work["new"], work["curvature"], *powers
+        )
         back = self.products.backward(work["new"], out=work["backward"])
         if self.full:
             precision = self.products.backward(work["curvature"], work["precision"], squares=True)
@@ -287,7 +304,7 @@ class Messages(SampleColumns):
             measured = self.problem.alpha * self.moment**2 * roughness * size2
             self.instability[...] = np.where(weight > 0, measured, self.instability)
         self.width[...] = np.where(weight > 0, size, self.width)
-        return change[: self.k], (change / size)[: self.k]
+        return change[: self.k] / self.prior_variance, (change / size)[: self.k]
 
     def measure_instability(self) -> None:
         """After iterations with full variances: take the Rayleigh quotient of MᵀM at ΔA, half a power iteration from 1."""
@@ -358,8 +375,12 @@ class Messages(SampleColumns):
         return self.instability[: self.k]
 
     def spreads(self) -> Array:
-        """Return the variances of the weights: of each for ±1 weights, (n, width); their mean for others, (width,)."""
-        return super().spreads() if isinstance(self.problem.target.prior, Binary) else self.width.astype(self.dtype)
+        """Return the variances of the weights: of each, (n, width); on the sphere, and where none are kept, their mean."""
+        prior = self.problem.target.prior
+        if isinstance(prior, Binary):
+            return super().spreads()
+        kept = self.spread if isinstance(prior, (Levels, Gaussian)) else None
+        return self.width.astype(self.dtype) if kept is None else kept
 
 
 def second_moment(problem: Perceptron) -> float:
