@@ -164,13 +164,15 @@ class Enumeration:
         distinct, where = np.unique(np.concatenate(values), return_inverse=True)
         return distinct, np.bincount(where, weights=np.concatenate(mass))
 
-    def posterior_mean(self, field: Array) -> Array:
-        """Return the marginals of the law tilted by exp(⟨h, w⟩): the exact denoiser.
+    def posterior_mean(self, field: Array, time: Array | float = 0.0) -> Array:
+        """Return the marginals of the law tilted by exp(⟨h, w⟩ - t |w|²/2): the exact denoiser.
 
         Parameters
         ----------
         field : ndarray
             (n,) or (k, n) fields h.
+        time : float or ndarray, default 0.0
+            t, a number or (k,); it changes nothing for ±1 weights.
 
         Returns
         -------
@@ -178,9 +180,10 @@ class Enumeration:
             (k, n) means.
         """
         field = np.atleast_2d(np.asarray(field, dtype=float))
-        tilted = self.log_weights + field @ self.weights.T
+        weights = self.weights.astype(float)
+        tilted = self.log_weights + field @ weights.T - np.multiply.outer(time, (weights**2).sum(axis=1) / 2)
         tilted = np.exp(tilted - tilted.max(axis=1, keepdims=True))
-        return (tilted @ self.weights) / tilted.sum(axis=1, keepdims=True)
+        return (tilted @ weights) / tilted.sum(axis=1, keepdims=True)
 
     def sample(self, k: int, rng: RNG = None) -> Array:
         """Draw independent samples.

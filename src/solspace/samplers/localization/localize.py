@@ -19,7 +19,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solspace.measure.priors import Spherical
+from solspace.measure.priors import Gaussian, Levels, Prior
 from solspace.numerics.arrays import PRECISIONS, Array
 from solspace.numerics.streams import RNG, seed_sequence, seeds_for
 from solspace.problem import Perceptron, problem_list
@@ -30,6 +30,7 @@ from solspace.samplers.localization import finish as exits
 from solspace.samplers.localization import loop
 from solspace.samplers.marginals.amp import cures
 from solspace.samplers.marginals.ep import propagation, site_variances
+from solspace.samplers.marginals.factors import Factors, gap
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.gpu_problem import GpuSigns, supported
 from solspace.samplers.marginals.messages import Messages
@@ -45,6 +46,8 @@ FAST = {"binary": loop.Pace(0.2, 1.0, 1e-3, 50, 0.0), "spherical": loop.Pace(0.2
 CAREFUL = {"binary": loop.Pace(0.04, np.inf, 1e-3, 60, 0.3), "spherical": loop.Pace(0.05, np.inf, 1e-4, 300, 0.0, True)}
 FINAL_TIME = {"binary": 20.0, "spherical": 1e4}
 INTEGRATOR = {"binary": "matched", "spherical": "mixed"}
+# rows of these tables: weights on levels go the way of ±1 weights in units of their distance, Gaussian ones that of the sphere
+ROWS = {"spherical": "spherical", "gaussian": "spherical"}
 
 
 def _step(name: str, value: ArrayLike) -> float | Array:
@@ -129,16 +132,18 @@ def localize(  # type: ignore[misc]
         Seed; for a list of problems optionally one seed each. The noise of sample j does not depend on `n_samples`; its
         weights agree up to rounding.
     accuracy : {"auto", "fast", "careful"}, default "auto"
-        "fast": steps of 0.2 (1 + t), half of it with `finish`. "careful": steps of 0.04 (1 + t) with damping, for loads near
-        the threshold. "auto": fast, and careful once the instability of a sample approaches 1.
+        "fast": steps of 0.2 (1/σ² + t), half of it with `finish`, σ² the prior's variance. "careful": steps of 0.04 with damping,
+        for loads near the threshold. "auto": fast, and careful once the instability of a sample approaches 1.
     integrator : {"auto", "matched", "heun", "posterior", "mixed", "euler"}, default "auto"
-        How the field is advanced; by default matched for ±1 weights, mixed on the sphere.
+        How the field is advanced; by default matched for discrete weights, mixed for real ones; heun where a function returns the
+        means of other weights than ±1 and spherical ones.
     step : float or array_like, optional
-        Relative length of the steps, dt = min(step (1 + t), longest_step), or an increasing grid of times from 0.
+        Relative length of the steps, dt = min(step (1/σ² + t), longest_step), or an increasing grid of times from 0.
     longest_step : float, optional
         Longest step.
     final_time : float, optional
-        Latest time; by default 20 for ±1 weights, 10⁴ on the sphere.
+        Latest time; by default 20 for ±1 weights (80/d² for levels at distances of d and more), 10⁴ on the sphere (10⁴/σ² for
+        Gaussian weights).
     tolerance, max_iterations, damping, variances, precision : optional
         Of message passing, as in `amp`; by default tolerance 1e-3 for ±1 weights, 1e-4 on the sphere and for even targets,
         precision "float32".
@@ -146,8 +151,8 @@ def localize(  # type: ignore[misc]
         Where to compute. A GPU needs CuPy and takes scalar variances, float32 and built-in potentials other than tau; samples
         agree with the CPU's to single precision.
     denoiser : {"auto", "amp", "ep"} or callable, default "auto"
-        AMP for patterns that look random and expectation propagation otherwise (±1 weights), or a function (field (k, n),
-        time (k,)) -> mean (k, n).
+        AMP for patterns that look random, expectation propagation otherwise and with an intercept, or a function (field (k, n),
+        time (k,)) -> mean (k, n) under the target times exp(⟨h, w⟩ - t |w|²/2), with an intercept integrated out.
     finish : int or "auto", default "auto"
         How ±1 weights are drawn at the end: a number of heat-bath sweeps in the field at `final_time`; 0 for the signs of the
         means; "auto" for 32 sweeps at t = 3 or 8 if single flips mix there, else at the final time.
@@ -240,11 +245,15 @@ def choose_denoiser(problem: Perceptron, config: LocalizeConfig) -> tuple[str, s
     """Return "amp", "ep" or "function", and the reason."""
     if not isinstance(config.denoiser, str):
         return "function", "it is a function of the user"
+    if problem.intercept is not None and (config.denoiser == "amp" or config.damping != "auto"):
+        raise ValueError("AMP takes no intercept: leave out denoiser and damping, or take denoiser='ep'.")
     if config.denoiser != "auto":
         return config.denoiser, "it is set by the option denoiser"
     if config.damping != "auto":
         return "amp", "the option damping is AMP's"
-    if problem.target.prior.name != "binary":
+    if problem.intercept is not None:
+        return "ep", "the problem has an intercept"
+    if problem.target.prior.name not in ("binary", "levels", "gaussian"):
         return "amp", "it is the one for spherical weights"
     found = problem.structure()
     return ("ep", f"the patterns do not look random: {found}") if found else ("amp", "the patterns look random")
@@ -258,6 +267,8 @@ def place(problem: Perceptron, config: LocalizeConfig, denoiser: str) -> str:
     lacking = "A denoiser of your own runs on the CPU."
     if denoiser != "function":
         lacking = supported(problem, choose_variances(problem, config.variances) == "full", config.precision)
+        if not problem.plain:
+            lacking = "On a device AMP takes no clamped and no sample weights. Use device='cpu'."
     if lacking and config.device == "gpu":
         raise ValueError(lacking)
     return "cpu" if lacking else "gpu"
@@ -273,9 +284,11 @@ def plan_run(
     name, reason = choose_denoiser(problem, config)
     if name == "ep" and config.damping != "auto":
         raise ValueError("damping belongs to AMP; expectation propagation finds its own steps. Leave damping out.")
-    row = "spherical" if isinstance(problem.target.prior, Spherical) else "binary"
+    prior = problem.target.prior
+    row = ROWS.get(prior.name, "binary")
     device = place(problem, config, name)
-    sweeps, exit_times = _exits(row, config)
+    unit = _time_unit(problem)
+    sweeps, exit_times = _exits(row, config, unit, prior.name == "binary" and problem.plain)
     step = None if config.times is not None else config.step
     if config.step is None and sweeps and config.accuracy != "careful":
         step = SHORT
@@ -287,7 +300,7 @@ def plan_run(
         "damping": None if config.damping == "auto" else config.damping,
     }
     changes: Values = {name: value for name, value in options.items() if value is not None}
-    fast, careful = replace(FAST[row], **changes), replace(CAREFUL[row], **changes)
+    fast, careful = (replace(own, **{"longest": unit * own.longest, **changes}) for own in (FAST[row], CAREFUL[row]))
     pace = careful if config.accuracy == "careful" else fast
     for one in problems:
         check_measure(one)
@@ -296,7 +309,7 @@ def plan_run(
         denoiser=name,
         reason=reason,
         accuracy=config.accuracy,
-        integrator=INTEGRATOR[row] if config.integrator == "auto" else config.integrator,
+        integrator=_integrator(row, prior, name, config),
         variances=(site_variances if name == "ep" else choose_variances)(problem, config.variances),
         precision="float64" if name == "ep" else config.precision,
         final_time=exit_times[-1],
@@ -323,32 +336,52 @@ def _denoiser_of(
 ) -> loop.Denoiser:
     problem = problems[0]
     if not isinstance(config.denoiser, str):
-        return loop.Function(problem.n, k, config.precision, config.denoiser)
+        return loop.Function(problem, k, config.precision, config.denoiser)
     if settings.denoiser == "ep":
         return loop.SitePropagation(propagation(problem, k, settings.variances, settings.device), pace)
     if settings.device == "gpu":
         messages: Messages | GpuMessages = GpuMessages(problems, k)
     else:
-        messages = Messages(problem, k, config.precision, full=settings.variances == "full")
+        kept = isinstance(problem.target.prior, (Levels, Gaussian))
+        messages = Messages(problem, k, config.precision, full=settings.variances == "full", spreads=kept)
     return loop.MessagePassing(messages, config.damping == "auto", pace)
 
 
-def _exits(row: str, config: LocalizeConfig) -> tuple[int, list[float]]:
+def _time_unit(problem: Perceptron) -> float:
+    """Return the time at which two values of a weight are told apart as well as ±1 are at t = 1; of real weights, 1/σ²."""
+    step = gap(problem.target.prior)
+    return 1 / Factors(problem).variance if step is None else (2 / step) ** 2
+
+
+def _integrator(row: str, prior: Prior, denoiser: str, config: LocalizeConfig) -> str:
+    unknown = denoiser == "function" and isinstance(prior, (Levels, Gaussian))  # variances of the weights
+    if config.integrator == "auto":
+        return "heun" if unknown else INTEGRATOR[row]
+    if unknown and config.integrator not in ("heun", "euler"):
+        raise ValueError(
+            f"a denoiser of your own returns no variances, which {config.integrator!r} needs: take 'heun'."
+        )
+    return config.integrator
+
+
+def _exits(row: str, config: LocalizeConfig, unit: float, flips: bool) -> tuple[int, list[float]]:
     """Return the sweeps of the heat bath at the end and the times at which samples may leave."""
     times, final, sweeps = config.times, config.final_time, config.finish
     if times is not None:
         if final not in (None, times[-1]):
             raise ValueError(f"final_time is {final!r}, but the grid in step ends at {times[-1]:g}.")
         final = float(times[-1])
-    if row != "binary":
+    if not flips:
         if sweeps not in ("auto", 0):
-            raise ValueError("finish flips ±1 weights; on the sphere leave it out.")
+            raise ValueError(
+                "finish flips ±1 weights, none of them clamped, without intercept and sample weights; leave it out."
+            )
         sweeps = 0
     if isinstance(sweeps, str):
         last = FINAL_TIME[row] if final is None else final
         early = [] if times is not None else [time for time in exits.TIMES if time < last]
         return exits.SWEEPS, [*early, last]
-    usual = exits.TIMES[0] if sweeps else FINAL_TIME[row]
+    usual = exits.TIMES[0] if sweeps else unit * FINAL_TIME[row]
     return sweeps, [usual if final is None else final]
 
 

@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from solspace.info import LocalizationInfo
+from solspace.measure.priors import Binary, Gaussian
 from solspace.numerics.arrays import Array, Precision
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
 from solspace.samplers.checkpoint import Checkpoint
 from solspace.samplers.device import device_errors, fetched, sent
 from solspace.samplers.localization.finish import Bath, leave
+from solspace.samplers.localization.intercepts import draw_intercepts
 from solspace.samplers.marginals.ep import Propagation
+from solspace.samplers.marginals.factors import Factors
 from solspace.samplers.marginals.gpu import GpuMessages
 from solspace.samplers.marginals.messages import Effort, Messages, Relaxation, SampleColumns
 from solspace.samples import Samples
@@ -48,7 +51,9 @@ NEAR, FAR = 0.7, 0.5  # instability at which a sample goes on carefully, and at 
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps dt = min(step (1 + t), longest), and message passing to `tolerance` in `limit` iterations.
+    """Steps dt = min(step (1/σ² + t), longest), and message passing to `tolerance` in `limit` iterations.
+
+    σ² is the variance of the prior.
 
     AMP is damped at least by `damping`. Near instability 1 the weights answer to the field as 1/(1 - λ); where this happens at
     t = 0, as on the sphere, a pace is `critical`: steps shrink as 1 - λ, the tolerance with the square of 1 - √λ, √λ being
@@ -147,22 +152,29 @@ class SitePropagation(Denoiser):
 
     def __init__(self, propagation: Propagation, pace: Pace) -> None:
         self.propagation, k = propagation, propagation.k
-        zeros = np.zeros((propagation.problem.n, k))
+        zeros = np.zeros((propagation.n, k))
         self.samples, self.damping = SampleColumns(zeros, zeros.copy(), k), np.zeros(k)
+        if not isinstance(propagation.problem.target.prior, Binary):
+            self.samples.deltas = zeros.copy()
         self.tolerance, self.limit = np.full(k, pace.tolerance), np.full(k, pace.limit)
 
     def start(self) -> Effort:
         """Propagate one sample at zero field, to a tighter tolerance, and copy its sites to all others."""
         effort = self.propagation.run(1e-3 * self.tolerance, 10 * self.limit, np.array([0]))
         self.propagation.broadcast()
-        self.samples.mean[...] = self.propagation.mean.T
+        self._take(np.arange(self.samples.k))
         return effort.of(np.zeros(self.samples.k, int))
 
     def relax(self, time: Array, lanes: Array) -> Effort:
-        self.propagation.field[lanes] = self.samples.field[:, lanes].T
+        self.propagation.field[lanes], self.propagation.time[lanes] = self.samples.field[:, lanes].T, time[lanes]
         effort = self.propagation.run(self.tolerance, self.limit, lanes)
-        self.samples.mean[:, lanes] = self.propagation.mean[lanes].T
+        self._take(lanes)
         return effort
+
+    def _take(self, lanes: Array) -> None:
+        self.samples.mean[:, lanes] = self.propagation.mean[lanes].T
+        if self.samples.deltas is not None:
+            self.samples.deltas[:, lanes] = self.propagation.spread[lanes].T
 
     def state(self) -> dict[str, Array]:
         own = self.propagation
@@ -173,13 +185,14 @@ class SitePropagation(Denoiser):
 class Function(Denoiser):
     """A function (field (k, n), time (k,)) -> mean (k, n)."""
 
-    def __init__(self, n: int, k: int, dtype: Precision, function: DenoiserFunction) -> None:
-        self.function, self.damping = function, np.zeros(k)
+    def __init__(self, problem: Perceptron, k: int, dtype: Precision, function: DenoiserFunction) -> None:
+        self.function, self.damping, self.factors = function, np.zeros(k), Factors(problem)
+        n = self.factors.reduced.n
         self.samples = SampleColumns(np.zeros((n, k), dtype), np.zeros((n, k), dtype), k)
 
     def relax(self, time: Array, lanes: Array) -> Effort:
         """Evaluate the function; raise ValueError unless it returns real means of the right shape."""
-        field = self.samples.field[:, lanes].T
+        field = self.factors.whole(self.samples.field[:, lanes].T, fill=False)
         returned = self.function(field, time[lanes])
         try:
             means = np.asarray(returned)
@@ -191,7 +204,7 @@ class Function(Denoiser):
                 f"denoiser must return the means of the weights, real numbers of shape {field.shape} like the field; "
                 f"got {found}."
             )
-        self.samples.mean[:, lanes] = means.T
+        self.samples.mean[:, lanes] = means.T[self.factors.free]
         return Effort.none(self.samples.k)
 
 
@@ -268,7 +281,12 @@ class Plan:
     exits: Sequence[float]
     denoiser: Denoiser
     noise: Noise | GpuNoise
-    bath: Bath | None  # if None, samples are the signs of their means, or the means on the sphere
+    bath: Bath | None  # if None, samples are what the prior has nearest to their means
+
+    @property
+    def spreads(self) -> bool:
+        """Whether the variances of the weights are known."""
+        return self.settings.denoiser != "function"
 
 
 class Record:
@@ -323,8 +341,11 @@ class Loop:
         self.step, self.longest = np.full(k, plan.pace.step), np.full(k, plan.pace.longest)
         self.careful, self.slow = np.zeros(k, bool), np.zeros(k, bool)  # whether ever at the slower pace, and now
         self.diverged, self.left = np.zeros(k, bool), np.zeros(k, bool)
-        self.weights = np.zeros((k, plan.problems[0].n), np.int8)  # of the samples that have left
-        self.record = Record(means=plan.denoiser.samples.means)
+        self.factors = Factors(plan.problems[0])
+        self.weights = np.zeros(
+            (k, self.factors.reduced.n), np.int8
+        )  # of the samples that have left, clamped ones apart
+        self.record = Record(means=lambda: self.factors.whole(plan.denoiser.samples.means()))
 
     @property
     def active(self) -> Array:
@@ -375,7 +396,8 @@ class Loop:
         if times is not None:
             here = np.minimum(self.taken, len(times) - 2)
             return times[here + 1] - times[here]
-        steps = np.minimum(self.step * (1 + self.time), self.longest) * self.plan.pace.step_factor(instability)
+        rate = 1 / self.factors.variance
+        steps = np.minimum(self.step * (rate + self.time), self.longest) * self.plan.pace.step_factor(instability)
         left = self.exit_time - self.time
         # A last step much shorter than the others would cost as much as they do.
         return np.where(left < 1.2 * steps, left, steps)
@@ -386,7 +408,7 @@ class Loop:
         self.diverged |= effort.diverged
         self.record.add(
             t=np.where(active, self.time, np.nan),
-            overlap=np.where(active, self.denoiser.samples.overlaps(), np.nan),
+            overlap=np.where(active, self._overlaps(), np.nan),
             iterations=effort.iterations,
             converged=np.where(active, effort.converged, True),
             instability=np.where(active, instability, np.nan),
@@ -400,6 +422,14 @@ class Loop:
         for pace, lanes in ((slower, near), (self.plan.pace, far)):
             self.step[lanes], self.longest[lanes], self.slow[lanes] = pace.step, pace.longest, pace is slower
             self.denoiser.adopt(pace, lanes)
+
+    def _overlaps(self) -> Array:
+        own, n = self.denoiser.samples.overlaps(), self.factors.n
+        return (
+            (self.factors.reduced.n * own + np.sum(self.factors.blank() ** 2)) / n
+            if self.factors.offset is not None
+            else own
+        )
 
     def _leave(self) -> None:
         turn, lanes = int(self.turn), np.flatnonzero(~self.left & (~self.diverged | self.denoiser.robust))
@@ -419,17 +449,26 @@ class Loop:
             problem, j = divmod(lane, self.plan.k)
             return generator(self.plan.seeds[problem], j, 1).standard_normal(self.weights.shape[1])
 
-        decoded = self.denoiser.samples.decoded(self.plan.problems[0].target.prior, random)
+        samples, target = self.denoiser.samples, self.plan.problems[0].target
+        decoded = samples.decoded(target.prior, random)
+        if isinstance(target.prior, Gaussian) and not target.potential.hard and self.plan.spreads:
+            # what is left of the posterior; at a wall its mean is safer
+            noise = np.array([random(lane) for lane in range(len(decoded))])
+            decoded = decoded + noise * np.sqrt(
+                np.broadcast_to(samples.spreads(), samples.mean.shape)[:, : samples.k].T
+            )
         decoded[self.left] = self.weights[self.left]
         return decoded
 
     def _samples(self, began: float) -> list[Samples]:
-        plan, path, weights = self.plan, self.record.arrays(), self.decoded()
+        plan, path, weights = self.plan, self.record.arrays(), self.factors.whole(self.decoded())
         stabilities = self.denoiser.samples.stabilities(weights) if weights.dtype == np.int8 else None
         results = []
         for i, problem in enumerate(plan.problems):
             rows = slice(i * plan.k, (i + 1) * plan.k)
-            samples = Samples.of(problem, weights[rows], None, None if stabilities is None else stabilities[rows])
+            intercepts = None if problem.intercept is None else draw_intercepts(problem, weights[rows], plan.seeds[i])
+            own = None if stabilities is None else stabilities[rows]
+            samples = Samples.of(problem, weights[rows], None, own, intercepts=intercepts)
             record: Values = {name: values[:, rows] for name, values in path.items()}
             samples.info = LocalizationInfo(
                 sampler="asl",

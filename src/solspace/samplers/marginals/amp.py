@@ -180,10 +180,8 @@ def amp(
     rows, single = rows_of(problem, field)
     if problem.intercept is not None:
         raise ValueError("amp takes no intercept; use ss.ep, which does.")
-    k, automatic, times = len(rows), config.damping == "auto", reals("time", time)
-    if times.shape not in ((), (k,)) or not (np.isfinite(times) & (times >= 0)).all():
-        words = f"a finite number of at least 0, or one for each of {k} fields"
-        raise ValueError(f"time must be {words}; got {shown(time)}.")
+    k, automatic = len(rows), config.damping == "auto"
+    times = times_of(time, k)
     chosen = choose_variances(problem, config.variances)
     messages = Messages(problem, k, config.precision, full=chosen == "full", spreads=True)
     messages.field[:, :k], messages.time[...] = rows[:, messages.factors.free].T, times
@@ -228,6 +226,15 @@ def failures(method: str, effort: Effort) -> str:
     """Return a sentence about the fields that did not converge, '' if all did."""
     failed = [status for status in statuses(effort) if status is not Status.CONVERGED]
     return f"{method}: {len(failed)} of {len(effort.converged)} fields {failed[0]}" if failed else ""
+
+
+def times_of(time: ArrayLike, k: int) -> Array:
+    """Return times (k,) for a number or (k,) of them."""
+    times = reals("time", time)
+    if times.shape not in ((), (k,)) or not (np.isfinite(times) & (times >= 0)).all():
+        words = f"a finite number of at least 0, or one for each of {k} fields"
+        raise ValueError(f"time must be {words}; got {shown(time)}.")
+    return np.broadcast_to(times, (k,))
 
 
 def rows_of(problem: Perceptron, field: ArrayLike | None) -> tuple[Array, bool]:

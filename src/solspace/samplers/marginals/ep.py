@@ -4,11 +4,11 @@ Gaussian sites match the moments of each weight and constraint in the presence o
 being the Gaussian (`gaussian`) without a site:
 
     constraint μ   1/V = 1/v - Λ, ω = V (z/v - b);  g, dg of the channel at (ω, V);  Λ' = -dg/(1 + V dg),  b' = g + Λ' (ω + V g)
-    weight i       a = 1/d - Γ, r = μ/d - c;  m, s² of P(w) exp(-a w²/2 + (h + r) w);  Γ' = 1/s² - a,      c' = m/s² - r
+    weight i       a = 1/d - Γ, r = μ/d - c;  m, s² of P(w) exp(-(a + t) w²/2 + (h + r) w);    Γ' = 1/s² - a,  c' = m/s² - r
 
 with v, z variance and mean of the stability and d, μ those of the weight. *Scalar* variances average d, v, s² and dg (VAMP).
 Weights are in units of their prior's deviation. An intercept, in units of its width, is the last weight; its site and those of
-weights with a Gaussian prior are permanent, Γ = 1 and c = h. A likelihood that is not log-concave can have Λ < 0.
+weights with a Gaussian prior are permanent, Γ = 1 + t and c = h. A likelihood that is not log-concave can have Λ < 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
 from solspace.samplers.constraints import VARIANCES, check_measure, without, zero_rows
 from solspace.samplers.device import device_option, resolve
-from solspace.samplers.marginals.amp import Marginals, failures, rows_of, statuses
+from solspace.samplers.marginals.amp import Marginals, failures, rows_of, statuses, times_of
 from solspace.samplers.marginals.factors import Factors
 from solspace.samplers.marginals.gaussian import Gaussian, GpuGaussian, Moments, ScalarGaussian, Sites, put
 from solspace.samplers.marginals.messages import Effort
@@ -56,13 +56,14 @@ class EPConfig(Config):
 def ep(
     problem: Perceptron,
     field: ArrayLike | None = None,
+    time: ArrayLike = 0.0,
     *,
     tolerance: float = 1e-10,
     max_iterations: int = 300,
     variances: str = "auto",
     device: str = "cpu",
 ) -> Marginals:
-    """Compute the marginals of a target tilted by exp(⟨h, w⟩), by expectation propagation: any patterns.
+    """Compute the marginals of a target tilted by exp(⟨h, w⟩ - t |w|²/2), by expectation propagation: any patterns.
 
     Parameters
     ----------
@@ -70,6 +71,8 @@ def ep(
         Patterns and target: binary, levels or Gaussian weights, with intercept, clamped and sample weights.
     field : array_like, optional
         h, (n,) or (k, n); zero by default.
+    time : array_like, default 0.0
+        t, a number or (k,).
     tolerance : float, default 1e-10
         Stop when the mean squared difference between the moments of sites and Gaussian is below `tolerance` times the mean
         variance of the weights.
@@ -106,15 +109,16 @@ def ep(
     check_measure(instance(Perceptron)("problem", problem))
     config = EPConfig(tolerance=tolerance, max_iterations=max_iterations, variances=variances, device=device)
     rows, single = rows_of(problem, field)
+    times = times_of(time, len(rows))
     sites = propagation(problem, len(rows), config.variances, resolve(device))
-    sites.field[...] = rows[:, sites.factors.free]
+    sites.field[...], sites.time[...] = rows[:, sites.factors.free], times
     every = np.arange(len(rows))
     with np.errstate(all="ignore"):
         effort = sites.run(np.full(len(rows), config.tolerance), np.full(len(rows), config.max_iterations), every)
     if failed := failures("expectation propagation", effort):
         cure = "a lower load or margin, more max_iterations, or ss.anneal, which needs no convergence"
         warnings.warn(f"{failed}. Try {cure}.", stacklevel=2)
-    log_partition = sites.log_partition + sites.factors.log_constant(rows)
+    log_partition = sites.log_partition + sites.factors.log_constant(rows, times)
     shift = {"intercept": sites.intercept[0], "intercept_variance": sites.intercept[1]}
     found = Marginals(
         mean=sites.factors.whole(sites.mean),
@@ -164,11 +168,12 @@ class Update(NamedTuple):
 class Propagation:
     """EP for `k` fields on the n free weights of one problem, samples as rows.
 
-    Set `field` (k, n) before a call; `mean` and `spread` (k, n) are the marginals after it, `log_partition` (k,) is log Z of
-    the tilted measure, `intercept` (2, k) mean and variance of the intercept. All sites of a sample move by one share of the way,
-    which grows while the residual falls and is halved when it grows or when the Gaussian would not be one. A sample that does not converge, or comes no nearer for a while,
-    starts again in smaller steps. At hard loads every attempt may come close to a fixed point and drift away again: the best
-    is kept then, but until the sample converges its calls start from the beginning, with one attempt if that comes anywhere.
+    Set `field` (k, n) and `time` (k,) before a call; `mean` and `spread` (k, n) are the marginals after it, `log_partition`
+    (k,) is log Z of the tilted measure, `intercept` (2, k) mean and variance of the intercept. All sites of a sample move by
+    one share of the way, which grows while the residual falls and is halved when it grows or when the Gaussian would not be
+    one. A sample that does not converge, or comes no nearer for a while, starts again in smaller steps. At hard loads every
+    attempt may come close to a fixed point and drift away again: the best is kept then, but until the sample converges its
+    calls start from the beginning, with one attempt if that comes anywhere.
     """
 
     def __init__(self, problem: Perceptron, k: int, law: Gaussian | GpuGaussian | ScalarGaussian) -> None:
@@ -182,7 +187,7 @@ class Propagation:
         elif isinstance(prior, Normal):
             self.prior = Normal()
         self.permanent = slice(0 if isinstance(prior, Normal) else self.n, None)
-        self.field = np.zeros((k, self.n))
+        self.field, self.time = np.zeros((k, self.n)), np.zeros(k)
         self.sites = self._beginning(k)
         self.mean, self.spread = np.full((k, self.n), self.factors.mean), np.full((k, self.n), unit**2)
         self.intercept = np.zeros((2, k))
@@ -225,7 +230,8 @@ class Propagation:
     def _attempt(self, lanes: Array, sites: Sites, cap: float, tolerance: Array, limit: Array, effort: Effort) -> None:
         """Iterate the samples `lanes` from `sites` on; keep what has their smallest residual in this call."""
         step = np.minimum(self.step[lanes], cap)
-        sites.weight_linear[:, self.permanent] = self._fields(lanes)[:, self.permanent]
+        for part, own in ((sites.weight_precision, 1 + self._times(lanes)), (sites.weight_linear, self._fields(lanes))):
+            part[:, self.permanent] = own[:, self.permanent]
         update = self._update(lanes, sites, self.law.moments(sites))
         residual, nearest = update.residual, np.full(len(lanes), np.inf)
         moving = np.ones(len(lanes), bool)
@@ -287,7 +293,7 @@ class Propagation:
         new_lam = -dg / np.maximum(1 + width * dg, SMALLEST)
         new_b = g + new_lam * (omega + width * g)
         a, r = 1 / d - gamma, mu / d - c
-        own, mean, spread = self._tilted(a, self._fields(lanes) + r)
+        own, mean, spread = self._tilted(a + self._times(lanes), self._fields(lanes) + r)
         spread = np.maximum(spread, SMALLEST)
         s2 = np.broadcast_to(spread.mean(axis=1, keepdims=True), spread.shape) if self.scalar else spread
         fresh = Sites(1 / s2 - a, mean / s2 - r, np.where(proper, new_lam, lam), np.where(proper, new_b, b))
@@ -304,6 +310,11 @@ class Propagation:
         """Return the fields in units of the weights, none on an intercept, as wide as the sites."""
         field = self.factors.deviation * self.field[lanes]
         return field if self.law.matrix.shape[1] == self.n else np.hstack([field, np.zeros((len(field), 1))])
+
+    def _times(self, lanes: Array) -> Array:
+        """Return t in units of the weights, none of an intercept, as wide as the sites."""
+        width = self.law.matrix.shape[1]
+        return self.factors.variance * self.time[lanes, None] * (np.arange(width) < self.n)
 
     def _tilted(self, precision: Array, field: Array) -> tuple[Array, Array, Array]:
         """Return log Z, mean and variance of each weight and of an intercept under P(w) exp(-a w²/2 + x w)."""

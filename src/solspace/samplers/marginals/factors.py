@@ -29,8 +29,8 @@ class Factors:
         (m,) stabilities of the clamped weights.
     groups : list of (Target, ndarray or slice)
         Targets at the temperature of a sample weight, and the constraints that have it.
-    mean, deviation : float
-        Mean and standard deviation of a weight under the prior.
+    mean, variance, deviation : float
+        Mean, variance and standard deviation of a weight under the prior.
     """
 
     def __init__(self, problem: Perceptron) -> None:
@@ -52,7 +52,7 @@ class Factors:
                 for power in np.unique(powers).tolist()
             ]
         mean, variance = problem.target.prior.marginals(0.0, np.zeros(1))
-        self.mean, self.deviation = float(mean[0]), float(np.sqrt(variance[0]))
+        self.mean, self.variance, self.deviation = float(mean[0]), float(variance[0]), float(np.sqrt(variance[0]))
 
     def blank(self) -> Array:
         """Return (n,) zeros, with clamped weights at their values."""
@@ -95,8 +95,8 @@ class Factors:
         integer = (values == np.rint(values)).all() and np.abs(values).max(initial=0) < 128
         return values.astype(np.int8) if integer else values
 
-    def log_constant(self, field: Array) -> Array:
-        """Return (k,) log of what clamped weights contribute: exp(⟨h, w⟩) in the fields (k, n), and their prior."""
+    def log_constant(self, field: Array, time: Array) -> Array:
+        """Return (k,) log of what clamped weights contribute: exp(⟨h, w⟩ - t |w|²/2) in the fields (k, n), and their prior."""
         values = np.array(list(self.problem.clamped.values()))
         prior = self.problem.target.prior
         if isinstance(prior, Levels):
@@ -105,7 +105,7 @@ class Factors:
             total = float(-(np.log(2 * np.pi * prior.variance) + values**2 / prior.variance).sum() / 2)
         else:
             total = 0.0
-        return field[:, list(self.problem.clamped)] @ values + total
+        return field[:, list(self.problem.clamped)] @ values - time * (values @ values) / 2 + total
 
 
 def gap(prior: Prior) -> float | None:

@@ -175,6 +175,7 @@ class SampleColumns:
 
     def __init__(self, field: Array, mean: Array, k: int) -> None:
         self.field, self.mean, self.k, self.each = field, mean, k, k
+        self.deltas: Array | None = None  # variances of the weights (n, width), where they do not follow from the means
         self._kept: list[Array] = []
 
     def widen(self, values: Array) -> Array:
@@ -185,7 +186,7 @@ class SampleColumns:
 
     def spreads(self) -> Array:
         """Return the variances of the weights, (width,) or (n, width)."""
-        return np.maximum(1 - self.mean * self.mean, 0)
+        return np.maximum(1 - self.mean * self.mean, 0) if self.deltas is None else self.deltas
 
     def overlaps(self) -> Array:
         return np.einsum("ij,ij->j", self.mean, self.mean)[: self.k].astype(float) / len(self.mean)
@@ -216,7 +217,7 @@ class SampleColumns:
 
     def messages(self) -> list[Array]:
         """Return the arrays that the next iteration depends on, columns last."""
-        return [self.mean]
+        return [self.mean] if self.deltas is None else [self.mean, self.deltas]
 
     def state(self) -> dict[str, Array]:
         return {"field": self.field, **{f"messages_{i}": part for i, part in enumerate(self.messages())}}
@@ -252,7 +253,7 @@ class Messages(SampleColumns):
         n, m = problem.n, problem.m
         super().__init__(columns(n, k, dtype), columns(n, k, dtype), k)
         self.problem, self.dtype, self.full, self.time = problem, np.dtype(dtype), full, np.zeros(k)
-        self.moment, self.prior_variance = second_moment(problem), self.factors.deviation**2
+        self.moment, self.prior_variance = second_moment(problem), self.factors.variance
         step = gap(problem.target.prior)
         self.floor = TINY if step is None else VARIANCE_FLOOR / n * (step / 2) ** 2
         self.mean[:, :k] = self.factors.mean
