@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from solspace import data as data
     from solspace import plots as plots
     from solspace.diagnostics import diagnose as diagnose
+    from solspace.diagnostics.calibrate import calibrate as calibrate
     from solspace.experiments.runner import sweep as sweep
     from solspace.experiments.spec import Spec as Spec
     from solspace.measure import potentials as potentials
@@ -51,6 +52,7 @@ _HOME = {
     "Target": "measure.target",
     "amp": "samplers.marginals.amp",
     "anneal": "samplers.annealing.anneal",
+    "calibrate": "diagnostics.calibrate",
     "data": "data",
     "design": "theory.design",
     "diagnose": "diagnostics",

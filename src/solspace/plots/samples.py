@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
+from scipy.stats import binom
 
 from solspace.diagnostics.comparison import last_draws
 from solspace.diagnostics.report import SIGMAS
@@ -220,3 +222,22 @@ def report_deviations(report: Report, ax: Any, **style: Any) -> Axes:
             one.text(0.5, 0.5, "nothing to compare with", ha="center", transform=one.transAxes)
         one.set_title(f"{report.n_solved} of {report.n_samples} solved\n{verdict}")
         return one
+
+
+def rank_histograms(
+    positions: Mapping[str, Reals], p_values: Mapping[str, float], bins: int, ax: Any, **style: Any
+) -> Any:
+    """Draw how often a teacher has which rank among samples, as `positions` in [0, 1], with the band of 95% for each bar."""
+    count = len(next(iter(positions.values())))
+    with drawing(ax, len(positions)) as axes:
+        panels, look = np.atleast_1d(axes), merged(style, Patch, color=BLUE, alpha=0.55)
+        low, high = binom.ppf([0.025, 0.975], count, 1 / bins)
+        for one, (name, position) in zip(panels, positions.items()):
+            one.axhspan(low, high, color=GREY, alpha=0.2, lw=0, label="95% if fair")
+            one.axhline(count / bins, color=GREY, lw=0.8)
+            height, edges = np.histogram(position, bins, (0, 1))
+            one.bar(edges[:-1], height, width=1 / bins, align="edge", **look)
+            one.set(xlabel=f"rank in {name}", xlim=(0, 1), title=f"p = {p_values[name]:.2g}")
+        panels[0].set_ylabel("teachers")
+        panels[0].legend(frameon=False, loc="lower left")
+        return panels
