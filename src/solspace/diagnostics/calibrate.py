@@ -241,14 +241,14 @@ def calibrate(
 
     Examples
     --------
-    >>> target = Target(potential="logistic(3)")
-    >>> report = calibrate(Perceptron.random(n=10, alpha=2, rng=0), target, "exact", n_problems=60, rng=1)
+    >>> problem = Perceptron.random(n=10, alpha=4, target=Target(potential="logistic(1)"), rng=0)
+    >>> report = calibrate(problem, sampler="exact", rng=1)
     >>> report.fair, report.verdict[:5]
     (True, 'fair:')
-    >>> cold = Target(potential="logistic(6)")
+    >>> cold = Target(potential="logistic(4)")
     >>> def wrong(problem, n_samples, seed):
     ...     return problem.with_target(cold).enumerate().sample(n_samples, seed)
-    >>> calibrate(Perceptron.random(n=10, alpha=2, rng=0), target, wrong, n_problems=60, rng=1).fair
+    >>> calibrate(problem, sampler=wrong, rng=1).fair
     False
     """
     whole(2)("n_problems", n_problems)
