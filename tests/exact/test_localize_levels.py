@@ -6,11 +6,14 @@ intercept's mean. A correct sampler exceeds 4.5 in one of them about once in 10^
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import solspace as ss
 from solspace.numerics.streams import generator
+from solspace.samplers.localization import level_bath
 
 DRAWS, THRESHOLD = 1000, 4.5
 CASES = {
@@ -65,12 +68,16 @@ def z_scores(problem, samples):
     return np.concatenate([scores, [shifts, given, wide * np.sqrt(DRAWS) / 2.5]])
 
 
-def judge(name, wrong=None):
+def judge(name, wrong=None, **options):
     scores = []
     for seed, problem in enumerate(instances(name)):
         law = problem.enumerate()
         mean = (lambda h, t, law=law: law.posterior_mean(h, t)) if wrong is None else wrong(problem)
-        scores.append(z_scores(problem, ss.localize(problem, DRAWS, seed, denoiser=mean, finish=0, progress=False)))
+        scores.append(
+            z_scores(
+                problem, ss.localize(problem, DRAWS, seed, denoiser=mean, progress=False, **{"finish": 0, **options})
+            )
+        )
     return max(abs(sum(own[0] for own in scores)) / np.sqrt(len(scores)), max(np.abs(own[1:]).max() for own in scores))
 
 
@@ -80,6 +87,30 @@ def judge(name, wrong=None):
 @pytest.mark.parametrize("name", CASES)
 def test_the_exact_denoiser_gives_the_enumerated_law(name):
     assert judge(name) < THRESHOLD
+
+
+@pytest.mark.parametrize(("name", "time"), [
+    ("ternary", 2.0), ("wide", 0.4), ("clamped", 1.0), ("intercept", 2.0), ("powers", 0.5),
+    *(pytest.param(name, time, marks=pytest.mark.exhaustive) for name in ("half", "steps") for time in (0.5, 3.0)),
+])  # fmt: skip
+def test_leaving_by_moves_at_any_time_gives_the_enumerated_law(name, time):
+    assert judge(name, finish=60, final_time=time) < THRESHOLD
+
+
+@pytest.mark.parametrize("wrong", ["no norm", "half the field"])
+def test_a_finish_of_another_law_fails(wrong, monkeypatch):
+    right = level_bath.LevelBath.draw
+
+    def draw(bath, samples, *rest):
+        times, fields = (
+            (0 * samples.times, samples.fields()) if wrong == "no norm" else (samples.times, samples.fields() / 2)
+        )
+        spreads, means, mean = samples.spreads, samples.means, samples.mean
+        other = SimpleNamespace(times=times, fields=lambda: fields, spreads=spreads, means=means, mean=mean)
+        return right(bath, other, *rest)
+
+    monkeypatch.setattr(level_bath.LevelBath, "draw", draw)
+    assert judge("ternary", finish=60, final_time=2.0) > THRESHOLD
 
 
 def no_norm(problem):

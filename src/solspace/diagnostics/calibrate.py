@@ -427,10 +427,10 @@ def _verdict(found: Calibration, failed: dict[str, float], within: float, size: 
         kinds = {"overlap difference": "overlaps", "energy difference": "energies"}
         what = ", ".join(kinds.get(key, f"ranks in {key}") + f" (p = {p:.1g})" for key, p in failed.items())
         more = "more" if found.overlap.value > 0 else "less"
-        size = f"{abs(found.overlap.value):.4f} ± {found.overlap.error:.4f}"
+        by = f"{abs(found.overlap.value):.4f} ± {found.overlap.error:.4f}"
         return (
             False,
-            f"biased: the teacher stands out in {what}; two samples overlap {more} than teacher and sample, by {size}.",
+            f"biased: the teacher stands out in {what}; two samples overlap {more} than teacher and sample, by {by}.",
         )
     if within > COARSE * size:
         return None, f"cannot tell: nothing stands out, but only {seen}; take more n_problems."

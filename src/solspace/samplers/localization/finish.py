@@ -159,7 +159,7 @@ def leave(
         gone |= ready & (missing == 0)
         rest = np.flatnonzero(ready & ~gone)
         if len(rest):
-            signs, here = np.where(samples.means() >= 0, np.int8(1), np.int8(-1)), lanes[rest]
+            signs, here = bath.problems[0].target.prior.decode(samples.means()), lanes[rest]
             found = samples.stabilities(signs)
             if found is None:
                 by_means = bath.missed(here // bath.each, signs[here])

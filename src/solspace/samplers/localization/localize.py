@@ -28,6 +28,7 @@ from solspace.samplers.constraints import check_measure, choose_variances, varia
 from solspace.samplers.device import device_option, resolve
 from solspace.samplers.localization import finish as exits
 from solspace.samplers.localization import loop
+from solspace.samplers.localization.level_bath import LevelBath, lacks_moves
 from solspace.samplers.marginals.amp import cures
 from solspace.samplers.marginals.ep import propagation, site_variances
 from solspace.samplers.marginals.factors import Factors, gap
@@ -154,8 +155,8 @@ def localize(  # type: ignore[misc]
         AMP for patterns that look random, expectation propagation otherwise and with an intercept, or a function (field (k, n),
         time (k,)) -> mean (k, n) under the target times exp(⟨h, w⟩ - t |w|²/2), with an intercept integrated out.
     finish : int or "auto", default "auto"
-        How ±1 weights are drawn at the end: a number of heat-bath sweeps in the field at `final_time`; 0 for the signs of the
-        means; "auto" for 32 sweeps at t = 3 or 8 if single flips mix there, else at the final time.
+        How discrete weights are drawn at the end: a number of heat-bath sweeps in the field at `final_time`; 0 for the values
+        next to the means; "auto" for 32 sweeps at t = 3 or 8 (12/d² or 32/d²) if single moves mix there, else at the final time.
     callback : callable, optional
         Called with a `Record` after every step.
     progress : bool, optional
@@ -288,7 +289,7 @@ def plan_run(
     row = ROWS.get(prior.name, "binary")
     device = place(problem, config, name)
     unit = _time_unit(problem)
-    sweeps, exit_times = _exits(row, config, unit, prior.name == "binary" and problem.plain)
+    sweeps, exit_times = _exits(row, config, unit, problem)
     step = None if config.times is not None else config.step
     if config.step is None and sweeps and config.accuracy != "careful":
         step = SHORT
@@ -324,7 +325,8 @@ def plan_run(
         bits = columns.patterns.columns if isinstance(columns.patterns, GpuSigns) else None
     else:
         noise = Noise(seeds[0], np.zeros_like(columns.mean))
-    bath = exits.Bath(problems, seeds, k, sweeps) if sweeps else None
+    flips = prior.name == "binary" and problem.plain
+    bath = (exits.Bath if flips else LevelBath)(problems, seeds, k, sweeps) if sweeps else None
     if sweeps and device == "gpu":
         bath = exits.GpuBath(problems, seeds, k, sweeps, bits)
     slower = careful if config.accuracy == "auto" else None
@@ -364,24 +366,22 @@ def _integrator(row: str, prior: Prior, denoiser: str, config: LocalizeConfig) -
     return config.integrator
 
 
-def _exits(row: str, config: LocalizeConfig, unit: float, flips: bool) -> tuple[int, list[float]]:
+def _exits(row: str, config: LocalizeConfig, unit: float, problem: Perceptron) -> tuple[int, list[float]]:
     """Return the sweeps of the heat bath at the end and the times at which samples may leave."""
     times, final, sweeps = config.times, config.final_time, config.finish
     if times is not None:
         if final not in (None, times[-1]):
             raise ValueError(f"final_time is {final!r}, but the grid in step ends at {times[-1]:g}.")
         final = float(times[-1])
-    if not flips:
+    if why := lacks_moves(problem):
         if sweeps not in ("auto", 0):
-            raise ValueError(
-                "finish flips ±1 weights, none of them clamped, without intercept and sample weights; leave it out."
-            )
+            raise ValueError(why)
         sweeps = 0
     if isinstance(sweeps, str):
-        last = FINAL_TIME[row] if final is None else final
-        early = [] if times is not None else [time for time in exits.TIMES if time < last]
+        last = unit * FINAL_TIME[row] if final is None else final
+        early = [] if times is not None else [unit * time for time in exits.TIMES if unit * time < last]
         return exits.SWEEPS, [*early, last]
-    usual = exits.TIMES[0] if sweeps else unit * FINAL_TIME[row]
+    usual = unit * (exits.TIMES[0] if sweeps else FINAL_TIME[row])
     return sweeps, [usual if final is None else final]
 
 

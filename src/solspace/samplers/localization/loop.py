@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from solspace.info import LocalizationInfo
-from solspace.measure.priors import Binary, Gaussian
+from solspace.measure.priors import Binary, Gaussian, Levels
 from solspace.numerics.arrays import Array, Precision
 from solspace.numerics.streams import generator
 from solspace.problem import Perceptron
@@ -342,9 +342,10 @@ class Loop:
         self.careful, self.slow = np.zeros(k, bool), np.zeros(k, bool)  # whether ever at the slower pace, and now
         self.diverged, self.left = np.zeros(k, bool), np.zeros(k, bool)
         self.factors = Factors(plan.problems[0])
-        self.weights = np.zeros(
-            (k, self.factors.reduced.n), np.int8
-        )  # of the samples that have left, clamped ones apart
+        plan.denoiser.samples.times = self.time
+        prior = plan.problems[0].target.prior
+        dtype = prior.array.dtype if isinstance(prior, Levels) else np.int8
+        self.weights = np.zeros((k, self.factors.reduced.n), dtype)  # of the samples that have left, clamped ones apart
         self.record = Record(means=lambda: self.factors.whole(plan.denoiser.samples.means()))
 
     @property

@@ -175,6 +175,7 @@ class SampleColumns:
 
     def __init__(self, field: Array, mean: Array, k: int) -> None:
         self.field, self.mean, self.k, self.each = field, mean, k, k
+        self.times = np.zeros(k)  # (k,) t of the fields
         self.deltas: Array | None = None  # variances of the weights (n, width), where they do not follow from the means
         self._kept: list[Array] = []
 
