@@ -91,3 +91,29 @@ def test_a_killed_process_goes_on(tmp_path):
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     expected = ss.localize(ss.Perceptron.random(201, 0.4, rng=0), 4, rng=7).weights
     assert np.array_equal(np.load(tmp_path / "weights.npy"), expected)
+
+
+@pytest.mark.parametrize(("denoiser", "extra"), [
+    ("ep", {"intercept": 1.5, "clamped": {3: 2.0}}), ("amp", {"clamped": {3: 2.0}, "sample_weight": np.linspace(0.5, 2, 40)}),
+])  # fmt: skip
+def test_levels_resume_too(denoiser, extra, tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkpoint, "maybe_save", lambda self, make: self.save(make()))
+    x = np.random.default_rng(0).standard_normal((40, 31))
+    problem = ss.Perceptron(x, target=ss.Target("levels(-1,0,2)", "logistic(2)"), **extra)
+    whole = ss.localize(problem, 3, rng=3, denoiser=denoiser)
+    path, steps = tmp_path / "run.npz", len(whole.info["t"])
+    for step in (2, steps - 1):
+        with pytest.raises(Stop):
+            ss.localize(problem, 3, rng=3, denoiser=denoiser, checkpoint=path, callback=_stop_at(step))
+    resumed = ss.localize(problem, 3, rng=3, denoiser=denoiser, checkpoint=path)
+    np.testing.assert_array_equal(resumed.weights, whole.weights)
+    np.testing.assert_array_equal(resumed.info["overlap"], whole.info["overlap"])
+    assert resumed.intercepts is None or np.array_equal(resumed.intercepts, whole.intercepts)
+
+
+def _stop_at(step):
+    def callback(record):
+        if len(record) == step:
+            raise Stop
+
+    return callback

@@ -403,7 +403,7 @@ def _warnings(samples: Samples, run: loop.Loop, config: LocalizeConfig) -> Itera
     (problem,), lost = run.plan.problems, run.diverged
     missed = ~samples.solved & ~lost & problem.target.potential.hard
     suspect = loop.unstable(samples.info["instability"]) & ~lost & ~missed
-    further = "a lower load" + (", or ss.anneal" if problem.target.prior.name == "binary" else "")
+    further = "a lower load" + (", or ss.anneal" if problem.target.prior.name in ("binary", "levels") else "")
     if config.accuracy != "careful":
         further = f'accuracy="careful", a smaller step, {further}'
     if lost.any():

@@ -210,7 +210,7 @@ def cures(problem: Perceptron, damped: bool) -> str:
     if not problem.looks_random():
         ways.append("centring the patterns and rescaling their rows to norm √n")
     ways.append("a lower load")
-    if problem.target.prior.name == "binary":
+    if problem.target.prior.name in ("binary", "levels"):
         ways.append("ss.anneal, which needs no convergence")
     return f"Try {', or '.join(ways)}."
 
