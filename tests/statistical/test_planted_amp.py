@@ -56,3 +56,14 @@ def test_in_the_hard_region_it_stays_with_the_means_that_know_less():
     assert found.converged
     assert 0.6 < found.overlap < 0.85
     assert problem.is_solution(problem.teacher)
+
+
+def test_expectation_propagation_tells_that_it_lost_the_teacher():
+    """log Z of these means is below the weight of the teacher alone, which no law has; below the transition it is not."""
+    easy, hard = (
+        ss.Perceptron.planted(401, alpha, ss.Target(potential="uniform"), patterns="gaussian", rng=5)
+        for alpha in (0.7, 1.3)
+    )
+    assert ss.ep(easy, variances="scalar").converged  # a warning would fail
+    with pytest.warns(UserWarning, match="know less of the teacher"):
+        ss.ep(hard, variances="scalar")

@@ -399,6 +399,13 @@ def _identity(plan: loop.Plan, config: LocalizeConfig) -> Values:
     }
 
 
+def _known(problem: Perceptron) -> str:
+    """Return a sentence on the teacher of a planted problem, which meets what samples miss; empty where there is none."""
+    if problem.teacher is None or not problem.is_solution(problem.teacher, problem.teacher_intercept):
+        return ""
+    return " The teacher meets them all: message passing is at means that know less of it than the labels do."
+
+
 def _warnings(samples: Samples, run: loop.Loop, config: LocalizeConfig) -> Iterator[str]:
     (problem,), lost = run.plan.problems, run.diverged
     missed = ~samples.solved & ~lost & problem.target.potential.hard
@@ -415,7 +422,7 @@ def _warnings(samples: Samples, run: loop.Loop, config: LocalizeConfig) -> Itera
         share = 1 - np.mean(run.record.converged)
         yield (
             f"{missed.sum()} of {len(samples)} samples miss constraints; message passing did not converge in {share:.0%} of "
-            f"the calls. Try {further}."
+            f"the calls. Try {further}." + _known(problem)
         )
     if suspect.any():
         highest = np.nanmax(samples.info["instability"][:, suspect])

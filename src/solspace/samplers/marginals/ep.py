@@ -38,6 +38,7 @@ FIRST_STEP, SHORTEST = 0.5, 1e-3  # the first step of an attempt, and the least 
 STALL = 0.2  # share of the iteration limit after which an attempt that came no nearer is given up
 NEAR, LOST = 10.0, 1.0  # a residual, in tolerances, that is not worth another attempt, and one of which nothing is kept
 SMALLEST = 1e-12  # least variance of a weight, and least 1 + V dg, the share of its variance that a constraint leaves
+SLACK = 3.0  # error of log Z that is no sign of a wrong fixed point
 NARROWEST = 1e-12  # least precision and least variance of a cavity; a site without such a cavity is not updated
 
 
@@ -97,7 +98,7 @@ def ep(
     Warns
     -----
     UserWarning
-        If a field did not converge.
+        If a field did not converge, or log Z of a planted problem is below the weight of its teacher alone.
 
     Examples
     --------
@@ -119,6 +120,12 @@ def ep(
         cure = "a lower load or margin, more max_iterations, or ss.anneal, which needs no convergence"
         warnings.warn(f"{failed}. Try {cure}.", stacklevel=2)
     log_partition = sites.log_partition + sites.factors.log_constant(rows, times)
+    if (lost := np.sum(effort.converged & (log_partition < _of_teacher(problem, rows, times) - SLACK))) > 0:
+        warnings.warn(
+            f"expectation propagation: in {lost} of {len(rows)} fields log Z is below the weight of the teacher alone: these means "
+            "know less of the teacher than the labels do (ss.predict(target, alpha, ensemble='planted') tells where to expect that).",
+            stacklevel=2,
+        )
     shift = {"intercept": sites.intercept[0], "intercept_variance": sites.intercept[1]}
     found = Marginals(
         mean=sites.factors.whole(sites.mean),
@@ -130,6 +137,19 @@ def ep(
         **(shift if problem.intercept is not None else {}),
     )
     return found.of(0) if single else found
+
+
+def _of_teacher(problem: Perceptron, field: Array, time: Array) -> Array:
+    """Return the log weight (k,) of the teacher of a planted problem, a lower bound of log Z; -inf where there is none."""
+    prior, teacher = problem.target.prior, problem.teacher
+    if teacher is None or problem.intercept is not None or not isinstance(prior, (Binary, Levels)):
+        return np.full(len(field), -np.inf)
+    if not problem.supports(teacher):
+        return np.full(len(field), -np.inf)
+    own = float(problem.log_weights(problem.stabilities(teacher)))
+    if isinstance(prior, Levels):
+        own += float(prior.log_weights[np.searchsorted(prior.values, teacher)].sum())
+    return own + field @ teacher.astype(float) - time * float(np.square(teacher, dtype=float).sum()) / 2
 
 
 def site_variances(problem: Perceptron, variances: str = "auto") -> str:
