@@ -123,7 +123,7 @@ def ep(
     if (lost := np.sum(effort.converged & (log_partition < _of_teacher(problem, rows, times) - SLACK))) > 0:
         warnings.warn(
             f"expectation propagation: log Z is below the weight of the teacher alone in {lost} of {len(rows)} fields: the means "
-            "know less of the teacher than the labels do. ss.predict(target, alpha, ensemble='planted') tells where this happens.",
+            "know less of the teacher than the labels do. ss.predict(target, alpha, ensemble='planted') tells where this is so.",
             stacklevel=2,
         )
     shift = {"intercept": sites.intercept[0], "intercept_variance": sites.intercept[1]}
