@@ -327,7 +327,7 @@ def plan_run(
         noise = Noise(seeds[0], np.zeros_like(columns.mean))
     flips = prior.name == "binary" and problem.plain
     bath = (exits.Bath if flips else LevelBath)(problems, seeds, k, sweeps) if sweeps else None
-    if sweeps and device == "gpu":
+    if sweeps and flips and device == "gpu":
         bath = exits.GpuBath(problems, seeds, k, sweeps, bits)
     slower = careful if config.accuracy == "auto" else None
     return loop.Plan(problems, seeds, k, settings, pace, slower, config.times, exit_times, denoiser, noise, bath)

@@ -425,11 +425,9 @@ class Loop:
             self.denoiser.adopt(pace, lanes)
 
     def _overlaps(self) -> Array:
-        own, n = self.denoiser.samples.overlaps(), self.factors.n
+        own, factors = self.denoiser.samples.overlaps(), self.factors
         return (
-            (self.factors.reduced.n * own + np.sum(self.factors.blank() ** 2)) / n
-            if self.factors.offset is not None
-            else own
+            (factors.reduced.n * own + np.square(factors.blank()).sum()) / factors.n if factors.problem.clamped else own
         )
 
     def _leave(self) -> None:
