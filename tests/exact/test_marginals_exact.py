@@ -207,6 +207,21 @@ def test_amp_approaches_ep_on_random_patterns(prior, patterns):
     assert np.sqrt(np.mean((one.mean - two.mean) ** 2)) < 0.02 * unit
 
 
+@pytest.mark.parametrize("prior", ["binary", "ternary", "gaussian(2)"])
+def test_amp_takes_clamped_and_sample_weights_as_ep_does(prior):
+    random, n = generator(14), 401
+    x, y, powers = random.standard_normal((240, n)), random.choice([-1, 1], 240), random.choice([0.5, 1.0, 2.5], 240)
+    target = ss.Target(prior, "logistic(2)", margin=0.2)
+    clamped = dict(zip(range(0, 60, 2), target.prior.draw(30, random).tolist()))
+    problem = ss.Perceptron(x, y, target=target, clamped=clamped, sample_weight=powers)
+    one, two = ss.amp(problem), ss.ep(problem)
+    unit = np.sqrt(target.prior.marginals(0.0, np.zeros(1))[1][0])
+    assert np.sqrt(np.mean((one.mean - two.mean) ** 2)) < 0.02 * unit
+    np.testing.assert_array_equal(one.mean[list(clamped)], list(clamped.values()))
+    without = ss.amp(ss.Perceptron(x, y, target=target, clamped=clamped)).mean
+    assert np.sqrt(np.mean((without - two.mean) ** 2)) > 0.1 * unit
+
+
 def test_what_is_not_offered_gets_a_sentence():
     problem = problem_of("ternary", "logistic(1)", "intercept", 0)
     for call, words in (
