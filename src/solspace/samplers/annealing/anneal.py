@@ -3,8 +3,8 @@
 A chain starts at random weights and follows a schedule of measures, one a sweep (`schedules`). A sweep proposes to move every
 weight once, in a random order that all chains of the call share; ±1 weights flip, others go to another level. It is accepted with
 probability min(1, exp(-ΔU/T)), in sweeps beyond the schedule 1/(1 + exp(ΔU/T)), U with -T log P(w). Given the order, each chain
-leaves each measure invariant, and chains are independent.
-Energies are integers (`cpu`, `real_forms`), so that a chain depends on its seed alone: not on cores, chains beside it, or the
+leaves each measure invariant, and chains are independent. Real weights are drawn by slice sampling (`rotations`). Of others
+energies are integers (`cpu`, `real_forms`), so that a chain depends on its seed alone: not on cores, chains beside it, or the
 width of vectors. Where chains do not mix in further sweeps, replicas at earlier stages may help them (`exchange`).
 """
 
@@ -30,6 +30,7 @@ from solspace.samplers.annealing.chains import Chains, Flips, Plan, Run, key_of,
 from solspace.samplers.annealing.cpu import cpu_flips
 from solspace.samplers.annealing.exchange import run_exchange
 from solspace.samplers.annealing.restart import Start, start_of
+from solspace.samplers.annealing.rotations import is_real
 from solspace.samplers.annealing.schedules import stages_of
 from solspace.samplers.checkpoint import Checkpoint, fingerprint
 from solspace.samplers.constraints import check_measure
@@ -40,7 +41,7 @@ from solspace.system.checks import Config, check_call, count, flag, option, opti
 from solspace.system.plain import Values
 
 Callback = Callable[[Chains], object]
-PRIORS = ("binary", "levels")
+PRIORS = ("binary", "levels", "spherical", "gaussian")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +84,10 @@ def anneal(  # type: ignore[misc]
     callback: Callable[[Chains], object] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Samples | list[Samples]:
-    """Draw samples by annealed Metropolis chains of single moves, for weights on levels, ±1 among them, and any patterns.
+    """Draw samples by annealed chains, for any weights and patterns.
 
-    An intercept, clamped weights and sample weights of the problem are taken into account.
+    Weights on levels, ±1 among them, move one by one by Metropolis' rule; spherical and Gaussian ones by slice-sampled
+    rotations, which need no step size. An intercept, clamped weights and sample weights of the problem are taken into account.
 
     Parameters
     ----------
@@ -207,7 +209,7 @@ def make_plan(
     n_extra, thin = config.n_extra, config.thin
     if target.prior.name not in PRIORS:
         raise ValueError(
-            f"anneal moves weights on levels, ±1 among them, but the target's prior is {target.prior}; use localize for it."
+            f"anneal takes the priors {', '.join(PRIORS)}, but the target's is {target.prior}; use localize for it."
         )
     if config.exchange and not n_extra:
         raise ValueError("exchange=True exchanges replicas in the sweeps after the schedule: give n_extra of them.")
@@ -236,7 +238,7 @@ def run_chains(
     """Return the samples of one problem; `total` is the number of chains that a device carries in all."""
     plan, key = make_plan(problem.target, schedule, config, solve, start is not None), key_of(rng)
     on_gpu = on_device(problem, config.device)
-    if plan.stages[-1].potential.hard and not plan.solve and not problem.has_binary_patterns:
+    if plan.stages[-1].potential.hard and not plan.solve and (is_real(plan.target) or not problem.has_binary_patterns):
         check_measure(plan.problem(problem))
 
     def make(plan: Plan, n_chains: int) -> Flips:
