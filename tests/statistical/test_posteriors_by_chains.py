@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chi2, chi2_contingency
 
 import solspace as ss
+from solspace.samplers.registry import SAMPLERS
 
 PRIORS = ["binary", "ternary", "ternary(0.2)", "levels(-3,-1,1,3)", "levels(0,0.5,2)"]
 POTENTIALS = [
@@ -67,6 +68,11 @@ def test_patterns_of_one_sign_or_the_other(prior, potential, temperature, margin
     """±1 weights take the integer kernel, at margins other than 0; few constraints, at which chains mix."""
     problem = ss.Perceptron(np.sign(X[:3]), Y[:3], target=ss.Target(prior, potential, temperature, margin))
     assert p_value(annealed(problem), problem.enumerate()) > LIMIT
+
+
+def test_exact_samples_have_intercepts():
+    problem = ss.Perceptron(X, Y, target=ss.Target("ternary", "flip(0.2)"), intercept=1.5)
+    assert p_value(SAMPLERS["exact"].draw(problem, 2000, rng=1), problem.enumerate()) > LIMIT
 
 
 EXTRAS = [

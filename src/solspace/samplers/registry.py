@@ -15,12 +15,13 @@ from solspace.enumeration import LARGEST
 from solspace.info import AnnealingInfo, Info, LocalizationInfo, SolvingInfo
 from solspace.measure import Target
 from solspace.measure.priors import Levels
-from solspace.numerics.streams import RNG
+from solspace.numerics.streams import RNG, child, seed_sequence
 from solspace.problem import Perceptron
 from solspace.samplers.annealing import anneal, real_forms, schedules
 from solspace.samplers.annealing.batches import CHAINS, Batch, CallJob, ChainJob, Job, Start, flips_module, movable
 from solspace.samplers.kernels.cuda import Sizes
 from solspace.samplers.localization import localize
+from solspace.samplers.localization.intercepts import draw_intercepts
 from solspace.samplers.solving import solve
 from solspace.samples import Samples
 from solspace.system.checks import Config, one_of
@@ -82,9 +83,12 @@ def find(name: str) -> Sampler:
 
 
 def _exact(problem: Perceptron, n_samples: int, rng: RNG = None, progress: bool | None = None) -> Samples:
-    if problem.intercept is not None:
-        raise ValueError("sampler 'exact' draws no intercepts; use ss.anneal, and problem.enumerate() for exact means.")
-    return Samples.of(problem, problem.enumerate().sample(n_samples, rng), Info(sampler="exact"))
+    law, info = problem.enumerate(), Info(sampler="exact")
+    if problem.intercept is None:
+        return Samples.of(problem, law.sample(n_samples, rng), info)
+    seeds = seed_sequence(rng)
+    weights = law.sample(n_samples, seeds)
+    return Samples.of(problem, weights, info, intercepts=draw_intercepts(problem, weights, child(seeds, 1)))
 
 
 def _lacks_exact(n: int, target: Target) -> str:

@@ -197,7 +197,7 @@ class TemperatureAnnealing(Schedule):
         return [Stage(potential, heat, target.margin) for heat in _linear(self.start, n_sweeps)]
 
 
-class Tempering(Schedule):
+class Tempering:
     """1/T from 0 to that of the target, linearly, for soft potentials: likelihoods, hinge, errors, tau.
 
     For hard potentials it is τ-annealing. Where that ends elsewhere, it takes three quarters of the sweeps, and the last ones
@@ -214,6 +214,20 @@ class Tempering(Schedule):
     name = "tempering"
 
     def stages(self, target: Target, n_sweeps: int) -> Sequence[Stage]:
+        """Return one stage for each sweep.
+
+        Parameters
+        ----------
+        target : Target
+            The measure to sample.
+        n_sweeps : int
+            Number of sweeps.
+
+        Returns
+        -------
+        sequence of Stage
+            The last stage is the target.
+        """
         if not target.potential.hard:
             shares = (np.arange(1, n_sweeps + 1) / n_sweeps).tolist()
             return [Stage(target.potential, target.temperature / share, target.margin) for share in shares]
