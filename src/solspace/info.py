@@ -215,7 +215,7 @@ class AnnealingInfo(Info):
     chain, draw : ndarray
         (k,) chain of each sample, and its number among the chain's draws.
     acceptance, energy : ndarray
-        (chains, sweeps) share of accepted moves (of real weights: of the angles tried), and ΣU, each term times its sample weight.
+        (chains, sweeps) share of accepted moves (of real weights: of the angles tried), and ΣU with sample weights.
     solved_at : ndarray
         (chains,) first sweep at which a chain met every constraint, -1 if none.
     draw_sweep : ndarray
