@@ -69,7 +69,7 @@ def nodes(edges: Reals) -> tuple[Reals, Reals]:
 
 
 def around(
-    centres: Sequence[float],
+    centres: Sequence[float] | Sequence[Reals],
     low: Reals | float,
     high: Reals | float,
     fine: Reals | float,
@@ -78,6 +78,8 @@ def around(
     close: Sequence[Sequence[Reals | None]] | None = None,
 ) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, n) of panels in the windows [low, high] (q,), graded on both sides of each centre.
+
+    A centre is a number, or one for each window (q,).
 
     `close` has for each centre how far its left and its right side reach at most (q,), in panels of width `fine`; None:
     up to halfway to the next centre, in growing panels.
@@ -96,7 +98,7 @@ def around(
             if limit is not None:
                 stop, widest = np.minimum(stop, limit), np.minimum(fine, cap)
             x, w = nodes(graded(start, stop, fine, widest, growth))
-            points.append(centre + sign * x)
+            points.append(np.asarray(centre)[..., None] + sign * x)
             weights.append(w)
     return np.concatenate(points, axis=1), np.concatenate(weights, axis=1)
 

@@ -24,7 +24,7 @@ from solspace.numerics.rules import legendre
 from solspace.theory.cavity import CavityField
 from solspace.theory.edge import instability_at_one, maximum_at_one, smallest_scale
 from solspace.theory.reference import Equilibrium
-from solspace.theory.weights import Locator, weights_of
+from solspace.theory.weights import Locator, free_weights, weights_of
 
 TOLERANCE = 1e-12  # largest |E_q[1] - 1| that is let pass without a finer grid
 LEVELS = 3
@@ -68,13 +68,18 @@ class Localization:
 
     @cached_property
     def _locate(self) -> Locator:
-        return weights_of(self.equilibrium.target.prior).localized(self.equilibrium.conjugate)
+        equilibrium = self.equilibrium
+        free = free_weights(equilibrium.target.prior)
+        if free is None:
+            return weights_of(equilibrium.target.prior).localized(equilibrium.conjugate)
+        assert equilibrium.norm_conjugate is not None
+        return free.localized(equilibrium.conjugate, equilibrium.conjugate - equilibrium.norm_conjugate)
 
     def at_overlap(self, q: ArrayLike) -> Points:
-        """Return the curve at overlaps r <= q < 1, arrays (k,)."""
+        """Return the curve at overlaps r <= q < Q, arrays (k,)."""
         q = np.atleast_1d(np.asarray(q, dtype=float))
         whole = self.equilibrium.variance
-        gap, variance = np.maximum(q - self.equilibrium.overlap, 0.0), 1 - q
+        gap, variance = np.maximum(q - self.equilibrium.overlap, 0.0), self.equilibrium.norm - q
         # the smaller of the two distances as it is, the other so that both add up to 1 - r: exponents of size
         # 1/(1 - r) would show what is missing
         near = gap < variance
@@ -153,6 +158,7 @@ class Landscape:
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
         self.status = Status.CONVERGED
+        self.norm = curve.equilibrium.norm
         self.falls = maximum_at_one(curve.equilibrium)
         self._limit = instability_at_one(curve.equilibrium)
         # structure of the weight on a scale l shows at 1 - q of about l²
@@ -296,17 +302,18 @@ class Landscape:
         depths = self.roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
         heights = self._heights(depths, time) if alive else np.empty(0)
         if self.falls:
-            depths, heights = np.append(depths, np.inf), np.append(heights, time / 2 + self.top)
+            depths, heights = np.append(depths, np.inf), np.append(heights, time * self.norm / 2 + self.top)
         return depths, heights
 
     def _heights(self, depths: Reals, time: float) -> Reals:
         gap, variance = self.curve.distances(depths)
-        return self.curve.at(gap, variance).free_entropy + time * (1 - variance) / 2
+        return self.curve.at(gap, variance).free_entropy + time * (self.norm - variance) / 2
 
     @cached_property
     def top(self) -> float:
-        """φ_0 at q = 1: α E log W, the energy of one sample."""
-        return self.curve.equilibrium.alpha * self.curve.equilibrium.law.log_weight
+        """φ_0 at q = Q: α E log W, the energy of one sample, and its prior."""
+        equilibrium = self.curve.equilibrium
+        return equilibrium.alpha * equilibrium.law.log_weight + equilibrium.log_prior
 
     @cached_property
     def windows(self) -> list[Window]:
@@ -326,13 +333,13 @@ class Landscape:
             depths = self.roots(pair, np.full(len(pair), time[0]))
             heights, variance = self._heights(depths, float(time[0])), self.curve.distances(depths)[1]
             if upper is None:
-                return np.array([time[0] / 2 + self.top - heights[0]]), variance / 2
+                return np.array([time[0] * self.norm / 2 + self.top - heights[0]]), variance / 2
             return np.diff(heights), -np.diff(variance) / 2
 
         if last - first < 1e-9 * (1 + abs(last)):  # a window as narrow as the error of its ends
             return (first + last) / 2
         times = np.linspace(first, last, 400)[1:-1]  # the same on the interpolated curve
-        above = times / 2 + self.top if upper is None else self._interpolated(upper, times)
+        above = times * self.norm / 2 + self.top if upper is None else self._interpolated(upper, times)
         ahead = above - self._interpolated(lower, times)
         if ahead[0] > 0 and advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
             return -np.inf
@@ -343,7 +350,7 @@ class Landscape:
         at = np.interp(times, rise.values, rise.depths)
         depth, dense = self._dense
         _, variance = self.curve.distances(at)
-        return np.interp(at, depth, dense.free_entropy) + times * (1 - variance) / 2
+        return np.interp(at, depth, dense.free_entropy) + times * (self.norm - variance) / 2
 
 
 def chebyshev_points(count: int) -> Reals:

@@ -23,9 +23,10 @@ from solspace.theory.edge import Edge, edge, maximum_at_one
 from solspace.theory.localization import Landscape, Localization, Points, Window
 from solspace.theory.reference import Equilibrium, solve
 
-REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
+REFERENCE = ("target", "alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "replicon")
 PLAIN = (
-    *("alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon", "mean_stability"),
+    *("alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon"),
+    "mean_stability",
     *("stable", "satisfiable", "populated", "capacity", "samplable"),
 )
 
@@ -47,9 +48,11 @@ class Prediction(Record):
     alpha : float
         The load.
     overlap : float
-        r, the overlap of two independent samples.
+        r, the overlap ⟨w, w'⟩/n of two independent samples.
+    norm : float
+        Q = |w|²/n, 1 for ±1 weights and on the sphere.
     conjugate, norm_conjugate : float
-        r̂, and r̂_d where the prior imposes a norm (None otherwise).
+        r̂, and r̂_d where the prior imposes a norm or the constraints determine it (None for ±1 weights).
     free_entropy : float
         φ, the log of the partition function per weight.
     replicon : float
@@ -70,6 +73,7 @@ class Prediction(Record):
     target: Target
     alpha: float
     overlap: float
+    norm: float
     conjugate: float
     norm_conjugate: float | None
     free_entropy: float
@@ -91,12 +95,12 @@ class Prediction(Record):
 
     @property
     def entropy(self) -> float:
-        """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
+        """Entropy of the measure per weight: the log number (discrete weights) or log volume of its typical weights."""
         return self._equilibrium.entropy
 
     @property
     def populated(self) -> bool:
-        """Whether the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
+        """Whether the measure has typical samples: entropy >= 0 for discrete weights; always for real ones."""
         return not self.target.prior.discrete or self.entropy >= 0
 
     @cached_property
@@ -167,7 +171,7 @@ class Prediction(Record):
         Parameters
         ----------
         q : array_like
-            Overlaps in [r, 1].
+            Overlaps in [r, Q].
 
         Returns
         -------
@@ -182,7 +186,7 @@ class Prediction(Record):
         Parameters
         ----------
         q : array_like
-            Overlaps in [r, 1].
+            Overlaps in [r, Q].
 
         Returns
         -------
@@ -197,7 +201,7 @@ class Prediction(Record):
         Parameters
         ----------
         q : array_like
-            Overlaps in [r, 1].
+            Overlaps in [r, Q].
         t : array_like
             Times >= 0, broadcast against `q`.
 
@@ -223,7 +227,7 @@ class Prediction(Record):
         Returns
         -------
         float or ndarray
-            q(t), in the shape of `t`; exactly 1 from above where φ_t has a maximum there.
+            q(t), in the shape of `t`; exactly Q from above where φ_t has a maximum there.
         """
         if start not in ("low", "high"):
             raise ValueError(f"start must be 'low' or 'high'; got {start!r}.")
@@ -238,9 +242,9 @@ class Prediction(Record):
                 left &= ~here
         if start == "low":
             depth[times == 0] = 0.0
-        result, finite = np.ones(times.shape), np.isfinite(depth)
+        result, finite = np.full(times.shape, self.norm), np.isfinite(depth)
         gap, variance = self._curve.distances(depth[finite])
-        result[finite] = np.where(variance < gap, 1 - variance, self.overlap + gap)
+        result[finite] = np.where(variance < gap, self.norm - variance, self.overlap + gap)
         return result[()]
 
     def regime(self, t: ArrayLike) -> Any:
@@ -322,13 +326,13 @@ class Prediction(Record):
     def _on_curve(self, q: ArrayLike, column: str, at_one: float) -> Any:
         overlaps = _finite("q", q)
         flat = overlaps.ravel()
-        if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
+        if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > self.norm)):
             raise ValueError(
-                f"q must lie between the reference overlap r = {self.overlap:.12g} and 1, nothing below r can be "
-                f"reached; got {flat[(flat < self.overlap) | (flat > 1)][0]!r}."
+                f"q must lie between the reference overlap r = {self.overlap:.12g} and {self.norm:.12g}, nothing below r "
+                f"can be reached; got {flat[(flat < self.overlap) | (flat > self.norm)][0]!r}."
             )
         result = np.full(flat.shape, at_one, dtype=float)
-        below = flat < 1
+        below = flat < self.norm
         if below.any():
             result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap).tobytes()), column)
         return result.reshape(overlaps.shape)[()]
@@ -387,7 +391,7 @@ class Prediction(Record):
         name = str(self.target)
         words = [
             f"{name[0].upper()}{name[1:]}, at alpha = {self.alpha:g}: two independent samples overlap by "
-            f"r = {self.overlap:.4g}.",
+            f"r = {self.overlap:.4g}{'' if self.norm == 1 else f', with themselves by Q = {self.norm:.4g}'}.",
             *_ends(self),
         ]
         if not self.stable:
@@ -469,6 +473,7 @@ def table(p: Prediction) -> list[tuple[str, str]]:
     """Return names and values of what is printed of a prediction."""
     return [
         ("overlap r", f"{p.overlap:.9g}"),
+        *([("norm Q", f"{p.norm:.9g}")] if p.norm != 1 else []),
         ("conjugate r̂", f"{p.conjugate:.9g}"),
         *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
         ("free entropy φ", f"{p.free_entropy:.9g}"),

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 
 from solspace.measure import Target
 from solspace.numerics.arrays import Index, Reals, vanishing
-from solspace.numerics.roots import Status, bracketed_newton
+from solspace.numerics.roots import Status, bracketed_newton, root_between
 from solspace.numerics.rules import ORDER, around, legendre
 from solspace.theory.cavity import TAIL, kinks, reference_averages, reference_nodes
-from solspace.theory.weights import Reference, weights_of
+from solspace.theory.weights import Reference, free_weights, weights_of
 
 LARGEST = 1e17  # conjugate at which the search for a solution ends: 1 - r is about 3e-9 there
 STRIDE = 2.5  # factor between the conjugates tried on the way up; four of them are tried at a time
@@ -49,6 +49,8 @@ class Equilibrium:
     replicon: float
     accuracy: float = 0.0
     status: Status = Status.CONVERGED
+    norm: float = 1.0  # Q
+    log_prior: float = 0.0
 
     @cached_property
     def law(self) -> StabilityLaw:
@@ -58,7 +60,7 @@ class Equilibrium:
     @property
     def entropy(self) -> float:
         """The entropy of the measure per weight."""
-        return self.free_entropy - self.alpha * self.law.log_weight
+        return self.free_entropy - self.alpha * self.law.log_weight - self.log_prior
 
 
 def solve(target: Target, alpha: float) -> Equilibrium:
@@ -72,7 +74,7 @@ def solve(target: Target, alpha: float) -> Equilibrium:
     check(target)
     conjugate, root = (0.0, Status.CONVERGED) if target.even else _conjugate(target, alpha, 0)
     for level in range(LEVELS):
-        error = _error(target, conjugate, level)
+        error = _error(target, conjugate, level, alpha)
         if error < ACCURACY:
             break
         if conjugate > 0 and level + 1 < LEVELS:
@@ -94,9 +96,11 @@ def check(target: Target) -> None:
 
 def equilibrium(target: Target, conjugate: float, alpha: float | None = None, level: int = 0) -> Equilibrium:
     """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
-    weights, averages = averages_at(target, [conjugate], level)
-    overlap, variance, _, susceptibility, entropy = (float(column[0]) for column in weights[:5])
-    log_z, g2, dg2, _ = averages[:, 0].tolist()
+    weights, averages = averages_at(target, [conjugate], level, None if alpha is None else [alpha])
+    overlap, variance, susceptibility, entropy = (
+        float(column[0]) for column in (weights.overlap, weights.variance, weights.susceptibility, weights.entropy)
+    )
+    log_z, g2, dg2 = averages[:3, 0].tolist()
     load = conjugate / g2 if alpha is None else float(alpha)
     return Equilibrium(
         target=target,
@@ -107,18 +111,60 @@ def equilibrium(target: Target, conjugate: float, alpha: float | None = None, le
         norm_conjugate=None if weights.norm_conjugate is None else float(weights.norm_conjugate[0]),
         free_entropy=entropy + load * log_z,
         replicon=load * dg2 * susceptibility,
+        norm=1.0 if free_weights(target.prior) is None else overlap + variance,
+        log_prior=float(np.ravel(weights.log_prior)[0]),
     )
 
 
-def averages_at(target: Target, conjugate: ArrayLike, level: int = 0) -> tuple[Reference, Reals]:
-    """Return the weights, and the averages (4, k) of `reference_averages`, at each conjugate (k,)."""
-    weights = weights_of(target.prior).reference(conjugate)
+def averages_at(
+    target: Target, conjugate: ArrayLike, level: int = 0, alpha: ArrayLike | None = None
+) -> tuple[Reference, Reals]:
+    """Return the weights, and the averages (5, k) of `reference_averages`, at each conjugate (k,).
+
+    The load follows from the conjugate unless `alpha` (k,) is given: it matters where the norm is free and r̂ = 0.
+    """
+    free = free_weights(target.prior)
+    if free is None:
+        weights = weights_of(target.prior).reference(conjugate)
+    else:
+        conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
+        weights = free.reference(conjugate, _precision(target, conjugate, level, alpha))
     return weights, reference_averages(target, weights.overlap, weights.variance, level)
+
+
+def _precision(target: Target, conjugate: Reals, level: int, alpha: ArrayLike | None) -> Reals:
+    # A = -α E g' at each conjugate (k,), with α = r̂/E g² unless r̂ = 0: the root that is continuous with the prior, A = 0
+    weights = free_weights(target.prior)
+    loads = np.broadcast_to(np.nan if alpha is None else np.asarray(alpha, dtype=float), conjugate.shape)
+
+    def residual(precision: Reals, index: Index) -> Reals:
+        own = conjugate[index]
+        state = weights.reference(own, precision)
+        _, g2, _, _, bend = reference_averages(target, state.overlap, state.variance, level)
+        return precision + np.where(own > 0, own / np.where(own > 0, g2, 1.0), loads[index]) * bend
+
+    def mismatch(x: Reals, index: Index) -> tuple[Reals, Reals]:
+        step = 1e-6 * scale[index]
+        value = residual(sign[index] * x, index)
+        return sign[index] * value, (sign[index] * residual(sign[index] * (x + step), index) - sign[index] * value) / step
+
+    index = np.arange(len(conjugate))
+    start = -residual(np.zeros(len(conjugate)), index)
+    sign, scale = np.where(start < 0, -1.0, 1.0), np.maximum(np.abs(start), 1e-300)
+    low, high, left = np.zeros(len(conjugate)), scale / 4, index
+    while True:
+        left = left[sign[left] * residual(sign[left] * high[left], left) < 0]
+        if len(left) == 0:
+            break
+        low[left], high[left] = high[left], 2 * high[left]
+        if (high[left] > 1e9 * scale[left]).any():
+            raise ValueError(f"the equation for the norm of the weights has no solution for {target}.")
+    return sign * bracketed_newton(mismatch, low, high, (low + high) / 2).x
 
 
 def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]:
     # α E g² grows with the overlap, so its value without any is a lower bound: climb from there
-    low = alpha * float(target.channel(0.0, 1.0)[1]) ** 2
+    low = _lowest(target, alpha)
     highest = 0.0
     while low < LARGEST:
         tried = low * STRIDE ** np.arange(1, 5)
@@ -138,12 +184,32 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
 
     def mismatch(x: Reals, index: Index) -> tuple[Reals, Reals]:
         conjugate = np.exp(x)
-        weights, (_, g2, _, slope) = averages_at(target, conjugate, level)
+        weights, (_, g2, _, slope, _) = averages_at(target, conjugate, level)
+        assert weights.slope is not None
         return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
 
+    if free_weights(target.prior) is not None:
+        def excess(x: float) -> float:
+            conjugate = np.exp([x])
+            return float(x - np.log(alpha * averages_at(target, conjugate, level)[1][1, 0]))
+
+        return float(np.exp(root_between(excess, np.log(low), np.log(high)))), Status.CONVERGED
     start = np.log(high) - np.log(reached[above[0]] / alpha) / 2
     found = bracketed_newton(mismatch, [np.log(low) - 1e-9], [np.log(high)], [start])
     return float(np.exp(found.x[0])), found.status
+
+
+def _lowest(target: Target, alpha: float) -> float:
+    # a lower bound of the conjugate
+    if free_weights(target.prior) is None:
+        return alpha * float(target.channel(0.0, 1.0)[1]) ** 2
+    # of a free norm, which falls or grows with the load: one at which the load is smaller
+    low = alpha * float(target.channel(0.0, target.prior.second_moment)[1]) ** 2 or alpha * 1e-3
+    for _ in range(60):
+        if low / averages_at(target, [low])[1][1, 0] < alpha:
+            return low
+        low /= 8
+    raise ValueError(f"no replica-symmetric solution at alpha = {alpha:g} for {target}.")
 
 
 def sufficient_level(target: Target, conjugate: float) -> int:
@@ -151,9 +217,12 @@ def sufficient_level(target: Target, conjugate: float) -> int:
     return next((level for level in range(LEVELS) if _error(target, conjugate, level) < ACCURACY), LEVELS - 1)
 
 
-def _error(target: Target, conjugate: float, level: int) -> float:
+def _error(target: Target, conjugate: float, level: int, alpha: float | None = None) -> float:
     # relative change of the integrals when every panel is halved
-    found, (log_z, g2, dg2) = (averages_at(target, [conjugate], n)[1][:3, 0].tolist() for n in (level, level + 1))
+    loads = None if alpha is None else [alpha]
+    found, (log_z, g2, dg2) = (
+        averages_at(target, [conjugate], n, loads)[1][:3, 0].tolist() for n in (level, level + 1)
+    )
     # where log W is linear g' is rounding only, and its digits say nothing
     scales = (abs(log_z), g2, max(dg2, 1e-12 * g2**2))
     return max(abs(c - f) / scale if scale else 0.0 for c, f, scale in zip(found, (log_z, g2, dg2), scales))
