@@ -71,13 +71,11 @@ def predict(
     Green: φ_t(q) has one maximum at time t. Yellow: a second one, lower. Red: the second one is higher, and sampling by
     localization fails. All three: `solspace predict --prior spherical --potential uniform --margin -2.5 --alpha 278`.
     """
-    from solspace.theory.prediction import table
-
     out = result_file(out, "prediction.png")
     prediction = ss.predict(ss.Target(**vars(target)), alpha)
     limits = None if no_thresholds else ss.thresholds(prediction.target)
     write_picture(out, lambda figure: prediction.plot("all", figure.subplots(1, 4), times=times), (16, 3.8))
-    parts = [Table(f"{prediction.target}, α = {alpha:g}", table(prediction), ("", "value"))]
+    parts = [Table(f"{prediction.target}, α = {alpha:g}", prediction.rows(), ("", "value"))]
     if limits is not None:
         parts.append(Table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is")))
     report = {**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()}

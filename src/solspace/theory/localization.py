@@ -62,12 +62,13 @@ class Localization:
 
     def __init__(self, equilibrium: Equilibrium) -> None:
         self.equilibrium = equilibrium
-        target, overlap, variance = equilibrium.target, equilibrium.overlap, equilibrium.variance
-        self._fields = [CavityField(target, overlap, variance, level) for level in range(LEVELS)]
+        self._fields = [CavityField(equilibrium.target, *equilibrium.field, level) for level in range(LEVELS)]
+        self._shift = equilibrium.overlap - equilibrium.field[0]
         self.accuracy = 0.0
 
     @cached_property
-    def _locate(self) -> Locator:
+    def locate(self) -> Locator:
+        """The weights at an overlap given by its two distances."""
         equilibrium = self.equilibrium
         free = free_weights(equilibrium.target.prior)
         if free is None:
@@ -97,10 +98,10 @@ class Localization:
     def at(self, gap: Reals, variance: Reals) -> Points:
         """Return the curve at overlaps given by their two distances, arrays (k,)."""
         alpha = self.equilibrium.alpha
-        log_z, increment, dg2 = self._averages(gap, variance)
-        weights = self._locate(gap, variance)
+        log_z, increment, dg2 = self.averages(gap, variance)
+        weights = self.locate(gap, variance)
         instability = alpha * weights.susceptibility * dg2
-        time = weights.excess - alpha * increment
+        time = weights.excess - alpha * increment + self.equilibrium.origin
         close = gap < CLOSE * self.equilibrium.variance
         if close.any():
             time[close] = self._from_reference(gap[close])
@@ -110,11 +111,13 @@ class Localization:
         x, w = legendre(2)
         inner = (gap[:, None] * x).ravel()
         variance = self.equilibrium.variance - inner
-        _, _, dg2 = self._averages(inner, variance)
-        slope = 1 / self._locate(inner, variance).susceptibility - self.equilibrium.alpha * dg2
-        return gap * (slope.reshape(-1, 2) @ w)
+        _, _, dg2 = self.averages(inner, variance)
+        slope = 1 / self.locate(inner, variance).susceptibility - self.equilibrium.alpha * dg2
+        return gap * (slope.reshape(-1, 2) @ w) + self.equilibrium.origin
 
-    def _averages(self, gap: Reals, variance: Reals) -> tuple[Reals, Reals, Reals]:
+    def averages(self, gap: Reals, variance: Reals) -> tuple[Reals, Reals, Reals]:
+        """Return E_q[log Z], E_q[g²] - E_r[g²] and E_q[g'²] at overlaps given by their two distances, arrays (k,)."""
+        gap = gap + self._shift
         result = self._fields[0].averages(gap, variance)
         # exponents of size 1/(1 - r) are summed: their rounding is an error that no grid removes
         tolerance = TOLERANCE + 1e-14 / self.equilibrium.variance
@@ -129,7 +132,12 @@ class Localization:
             # what halving the panels did not help, halving them again will not
             poor = poor[~(error[poor] < tolerance) & ~(error[poor] > before[poor] / 4)]
         self.accuracy = max(self.accuracy, float(np.max(error, initial=0.0)) if np.isfinite(error).all() else np.inf)
-        return result.log_z, result.increment, result.dg2
+        increment = result.increment - self._first if self._shift else result.increment
+        return result.log_z, increment, result.dg2
+
+    @cached_property
+    def _first(self) -> float:
+        return float(self._fields[0].averages([self._shift], [self.equilibrium.variance]).increment[0])
 
 
 class Window(NamedTuple):
@@ -161,9 +169,7 @@ class Landscape:
         self.norm = curve.equilibrium.norm
         self.falls = maximum_at_one(curve.equilibrium)
         self._limit = instability_at_one(curve.equilibrium)
-        # structure of the weight on a scale l shows at 1 - q of about l²
-        scale = smallest_scale(curve.equilibrium.target)
-        least = float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
+        least = least_depth(curve.equilibrium)
         least = least if self._limit is None else max(least, LATE)
         # consecutive panels to a depth of at least this, until the end of the curve is clear
         parts: list[Points] = []
@@ -190,9 +196,10 @@ class Landscape:
     def _dense(self) -> tuple[Reals, Points]:
         # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
         depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
-        fine = Points(*((column.reshape(-1, NODES) @ _INTERPOLATION.T).ravel() for column in self.points))
+        fine = Points(*((column.reshape(-1, NODES) @ INTERPOLATION.T).ravel() for column in self.points))
         reference = self.curve.equilibrium
-        fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
+        fine.time[0], fine.instability[0] = reference.origin, reference.replicon
+        fine.free_entropy[0] = reference.free_entropy
         return depth, fine
 
     @cached_property
@@ -257,7 +264,7 @@ class Landscape:
         """The rising stretches of F, from low to high overlap."""
         depth, dense = self._dense
         rising = self.curve.equilibrium.replicon < 1
-        ends = [(0.0, 0.0), *np.transpose(self.turning).tolist(), (np.inf, -np.inf if self.falls else np.inf)]
+        ends = [(0.0, self.curve.equilibrium.origin), *np.transpose(self.turning).tolist(), (np.inf, -np.inf if self.falls else np.inf)]
         result = []
         for (start, low), (stop, high) in pairwise(ends):
             if rising and high > low:
@@ -353,12 +360,18 @@ class Landscape:
         return np.interp(at, depth, dense.free_entropy) + times * (self.norm - variance) / 2
 
 
+def least_depth(equilibrium: Equilibrium) -> float:
+    """Return the depth to which the curve is followed at least: structure of the weight on a scale l shows at 1 - q of l²."""
+    scale = smallest_scale(equilibrium.target)
+    return float(np.clip(np.log(equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
+
+
 def chebyshev_points(count: int) -> Reals:
     """Return the Chebyshev points of [0, 1], ascending."""
     return (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
 
 
 # the matrix (DENSE, NODES) from values at Chebyshev points to equidistant ones from 0 on
-_INTERPOLATION = legvander(2 * (np.arange(DENSE) / DENSE) - 1, NODES - 1) @ np.linalg.inv(
+INTERPOLATION = legvander(2 * (np.arange(DENSE) / DENSE) - 1, NODES - 1) @ np.linalg.inv(
     legvander(2 * chebyshev_points(NODES) - 1, NODES - 1)
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from solspace.measure import Target
 from solspace.measure.target import as_number
 from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import Status
+from solspace.system.checks import one_of
 from solspace.system.plain import Record, Values, html_table
 from solspace.theory.capacity import capacity
 from solspace.theory.edge import Edge, edge, maximum_at_one
@@ -24,11 +25,9 @@ from solspace.theory.localization import Landscape, Localization, Points, Window
 from solspace.theory.reference import Equilibrium, solve
 
 REFERENCE = ("target", "alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "replicon")
-PLAIN = (
-    *("alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon"),
-    "mean_stability",
-    *("stable", "satisfiable", "populated", "capacity", "samplable"),
-)
+
+
+ENSEMBLES = ("random", "planted")
 
 
 class Prediction(Record):
@@ -69,6 +68,11 @@ class Prediction(Record):
     (0.51104685, 'green', True)
     """
 
+    PLAIN: ClassVar = (
+        *("alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon"),
+        *("mean_stability", "stable", "satisfiable", "populated", "capacity", "samplable"),
+    )
+
     _equilibrium: Equilibrium
     target: Target
     alpha: float
@@ -87,6 +91,11 @@ class Prediction(Record):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Prediction, (self._equilibrium,)
+
+    @property
+    def least_overlap(self) -> float:
+        """The overlap at which the curve F starts: r; of a planted problem that of the prior alone, (E w)²."""
+        return self._equilibrium.overlap
 
     @property
     def stable(self) -> bool:
@@ -240,11 +249,11 @@ class Prediction(Record):
             if here.any():
                 depth[here] = self._landscape.roots([rise] * int(here.sum()), times[here])
                 left &= ~here
-        if start == "low":
+        if start == "low" and self._equilibrium.origin == 0:
             depth[times == 0] = 0.0
         result, finite = np.full(times.shape, self.norm), np.isfinite(depth)
         gap, variance = self._curve.distances(depth[finite])
-        result[finite] = np.where(variance < gap, self.norm - variance, self.overlap + gap)
+        result[finite] = np.where(variance < gap, self.norm - variance, self.least_overlap + gap)
         return result[()]
 
     def regime(self, t: ArrayLike) -> Any:
@@ -326,15 +335,16 @@ class Prediction(Record):
     def _on_curve(self, q: ArrayLike, column: str, at_one: float) -> Any:
         overlaps = _finite("q", q)
         flat = overlaps.ravel()
-        if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > self.norm)):
+        least = self.least_overlap
+        if np.any((flat < least * (1 - 1e-12) - 1e-15) | (flat > self.norm)):
             raise ValueError(
-                f"q must lie between the reference overlap r = {self.overlap:.12g} and {self.norm:.12g}, nothing below r "
-                f"can be reached; got {flat[(flat < self.overlap) | (flat > self.norm)][0]!r}."
+                f"q must lie between the reference overlap r = {least:.12g} and {self.norm:.12g}, nothing below r can be "
+                f"reached; got {flat[(flat < least) | (flat > self.norm)][0]!r}."
             )
         result = np.full(flat.shape, at_one, dtype=float)
         below = flat < self.norm
         if below.any():
-            result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap).tobytes()), column)
+            result[below] = getattr(self._points_at(np.maximum(flat[below], least).tobytes()), column)
         return result.reshape(overlaps.shape)[()]
 
     @cached_property
@@ -374,11 +384,31 @@ class Prediction(Record):
     def _values(self) -> Values:
         return {
             "target": self.target.to_dict(),
-            **{name: getattr(self, name) for name in PLAIN},
+            **{name: getattr(self, name) for name in self.PLAIN},
             "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
             "status": self.status.value,
             "accuracy": self.accuracy,
         }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values of what is printed.
+
+        Returns
+        -------
+        list of tuple of str
+            Name and value.
+        """
+        return [
+            ("overlap r", f"{self.overlap:.9g}"),
+            *([("norm Q", f"{self.norm:.9g}")] if self.norm != 1 else []),
+            ("conjugate r̂", f"{self.conjugate:.9g}"),
+            *([("norm conjugate r̂_d", f"{self.norm_conjugate:.9g}")] if self.norm_conjugate is not None else []),
+            ("free entropy φ", f"{self.free_entropy:.9g}"),
+            ("entropy", f"{self.entropy:.9g}" + ("" if self.populated else "  (negative: no typical samples)")),
+            ("capacity", "none" if self.capacity is None else f"{self.capacity:.7g}" + ("" if self.satisfiable else "  (passed)")),
+            ("replicon", f"{self.replicon:.6g}" + ("  (stable)" if self.stable else "  (RS unstable)")),
+            ("mean stability", f"{self.mean_stability:.6g}"),
+        ]
 
     def summary(self) -> str:
         """Return the prediction in words.
@@ -412,15 +442,15 @@ class Prediction(Record):
 
     def __repr__(self) -> str:
         localization = ("localization", "green at all times: samplable" if self.samplable else "not samplable")
-        return "\n".join([_heading(self), *(f"  {name:<20} {value}" for name, value in (*table(self), localization))])
+        return "\n".join([_heading(self), *(f"  {name:<26} {value}" for name, value in (*self.rows(), localization))])
 
     def _repr_html_(self) -> str:
         verdict = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
         notes = [] if self.status.ok else [doubt(self)]
-        return html_table(_heading(self), table(self), verdict=verdict, good=self.samplable, notes=notes)
+        return html_table(_heading(self), self.rows(), verdict=verdict, good=self.samplable, notes=notes)
 
 
-def predict(target: Target, alpha: float) -> Prediction:
+def predict(target: Target, alpha: float, ensemble: str = "random") -> Prediction:
     """Solve the replica-symmetric saddle point of `target` at load `alpha`.
 
     Parameters
@@ -429,6 +459,8 @@ def predict(target: Target, alpha: float) -> Prediction:
         Measure over the weights.
     alpha : float
         Load m/n, > 0.
+    ensemble : {"random", "planted"}, default "random"
+        Labels without a rule, or drawn from a teacher's: the posterior of its weights, a `PlantedPrediction`.
 
     Returns
     -------
@@ -439,7 +471,7 @@ def predict(target: Target, alpha: float) -> Prediction:
     Raises
     ------
     ValueError
-        If `alpha` is not positive or the equations have no solution there.
+        If `alpha` is not positive or the equations have no solution there, or no labels can be drawn from a planted target.
 
     See Also
     --------
@@ -452,7 +484,15 @@ def predict(target: Target, alpha: float) -> Prediction:
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]
     (False, [0.020631, 0.036297, 0.047024])
     """
-    return Prediction(solve(target, as_number("alpha", alpha)))
+    load = as_number("alpha", alpha)
+    if one_of(ENSEMBLES)("ensemble", ensemble) == "random":
+        return Prediction(solve(target, load))
+    from solspace.theory.planted import PlantedPrediction, check, uninformed
+
+    check(target)
+    if not (load > 0 and np.isfinite(load)):
+        raise ValueError(f"alpha must be a positive, finite number; got {load!r}.")
+    return PlantedPrediction(uninformed(target, load))
 
 
 def _finite(name: str, values: ArrayLike) -> Reals:
@@ -467,21 +507,6 @@ def _times(t: ArrayLike) -> Reals:
     if np.any(times < 0) or np.any(np.isinf(times)):
         raise ValueError(f"t must be a finite time >= 0; got {times[(times < 0) | np.isinf(times)].ravel()[0]!r}.")
     return times
-
-
-def table(p: Prediction) -> list[tuple[str, str]]:
-    """Return names and values of what is printed of a prediction."""
-    return [
-        ("overlap r", f"{p.overlap:.9g}"),
-        *([("norm Q", f"{p.norm:.9g}")] if p.norm != 1 else []),
-        ("conjugate r̂", f"{p.conjugate:.9g}"),
-        *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
-        ("free entropy φ", f"{p.free_entropy:.9g}"),
-        ("entropy", f"{p.entropy:.9g}" + ("" if p.populated else "  (negative: no typical samples)")),
-        ("capacity", "none" if p.capacity is None else f"{p.capacity:.7g}" + ("" if p.satisfiable else "  (passed)")),
-        ("replicon", f"{p.replicon:.6g}" + ("  (stable)" if p.stable else "  (RS unstable)")),
-        ("mean stability", f"{p.mean_stability:.6g}"),
-    ]
 
 
 def _heading(p: Prediction) -> str:

@@ -51,11 +51,18 @@ class Equilibrium:
     status: Status = Status.CONVERGED
     norm: float = 1.0  # Q
     log_prior: float = 0.0
+    origin: float = 0.0  # F(r) = r̂ - α E_r[g²]: 0 in equilibrium
+    start: float | None = None  # overlap from which the law of the cavity field starts: r unless there is one
+
+    @property
+    def field(self) -> tuple[float, float]:
+        """Overlap from which the law of the cavity field starts, and the variance left there."""
+        return (self.overlap, self.variance) if self.start is None else (self.start, self.norm - self.start)
 
     @cached_property
     def law(self) -> StabilityLaw:
         """The law of the stabilities."""
-        return StabilityLaw(self.target, self.overlap, self.variance)
+        return StabilityLaw(self.target, *self.field)
 
     @property
     def entropy(self) -> float:
