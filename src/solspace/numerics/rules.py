@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,7 +70,7 @@ def nodes(edges: Reals) -> tuple[Reals, Reals]:
 
 
 def around(
-    centres: Sequence[float] | Sequence[Reals],
+    centres: Sequence[float] | Sequence[Reals] | Reals,
     low: Reals | float,
     high: Reals | float,
     fine: Reals | float,
@@ -88,8 +89,9 @@ def around(
     >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)
     True
     """
-    middle = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
+    middle: Any = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
     points, weights = [], []
+    centre: Any
     for index, (centre, left, right) in enumerate(zip(centres, [-np.inf, *middle], [*middle, np.inf])):
         for sign, end, edge, other in ((-1, left, low, high), (1, right, high, low)):
             limit = close[index][(sign + 1) // 2] if close else None

@@ -15,7 +15,6 @@ from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged
 
 if TYPE_CHECKING:
     from solspace.theory.phases import PhaseDiagram, SamplingMap
-    from solspace.theory.thresholds import Thresholds
 
 MEANING = {"green": "one maximum", "yellow": "a second maximum, lower", "red": "a second maximum, higher"}
 # label, colour and dash of the lines of thresholds
@@ -26,6 +25,9 @@ LINES: dict[str, tuple[str, str, Any]] = {
     "condensation": ("static 1RSB", SERIES[2], ":"),
     "zero_entropy": ("zero entropy", SERIES[1], (0, (1, 1))),
     "capacity": ("SAT/UNSAT", SERIES[3], "-"),
+    "information": ("information", SERIES[2], ":"),
+    "spinodal": ("AMP", SERIES[0], "-."),
+    "localization": ("localization", SERIES[6], "-"),
 }
 
 
@@ -48,22 +50,24 @@ def entropy_curves(
     ax.legend()
 
 
-def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Thresholds | None, **style: Any) -> Axes:
+def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Any, **style: Any) -> Axes:
     """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey."""
     legend = style.pop("legend", "below" if ax is None else "upper left")
     rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
     windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
     columns = sorted(zip(diagram.alphas.tolist(), windows), key=lambda column: column[0])
     cusp = None
-    if thresholds is not None and thresholds.asl is not None and thresholds.cusp_time is not None:
-        cusp = thresholds.asl, thresholds.cusp_time
+    if thresholds is not None and thresholds.cusp_time is not None:
+        cusp = getattr(thresholds, "asl", None) or thresholds.localization, thresholds.cusp_time
     with drawing(ax) as one:
         regimes(columns, one, float(diagram.times.max()) or 1.0, legend, cusp, **style)
         for load in diagram.alphas[(diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable]:
             one.axvspan(*_edges([alpha for alpha, _ in columns], load), color="0.75", lw=0, zorder=3)
         if thresholds is not None:
-            mark_loads(one, {name: getattr(thresholds, name) for name in LINES}, 0.97 if legend == "below" else 0.35)
-        one.set_title(str(diagram.target))
+            mark_loads(
+                one, {name: getattr(thresholds, name, None) for name in LINES}, 0.97 if legend == "below" else 0.35
+            )
+        one.set_title(diagram.title)
         return one
 
 

@@ -88,7 +88,9 @@ def _any_norm(runs: tuple[tuple[float, float], ...]) -> float | None:
     low, high = runs[0]
     if np.isinf(high):
         return 2.0
-    loads = [1 / (_second_moment(low / norm) + _second_moment(-high / norm)) for norm in np.geomspace(1e-2, 1e2, 4001) * high]
+    loads = [
+        1 / (_second_moment(low / norm) + _second_moment(-high / norm)) for norm in np.geomspace(1e-2, 1e2, 4001) * high
+    ]
     return float(max(loads))
 
 

@@ -160,7 +160,8 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
 def instability_at_one(equilibrium: Equilibrium) -> float | None:
     """Return λ as q → 1 where it is neither 0 nor infinite: ±1 weights, and a divergence like a logarithm.
 
-    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε), 8/δ² of levels δ apart; λ is the ratio of their slopes, to a relative 1/log(1/ε).
+    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε), or 8/δ² log(1/ε) of levels δ apart; λ is the ratio of their
+    slopes, to a relative 1/log(1/ε).
     """
     if not equilibrium.target.prior.discrete or not divergence(equilibrium.target)[1]:
         return None

@@ -26,8 +26,11 @@ from solspace.numerics.rules import around, hermite
 from solspace.theory.cavity import TAIL
 from solspace.theory.weights import Localized, Reference
 
-NARROW = 0.02  # variances of the field below this over the range of the levels squared are integrated by Gauss–Hermite
+NARROW = 0.48  # variances of the field below this over the range of the levels squared are integrated by Gauss–Hermite
 NEAR = 0.5  # d below this over the range squared: B given b is almost Gaussian
+STEP = 0.4  # of fields, over the range: averages are analytic in a strip of half width π/range
+MOST = 6000  # fields on an equidistant grid
+WINDOW = 80.0  # distance from a tie, over the gap, beyond which one level is certain
 NODES = 14  # Chebyshev points in a panel of d
 
 
@@ -81,25 +84,30 @@ class LevelWeights:
         entropy, log_prior = (share * surprise).sum(axis=-1), share @ self.prior.log_weights
         return _Moments(top[..., 0] + others, share @ self.values, np.asarray(variance), entropy, log_prior)
 
-    def ties(self, precision: Reals) -> list[Reals]:
-        """Return the fields, ascending, at which two levels are equally probable; arrays in the shape of `precision`."""
-        count = len(self.values)
-        # neighbours, and where a level between may be improbable all pairs
-        near = [(k, k + 1) for k in range(count - 1)]
-        found = self._ties(precision, near)
-        if not (np.diff(found, axis=0) >= 0).all():
-            found = self._ties(precision, combinations(range(count), 2) if count < 6 else [*near, (0, count - 1)])
-        return list(np.sort(found, axis=0))
+    def ties(self, precision: Reals, least: float | None = None) -> Reals:
+        """Return the fields, ascending, at which two levels are equally probable, (ties, k) for each precision (k,).
 
-    def _ties(self, precision: Reals, pairs: Iterable[tuple[int, int]]) -> Reals:
+        They are those of neighbours. Where the precision, or the `least` one to be compared with, is negative, or the prior makes
+        a level between others improbable, they are those of all pairs, or of the outermost.
+        """
         v, level = self.values, self.prior.log_weights
-        return np.array([precision * (v[i] + v[j]) / 2 - (level[j] - level[i]) / (v[j] - v[i]) for i, j in pairs])
+        pairs = [(k, k + 1) for k in range(len(v) - 1)]
+        steps = np.diff(level) / np.diff(v)
+        if (np.diff(steps) > 0).any() or (np.min(precision) if least is None else least) < 0:
+            pairs = list(combinations(range(len(v)), 2)) if len(v) < 6 else [*pairs, (0, len(v) - 1)]
+        i, j = np.transpose(pairs)
+        offset = (level[j] - level[i]) / (v[j] - v[i])
+        return np.sort(
+            np.multiply.outer((v[i] + v[j]) / 2, precision) - offset.reshape(-1, *np.ndim(precision) * (1,)), axis=0
+        )
 
     def nodes(self, conjugate: Reals, precision: Reals, widest: float = np.inf) -> tuple[Reals, Reals]:
         """Return fields b and Gaussian weights (k, n) for each r̂ and A (k,)."""
         spread = np.sqrt(conjugate)
         cap = np.minimum(np.maximum(3 * spread, 1e-300), widest)
-        b, step = around(self.ties(precision), -TAIL * spread, TAIL * spread, np.full_like(cap, 4 / self.range), cap, 0.8)
+        b, step = around(
+            self.ties(precision), -TAIL * spread, TAIL * spread, np.full_like(cap, 4 / self.range), cap, 0.8
+        )
         return b, step * np.exp(-((b / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
 
     @vanishing
@@ -166,8 +174,40 @@ class LevelLaw:
         joint = np.exp(found.log_z - start.log_z[:, None] + (u**2 - z**2) / 2) * width * share * weight[:, None]
         return np.array([np.sum(joint * x) for x in (found.variance, found.variance**2, found.entropy)])
 
+    @cached_property
+    def _grid(self) -> tuple[int, Reals, Reals] | None:
+        # count, fields b on an equidistant grid, and log of N(b; 0, r̂) / z(A, b); None where it would be too coarse or long
+        step = STEP / self.weights.range
+        count = int(TAIL * np.sqrt(self.conjugate) / step) + 1
+        if self.conjugate * self.weights.range**2 < NARROW or count > MOST:
+            return None
+        b = step * np.arange(-count, count + 1)
+        log_z = self.weights.moments(self.precision, b).log_z
+        return count, b, -(b**2) / (2 * self.conjugate) - np.log(2 * np.pi * self.conjugate) / 2 - log_z
+
     @vanishing
     def _far(self, d: float) -> Reals:
+        # b and B on one grid: around each tie a correlation with the Gaussian of B - b
+        if self._grid is None:
+            return self._by_panels(d)
+        count, b, bias = self._grid
+        weights, total, step = self.weights, np.zeros(3), STEP / self.weights.range
+        start, ties = (weights.ties(np.array(self.precision + more), self.precision) for more in (0.0, d))
+        reach, ends = WINDOW / weights.gap, [-np.inf, *((ties[1:] + ties[:-1]) / 2), np.inf]
+        for tie, shift, left, right in zip(ties, ties - start, ends, ends[1:]):
+            first, last = (int(np.floor(end / step)) for end in (max(left, tie - reach), min(right, tie + reach)))
+            field = step * np.arange(first + 1, last + 1)
+            found = weights.moments(self.precision + d, field)
+            # B - b is about `shift`: what the Gaussian is there goes into both factors
+            lift = bias + shift * b / d
+            kernel = np.exp(-((step * np.arange(first + 1 - count, last + count + 1) - shift) ** 2) / (2 * d))
+            joint = np.convolve(np.exp(lift - lift.max()), kernel, "valid")
+            density = joint * np.exp(found.log_z + lift.max() - shift * (field - shift / 2) / d)
+            total += np.stack([found.variance, found.variance**2, found.entropy]) @ density
+        return total * step**2 / np.sqrt(2 * np.pi * d)
+
+    @vanishing
+    def _by_panels(self, d: float) -> Reals:
         weights, spread = self.weights, np.sqrt(d)
         b, weight = self._source(3.5 * spread)
         low, high = b[0] if len(b) == 1 else b.min(), b[0] if len(b) == 1 else b.max()

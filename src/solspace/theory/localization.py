@@ -264,7 +264,11 @@ class Landscape:
         """The rising stretches of F, from low to high overlap."""
         depth, dense = self._dense
         rising = self.curve.equilibrium.replicon < 1
-        ends = [(0.0, self.curve.equilibrium.origin), *np.transpose(self.turning).tolist(), (np.inf, -np.inf if self.falls else np.inf)]
+        ends = [
+            (0.0, self.curve.equilibrium.origin),
+            *np.transpose(self.turning).tolist(),
+            (np.inf, -np.inf if self.falls else np.inf),
+        ]
         result = []
         for (start, low), (stop, high) in pairwise(ends):
             if rising and high > low:

@@ -1,7 +1,7 @@
-"""Planted problems: a teacher drawn from the prior labels the patterns, and the posterior of its weights is the target (notes 13).
+"""Planted problems: a teacher drawn from the prior labels the patterns; the target is the posterior of its weights (notes 13).
 
-The teacher is one more sample of the posterior (Nishimori), so one overlap q describes both, and Q is the prior's E w². Everything
-is the localization of a weight of the prior by the signal q̂ = α E_q[g²], with the field law that starts at overlap zero:
+The teacher is one more sample of the posterior (Nishimori): one overlap q describes both, and Q is the prior's E w². Everything
+is the localization of a weight of the prior by the signal q̂ = α E_q[g²], with a law of the field that starts at overlap zero:
 
     ω has density 2 Z(ω, Q - q) N(ω; 0, q),   q = E[w⁰ ⟨w⟩] at signal q̂ + t,   F(q) = x(q) - α E_q[g²],
 
@@ -21,7 +21,7 @@ from solspace.measure import Target
 from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import root_between
 from solspace.numerics.rules import around
-from solspace.system.plain import Record, html_table
+from solspace.system.plain import Record, Values, html_table
 from solspace.theory.cavity import TAIL, CavityField
 from solspace.theory.edge import maximum_at_one
 from solspace.theory.localization import (
@@ -40,6 +40,7 @@ from solspace.theory.weights import free_weights, weights_of
 
 SETTLED = 1e-13  # change of the overlap, relative to Q, at which state evolution ends
 STEPS = 20_000
+
 
 def check(target: Target) -> None:
     """Raise ValueError unless labels can be drawn from the target's potential."""
@@ -170,12 +171,12 @@ class PlantedPrediction(Prediction):
     @cached_property
     def bayes_error(self) -> float:
         """Smallest probability of a wrong prediction of a new label, noise of the label included: E min(Z(ω), Z(-ω))."""
-        spread, variance = np.sqrt(self.overlap), max(self.norm - self.overlap, 1e-12 * self.norm)
-        reach = np.array([TAIL * spread])
-        omega, step = (x[0] for x in around([0.0], -reach, reach, np.array([2 * np.sqrt(variance)]), reach / TAIL, 0.8))
+        spread, variance = np.sqrt(self.overlap), self.norm - self.overlap
+        reach, fine = np.array([TAIL * spread]), np.array([2 * np.sqrt(max(variance, 1e-12 * self.norm))])
+        omega, step = (x[0] for x in around([0.0], -reach, reach, fine, reach / TAIL, 0.8))
         weight = step * np.exp(-((omega / spread) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread)
-        right, wrong = (np.exp(self.target.channel(field, variance)[0]) for field in (omega, -omega))
-        return float(weight @ np.minimum(right, wrong))
+        law = self.target.log_weight if variance == 0 else lambda field: self.target.channel(field, variance)[0]
+        return float(weight @ np.exp(np.minimum(law(omega), law(-omega))))
 
     @cached_property
     def message_passing_overlap(self) -> float:
@@ -220,6 +221,10 @@ class PlantedPrediction(Prediction):
         _, increment, _ = self._curve.averages(np.array([self._equilibrium.variance - variance]), np.array([variance]))
         return float(self.alpha * increment[0] - self._equilibrium.origin)
 
+    def _values(self) -> Values:
+        # JSON has no infinity
+        return super()._values() | ({"conjugate": None} if np.isinf(self.conjugate) else {})
+
     def rows(self) -> list[tuple[str, str]]:
         """Return names and values of what is printed.
 
@@ -228,7 +233,9 @@ class PlantedPrediction(Prediction):
         list of tuple of str
             Name and value.
         """
-        reached = f"{self.message_passing_overlap:.9g}" + ("  (hard: AMP stops short of the posterior)" if self.hard else "")
+        reached = f"{self.message_passing_overlap:.9g}" + (
+            "  (hard: AMP stops short of the posterior)" if self.hard else ""
+        )
         return [
             ("overlap with the teacher q", f"{self.overlap:.9g}"),
             *([("norm Q", f"{self.norm:.9g}")] if self.norm != 1 else []),
@@ -247,10 +254,12 @@ class PlantedPrediction(Prediction):
         Returns
         -------
         str
-            A paragraph: what the labels tell of the teacher, whether AMP finds it, and whether localization samples the posterior.
+            A paragraph: what the labels tell of the teacher, whether AMP finds it, and whether localization samples it.
         """
         share = f"q = {self.overlap:.4g}" + ("" if self.norm == 1 else f" of Q = {self.norm:.4g}")
-        words = [f"Posterior of a teacher, {self.target}, at alpha = {self.alpha:g}: samples overlap with it by {share}."]
+        words = [
+            f"Posterior of a teacher, {self.target}, at alpha = {self.alpha:g}: samples overlap with it by {share}."
+        ]
         if self.overlap == self.norm:
             words.append("The labels determine the teacher.")
         if self.hard:
@@ -261,7 +270,7 @@ class PlantedPrediction(Prediction):
             )
         elif (informed := float(self.overlap_at(0.0, start="high"))) > self.overlap + 1e-9 * self.norm:
             words.append(
-                f"There is a second, lower maximum of φ(q) at q = {informed:.4g}, around the teacher: it takes over at a larger load."
+                f"There is a lower maximum of φ(q) around the teacher, at q = {informed:.4g}: it takes over at a larger load."
             )
         if self.samplable:
             words.append("φ_t(q) has a single maximum at every time: sampling by localization is predicted to be fair.")
@@ -294,6 +303,8 @@ class PlantedThresholds(Record):
     localization : float or None
         From here on, and below `spinodal`, localization fails to sample the posterior, since φ_t has two maxima at some t > 0.
         It is 0 where the likelihood jumps and weights are discrete: φ_t then has a maximum at q = Q at every load.
+    cusp_time : float or None
+        t at which the second maximum is born at the load `localization`.
 
     Examples
     --------
@@ -306,6 +317,7 @@ class PlantedThresholds(Record):
     information: float | None
     spinodal: float | None
     localization: float | None
+    cusp_time: float | None = None
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the thresholds as rows of a table.
@@ -336,7 +348,7 @@ def thresholds(target: Target) -> PlantedThresholds:
     turns = _Turns(target)
     if turns.first is None:
         return PlantedThresholds(target, None, None, None)
-    return PlantedThresholds(target, turns.information, turns.load(turns.first), turns.localization)
+    return PlantedThresholds(target, turns.information, turns.load(turns.first), *turns.localization)
 
 
 class _Turns:
@@ -352,7 +364,9 @@ class _Turns:
             rows.append(np.array(self._growth(at)))
             end = rows[-1][0, -3:]
             rising, still = bool(end[0] < end[1] < end[2]), abs(end[2] - end[0]) < 1e-3
-            if stop >= least and (rising and end[2] > 1 if self.falls else not rising and end[2] < (0.9 if still else 0.5)):
+            if stop >= least and (
+                rising and end[2] > 1 if self.falls else not rising and end[2] < (0.9 if still else 0.5)
+            ):
                 break
         edges = EDGES[: len(rows) + 1]
         self.depth = (edges[:-1, None] + np.diff(edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
@@ -412,13 +426,17 @@ class _Turns:
         return root_between(advantage, bottom, top)
 
     @property
-    def localization(self) -> float:
-        """The smallest load at which λ exceeds 1 at an overlap that a time t >= 0 makes stationary."""
+    def localization(self) -> tuple[float, float | None]:
+        """The smallest load at which λ exceeds 1 at an overlap that a time t >= 0 makes stationary; and t."""
         if self.falls:
-            return 0.0
+            return 0.0, None
         inside = np.flatnonzero((self.depth >= (self.first or 0)) & (self.depth <= (self.second or np.inf)))
         best = self.depth[inside[np.argmax(self.growth[inside])]]
         step = float(self.depth[1] - self.depth[0]) * 8
         fine = np.clip(best + step * (2 * chebyshev_points(10) - 1), self.first, self.second)
         fit = np.polynomial.Polynomial.fit(fine, self._growth(fine)[1], 9)
-        return float(1 / fit(np.linspace(fine[0], fine[-1], 4001)).max())
+        at = np.linspace(fine[0], fine[-1], 4001)
+        top = at[np.argmax(fit(at))]
+        load = float(1 / fit(top))
+        signal, g2, *_ = self.parts(np.array([top]))
+        return load, float(signal[0] - load * g2[0])

@@ -68,7 +68,7 @@ class Prediction(Record):
     (0.51104685, 'green', True)
     """
 
-    PLAIN: ClassVar = (
+    PLAIN: ClassVar[tuple[str, ...]] = (
         *("alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon"),
         *("mean_stability", "stable", "satisfiable", "populated", "capacity", "samplable"),
     )
@@ -405,7 +405,12 @@ class Prediction(Record):
             *([("norm conjugate r̂_d", f"{self.norm_conjugate:.9g}")] if self.norm_conjugate is not None else []),
             ("free entropy φ", f"{self.free_entropy:.9g}"),
             ("entropy", f"{self.entropy:.9g}" + ("" if self.populated else "  (negative: no typical samples)")),
-            ("capacity", "none" if self.capacity is None else f"{self.capacity:.7g}" + ("" if self.satisfiable else "  (passed)")),
+            (
+                "capacity",
+                "none"
+                if self.capacity is None
+                else f"{self.capacity:.7g}" + ("" if self.satisfiable else "  (passed)"),
+            ),
             ("replicon", f"{self.replicon:.6g}" + ("  (stable)" if self.stable else "  (RS unstable)")),
             ("mean stability", f"{self.mean_stability:.6g}"),
         ]

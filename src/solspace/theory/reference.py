@@ -153,7 +153,9 @@ def _precision(target: Target, conjugate: Reals, level: int, alpha: ArrayLike | 
     def mismatch(x: Reals, index: Index) -> tuple[Reals, Reals]:
         step = 1e-6 * scale[index]
         value = residual(sign[index] * x, index)
-        return sign[index] * value, (sign[index] * residual(sign[index] * (x + step), index) - sign[index] * value) / step
+        return sign[index] * value, (
+            sign[index] * residual(sign[index] * (x + step), index) - sign[index] * value
+        ) / step
 
     index = np.arange(len(conjugate))
     start = -residual(np.zeros(len(conjugate)), index)
@@ -196,6 +198,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
         return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
 
     if free_weights(target.prior) is not None:
+
         def excess(x: float) -> float:
             conjugate = np.exp([x])
             return float(x - np.log(alpha * averages_at(target, conjugate, level)[1][1, 0]))
@@ -211,7 +214,9 @@ def _lowest(target: Target, alpha: float) -> float:
     if free_weights(target.prior) is None:
         return alpha * float(target.channel(0.0, 1.0)[1]) ** 2
     # of a free norm, which falls or grows with the load: one at which the load is smaller
-    low = alpha * float(target.channel(0.0, target.prior.second_moment)[1]) ** 2 or alpha * 1e-3
+    zero = np.zeros(1)
+    prior = free_weights(target.prior).reference(zero, zero)
+    low = alpha * float(target.channel(zero, prior.overlap + prior.variance)[1][0]) ** 2 or alpha * 1e-3
     for _ in range(60):
         if low / averages_at(target, [low])[1][1, 0] < alpha:
             return low

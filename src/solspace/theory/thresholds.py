@@ -111,6 +111,8 @@ class Thresholds(Record):
 def thresholds(target: Target, ensemble: Literal["random"] = "random") -> Thresholds: ...
 @overload
 def thresholds(target: Target, ensemble: Literal["planted"]) -> PlantedThresholds: ...
+@overload
+def thresholds(target: Target, ensemble: str) -> Thresholds | PlantedThresholds: ...
 def thresholds(target: Target, ensemble: str = "random") -> Thresholds | PlantedThresholds:
     """Compute the loads at which the phases of `target` end (theory notes 3.1, 7 and 13).
 
@@ -124,8 +126,8 @@ def thresholds(target: Target, ensemble: str = "random") -> Thresholds | Planted
     Returns
     -------
     Thresholds or PlantedThresholds
-        `asl`, `dat`, `dynamical`, `condensation`, `zero_entropy` and `capacity`; of planted problems `information`, `spinodal` and
-        `localization`. None where there is no such load.
+        `asl`, `dat`, `dynamical`, `condensation`, `zero_entropy` and `capacity`; of planted problems `information`,
+        `spinodal` and `localization`. None where there is no such load.
 
     Raises
     ------
