@@ -59,7 +59,7 @@ class Branch:
         weights, (_, g2, dg2, *_) = averages_at(self.target, np.exp(u), self.level)
         loads = np.exp(u) / g2
         # where loads fall the equation has left the branch that starts at α = 0
-        falls = np.flatnonzero(np.diff(loads) <= 0)
+        falls = np.flatnonzero(~(np.diff(loads) > 0))
         stop = int(falls[0]) + 1 if len(falls) else len(u)
         return u[:stop], loads[:stop], (loads * dg2 * weights.susceptibility)[:stop]
 

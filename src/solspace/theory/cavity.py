@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,6 +83,11 @@ def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
     return found
 
 
+def _widest(norm: Reals | float) -> Any:
+    # panel, where stabilities have a variance of `norm`
+    return 1.5 * np.maximum(np.sqrt(norm), 1.0)
+
+
 @vanishing
 def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Reals, Reals]:
     """Return fields ω₀ and Gaussian weights (q, n), by panels fine at the breakpoints, for each overlap r and 1 - r."""
@@ -91,7 +96,7 @@ def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, leve
     # g² at a rare violation peaks where the Gaussian's fall and the constraint's rise balance
     reach = spread * (TAIL + 2 * spread * max(map(abs, points.at)) / (variance + 2 * overlap))
     width = 2.0**-level
-    fine, cap = 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, 1.5)
+    fine, cap = 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, _widest(variance + overlap))
     omega, weight = around(points.at, -reach, reach, fine, cap, 0.8 * width)
     return omega, weight * np.exp(-((omega / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
 
@@ -213,7 +218,7 @@ class CavityField:
             mean = omega + tau * g
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
             close = [tuple(limit if void else None for void in sides) for sides in points.forbidden]
-            fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), 1.5)
+            fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), _widest(self.overlap + self.variance))
             field, step = around(points.at, mean - reach, mean + reach, fine, cap, 0.8 * width, close)
             log_zq, gq, dgq = self._channel(field, v)
             exponent = log_zq - log_z[:, None] - (field - omega[:, None]) ** 2 / (2 * tau) + log_weight[:, None]
@@ -256,7 +261,7 @@ class CavityField:
             )
             for point, forbidden in zip(points.at, points.forbidden)
         ]
-        cap = width * np.minimum(3.5 * spread, 1.5)
+        cap = width * np.minimum(3.5 * spread, _widest(self.overlap + self.variance))
         return around(points.at, low, high, 2 * width * np.sqrt(variance), cap, 0.8 * width, close)
 
 

@@ -224,12 +224,17 @@ class LevelLaw:
         return np.stack([found.variance, found.variance**2, found.entropy]) @ density
 
     @cached_property
+    def _log_prior(self) -> float:
+        here = self.weights.reference(np.array([self.conjugate]), np.array([self.precision]))
+        return float(np.ravel(here.log_prior)[0])
+
+    @cached_property
     def _table(self) -> list[tuple[float, float, Reals]]:
         # start and end of each panel of d, and Legendre coefficients (NODES, 3) of the logs of the averages; grows
         return []
 
     def _extend(self) -> None:
-        count, unit = len(self._table), (2 / self.weights.gap) ** 2
+        count, unit = len(self._table), (2 / self.weights.range) ** 2
         start, stop = (unit * (2.0 ** (k - 3) if k else 0.0) for k in (count, count + 1))
         x = -np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
         values = np.log(self.averages(start + (stop - start) * (x + 1) / 2))
@@ -244,11 +249,11 @@ class LevelLaw:
             if k == len(self._table):
                 self._extend()
             start, stop, fit = self._table[k]
-            here = left & ((wanted >= legval(1.0, fit[:, 0])) | (k > 40))
+            here = left & ((wanted >= legval(1.0, fit[:, 0])) | (k > 60))
             result[:, here] = self._solve(start, stop, fit, wanted[here])
             left, k = left & ~here, k + 1
         d, susceptibility, entropy = result
-        return Localized(d, susceptibility, entropy + (self.conjugate + d) * np.exp(wanted) / 2)
+        return Localized(d, susceptibility, entropy + self._log_prior + (self.conjugate + d) * np.exp(wanted) / 2)
 
     @staticmethod
     def _solve(start: float, stop: float, fit: Reals, wanted: Reals) -> Reals:

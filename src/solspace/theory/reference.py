@@ -28,6 +28,8 @@ LARGEST = 1e17  # conjugate at which the search for a solution ends: 1 - r is ab
 STRIDE = 2.5  # factor between the conjugates tried on the way up; four of them are tried at a time
 ACCURACY = 1e-11
 LEVELS = 3
+DOUBLINGS = 24  # of the precision, until the equation for the norm has a solution below
+VANISHED = 1e-60  # variance of weights that are all zero
 COLDEST = 1e-4  # lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits
 FINEST = 1e-14  # width of the panels at a breakpoint, where P(s) may behave like any power of the distance
 
@@ -128,27 +130,39 @@ def averages_at(
 ) -> tuple[Reference, Reals]:
     """Return the weights, and the averages (5, k) of `reference_averages`, at each conjugate (k,).
 
-    The load follows from the conjugate unless `alpha` (k,) is given: it matters where the norm is free and r̂ = 0.
+    The load follows from the conjugate unless `alpha` (k,) is given: it matters where the norm is free and r̂ = 0. The averages
+    are NaN at a conjugate at which there is no norm.
     """
     free = free_weights(target.prior)
     if free is None:
         weights = weights_of(target.prior).reference(conjugate)
     else:
         conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
-        weights = free.reference(conjugate, _precision(target, conjugate, level, alpha))
+        precision = _precision(target, conjugate, level, alpha)
+        weights = free.reference(conjugate, np.where(np.isnan(precision), 0.0, precision))
+        averages = reference_averages(target, weights.overlap, weights.variance, level)
+        averages[:, np.isnan(precision)] = np.nan
+        return weights, averages
     return weights, reference_averages(target, weights.overlap, weights.variance, level)
 
 
 def _precision(target: Target, conjugate: Reals, level: int, alpha: ArrayLike | None) -> Reals:
-    # A = -α E g' at each conjugate (k,), with α = r̂/E g² unless r̂ = 0: the root that is continuous with the prior, A = 0
+    # A = -α E g' at each conjugate (k,), with α = r̂/E g² unless r̂ = 0: the root that is continuous with the prior, A = 0, or
+    # NaN where there is none
     weights = free_weights(target.prior)
+    farthest = max(map(abs, kinks(target).at))
     loads = np.broadcast_to(np.nan if alpha is None else np.asarray(alpha, dtype=float), conjugate.shape)
 
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def residual(precision: Reals, index: Index) -> Reals:
-        own = conjugate[index]
+        own, result = conjugate[index], np.full(len(index), np.nan)
         state = weights.reference(own, precision)
-        _, g2, _, _, bend = reference_averages(target, state.overlap, state.variance, level)
-        return precision + np.where(own > 0, own / np.where(own > 0, g2, 1.0), loads[index]) * bend
+        # the precision may be so large that no weight is left, and margins are out of reach
+        there = (state.variance > VANISHED) & (state.variance + 2 * state.overlap > farthest**2 / 1e3)
+        _, g2, _, _, bend = reference_averages(target, state.overlap[there], state.variance[there], level)
+        load = np.where(own[there] > 0, own[there] / g2, loads[index][there])
+        result[there] = precision[there] + load * bend
+        return result
 
     def mismatch(x: Reals, index: Index) -> tuple[Reals, Reals]:
         step = 1e-6 * scale[index]
@@ -160,15 +174,21 @@ def _precision(target: Target, conjugate: Reals, level: int, alpha: ArrayLike | 
     index = np.arange(len(conjugate))
     start = -residual(np.zeros(len(conjugate)), index)
     sign, scale = np.where(start < 0, -1.0, 1.0), np.maximum(np.abs(start), 1e-300)
-    low, high, left = np.zeros(len(conjugate)), scale / 4, index
-    while True:
-        left = left[sign[left] * residual(sign[left] * high[left], left) < 0]
+    low, high, left = np.zeros(len(conjugate)), scale / 4, np.flatnonzero(np.isfinite(start))
+    for _ in range(DOUBLINGS):
+        value = sign[left] * residual(sign[left] * high[left], left)
+        high[left[~np.isfinite(value)]] = np.nan
+        left = left[np.isfinite(value) & (value < 0)]
         if len(left) == 0:
             break
         low[left], high[left] = high[left], 2 * high[left]
-        if (high[left] > 1e9 * scale[left]).any():
-            raise ValueError(f"the equation for the norm of the weights has no solution for {target}.")
-    return sign * bracketed_newton(mismatch, low, high, (low + high) / 2).x
+    high[left] = np.nan
+    solved = np.flatnonzero(np.isfinite(high))
+    found = bracketed_newton(
+        lambda x, few: mismatch(x, solved[few]), low[solved], high[solved], (low[solved] + high[solved]) / 2
+    )
+    high[solved] = sign[solved] * found.x
+    return high
 
 
 def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]:
@@ -179,7 +199,7 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
         tried = low * STRIDE ** np.arange(1, 5)
         with np.errstate(divide="ignore"):
             reached = tried / averages_at(target, tried, level)[1][1]
-        above = np.flatnonzero(reached > alpha)
+        above = np.flatnonzero(~(reached <= alpha))  # NaN is beyond the last load of the branch
         if len(above):
             high = tried[above[0]]
             low = max(low, high / STRIDE)
@@ -198,15 +218,28 @@ def _conjugate(target: Target, alpha: float, level: int) -> tuple[float, Status]
         return x - np.log(alpha * g2), 1 - conjugate * weights.slope * slope / g2
 
     if free_weights(target.prior) is not None:
-
-        def excess(x: float) -> float:
-            conjugate = np.exp([x])
-            return float(x - np.log(alpha * averages_at(target, conjugate, level)[1][1, 0]))
-
-        return float(np.exp(root_between(excess, np.log(low), np.log(high)))), Status.CONVERGED
+        return _conjugate_of_free(target, alpha, level, float(low), float(high)), Status.CONVERGED
     start = np.log(high) - np.log(reached[above[0]] / alpha) / 2
     found = bracketed_newton(mismatch, [np.log(low) - 1e-9], [np.log(high)], [start])
     return float(np.exp(found.x[0])), found.status
+
+
+def _conjugate_of_free(target: Target, alpha: float, level: int, low: float, high: float) -> float:
+    def excess(x: float) -> float:
+        return float(x - np.log(alpha * averages_at(target, np.exp([x]), level)[1][1, 0]))
+
+    first, last = np.log(low), np.log(high)
+    value = excess(last)
+    for _ in range(30):  # the branch may end between
+        if value >= 0:
+            return float(np.exp(root_between(excess, first, last)))
+        middle = (first + last) / 2
+        value = excess(middle)
+        first, last = (middle, last) if value < 0 else (first, middle)
+    raise ValueError(
+        f"no replica-symmetric solution at alpha = {alpha:g} for {target}: the branch that starts at alpha = 0 ends before, at "
+        "the capacity of the constraints or where weights begin to vanish. Take a smaller alpha."
+    )
 
 
 def _lowest(target: Target, alpha: float) -> float:
