@@ -81,11 +81,13 @@ def test_state_evolution_ends_at_the_posterior(p):
 
 def test_entropy_is_that_of_the_law(p):
     """S = φ - α E log P(y|s) - E log P(w), the averages over the teacher."""
-    variance = p.norm
-    log_weight = 2 * quad(
-        lambda s: np.exp(p.target.log_weight(s)) * float(np.nan_to_num(p.target.log_weight(s), neginf=0)) * norm.pdf(s, 0, variance**0.5),
-        -12 * variance**0.5, 12 * variance**0.5, points=[0.0], epsabs=1e-12, limit=200,
-    )[0]  # fmt: skip
+    width = np.sqrt(p.norm)
+
+    def energy(s):
+        level = float(p.target.log_weight(s))
+        return 2 * np.exp(level) * np.nan_to_num(level, neginf=0) * norm.pdf(s, 0, width)
+
+    log_weight = quad(energy, -12 * width, 12 * width, points=[0.0], epsabs=1e-12, limit=200)[0]
     prior = {"gaussian": -np.log(2 * np.pi * np.e * 2) / 2}.get(p.target.prior.name, 0.0)
     if isinstance(p.target.prior, Levels) and p.target.prior.probabilities:
         prior = np.array(p.target.prior.probabilities) @ p.target.prior.log_weights

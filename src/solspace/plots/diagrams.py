@@ -56,6 +56,9 @@ def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Any, **style: Any) 
     rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
     windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
     columns = sorted(zip(diagram.alphas.tolist(), windows), key=lambda column: column[0])
+    end = getattr(thresholds, "spinodal", None)  # where the window of a planted problem closes at t = 0
+    if end is not None and columns[0][0] < end < columns[-1][0]:
+        columns = sorted([*columns, (end, [[None, None, 0.0]])], key=lambda column: column[0])
     cusp = None
     if thresholds is not None and thresholds.cusp_time is not None:
         cusp = getattr(thresholds, "asl", None) or thresholds.localization, thresholds.cusp_time
