@@ -152,6 +152,8 @@ def planted(results: Results, names: Mapping[str, str], note: str) -> Picture:
             for name, dash, measured in (("gibbs", ":", "sample_error"), ("posterior_mean", "-", "amp_error")):
                 right.plot(alpha, row.arrays[f"{name}_error"], color=colour, ls=dash, label=f"{label}, {ERRORS[name]}")
                 _bars(right, points, measured, color=colour, marker=marker, mfc="w" if name == "gibbs" else colour)
+            short = np.where(reached < overlap - 1e-6, np.arccos(np.sqrt(reached)) / np.pi, np.nan)
+            right.plot(alpha, short, color=colour, ls="--")
     left.plot([], [], color="0.3", ls="--", label="where AMP stops")
     left.plot([], [], "o", color="0.3", ms=4, label="AMP")
     left.plot([], [], "o", color="0.3", mfc="w", ms=7, label="localization, samples")
