@@ -25,9 +25,11 @@ LINES: dict[str, tuple[str, str, Any]] = {
     "condensation": ("static 1RSB", SERIES[2], ":"),
     "zero_entropy": ("zero entropy", SERIES[1], (0, (1, 1))),
     "capacity": ("SAT/UNSAT", SERIES[3], "-"),
-    "information": ("information", SERIES[2], ":"),
-    "spinodal": ("AMP", SERIES[0], "-."),
-    "localization": ("localization", SERIES[6], "-"),
+}
+MARKED = {name: label for name, (label, _, _) in LINES.items()} | {  # names of loads beside their lines
+    "information": "information",
+    "spinodal": "AMP",
+    "localization": "localization",
 }
 
 
@@ -68,7 +70,7 @@ def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Any, **style: Any) 
             one.axvspan(*_edges([alpha for alpha, _ in columns], load), color="0.75", lw=0, zorder=3)
         if thresholds is not None:
             mark_loads(
-                one, {name: getattr(thresholds, name, None) for name in LINES}, 0.97 if legend == "below" else 0.35
+                one, {name: getattr(thresholds, name, None) for name in MARKED}, 0.97 if legend == "below" else 0.35
             )
         one.set_title(diagram.title)
         return one
@@ -134,7 +136,7 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> No
     texts: list[tuple[float, str]] = []
     for load, name in sorted((load, name) for name, load in loads.items() if load is not None and left < load < right):
         ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
-        words = f"{LINES[name][0]} {load:.5g}"
+        words = f"{MARKED[name]} {load:.5g}"
         if texts and load - texts[-1][0] < 0.015 * (right - left):  # names that would overlap are written as one text
             texts[-1] = texts[-1][0], f"{texts[-1][1]}\n{words}"
         else:

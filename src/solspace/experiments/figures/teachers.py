@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solspace.experiments import planted
-from solspace.experiments.figures import Content, drawn_by, register
+from solspace.experiments.figures import Content, at_temperature, drawn_by, register
 from solspace.experiments.figures.random_patterns import denser, t_alpha
 from solspace.experiments.tasks import thresholds_of, windows_at
 from solspace.measure import Target
@@ -51,5 +51,5 @@ def planted_t_alpha(size: str) -> Content:
 @register("ternary-t-alpha", "ours", "t–α diagram of ternary weights, log potential, T = 0.5")
 def ternary_t_alpha(size: str, temperature: float = 0.5, margin: float = 0.0) -> Content:
     alphas = denser(0.85, 0.940795 + 1e-6, 1.06 - 0.940795, {"quick": 16, "paper": 80}[size])
-    heading = rf"ternary, $U = -\log s$, T = {temperature:g}, κ = {margin:g}"
+    heading = rf"ternary, $U = -\log s$, {at_temperature(temperature, margin)}"
     return t_alpha(TERNARY.replace(temperature=temperature, margin=margin), TERNARY, alphas, 4.5, heading)
