@@ -186,7 +186,10 @@ def edge(equilibrium: Equilibrium) -> Edge:
     limit = None if gamma > 0 or logarithmic else _limit(equilibrium)
     growth = equilibrium.target.prior.conjugate_growth
     found = Edge(maximum_at_one(equilibrium), gamma, constant, limit, logarithmic, growth, "")
-    return replace(found, words=_words(found, equilibrium.target))
+    words = _words(found, equilibrium.target)
+    if equilibrium.norm != 1:
+        words = words.replace("q → 1", "q → Q").replace("q = 1", "q = Q").replace("1-q", "Q-q")
+    return replace(found, words=words)
 
 
 def _constant(equilibrium: Equilibrium) -> float | None:

@@ -145,7 +145,7 @@ class PlantedPrediction(Prediction):
 
     @property
     def entropy(self) -> float:
-        """Entropy of the posterior per weight: the log number (discrete weights) or log volume of its typical weights."""
+        """Entropy of the posterior per weight: the log number (discrete weights) or log volume of typical weights."""
         return self.free_entropy - self.alpha * self._equilibrium.law.log_weight - self._equilibrium.log_prior
 
     @property

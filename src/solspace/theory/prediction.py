@@ -104,7 +104,7 @@ class Prediction(Record):
 
     @property
     def entropy(self) -> float:
-        """Entropy of the measure per weight: the log number (discrete weights) or log volume of its typical weights."""
+        """Entropy -Σ p log p of the measure per weight: the log number (discrete weights) or log volume of typical weights."""
         return self._equilibrium.entropy
 
     @property
