@@ -17,6 +17,9 @@ CASES = {
     "unequal": (ss.Target(Levels([-1, 0, 2], [0.2, 0.7, 0.1]), "probit(0.5)", margin=-0.3), 0.8),
     "even": (ss.Target("ternary", "log_band(1)", 0.5), 0.6),
     "gaussian": (ss.Target("gaussian(2)", "log", 0.5, margin=-0.4), 1.2),
+    "many levels": (ss.Target("levels(-7,-5,-3,-1,1,3,5,7)", "log", 0.3), 0.02),
+    "weights that shrink": (ss.Target("gaussian(1)", "uniform", margin=-0.3), 3.0),
+    "0, 1 in a band": (ss.Target("levels(0,1)", "band(1)"), 0.9),
     "gaussian even": (ss.Target("gaussian(1)", "log_band(1)", 0.7), 0.8),
 }
 

@@ -128,6 +128,8 @@ class LevelWeights:
             columns = (mean**2, variance, variance**2, entropy, log_prior)
             result[:, rows] = [np.einsum("kn,kn->k", weight, column) for column in columns]
         overlap, variance, susceptibility, entropy, log_prior = result
+        if self.prior.symmetric:
+            overlap[conjugate == 0] = 0.0
         total = entropy + log_prior + conjugate * variance / 2
         return Reference(overlap, variance, None, susceptibility, total, conjugate - precision, log_prior)
 
@@ -197,6 +199,8 @@ class LevelLaw:
         for tie, shift, left, right in zip(ties, ties - start, ends, ends[1:]):
             first, last = (int(np.floor(end / step)) for end in (max(left, tie - reach), min(right, tie + reach)))
             field = step * np.arange(first + 1, last + 1)
+            if len(field) == 0:  # ties closer than the grid
+                continue
             found = weights.moments(self.precision + d, field)
             # B - b is about `shift`: what the Gaussian is there goes into both factors
             lift = bias + shift * b / d

@@ -29,6 +29,7 @@ STRIDE = 2.5  # factor between the conjugates tried on the way up; four of them 
 ACCURACY = 1e-11
 LEVELS = 3
 DOUBLINGS = 24  # of the precision, until the equation for the norm has a solution below
+FARTHEST = 1e4  # conjugate up to which equations are iterated
 VANISHED = 1e-60  # variance of weights that are all zero
 COLDEST = 1e-4  # lowest temperature: the free entropy grows like 1/T, and below it its rounding would drown the entropy's digits
 FINEST = 1e-14  # width of the panels at a breakpoint, where P(s) may behave like any power of the distance
@@ -81,14 +82,20 @@ def solve(target: Target, alpha: float) -> Equilibrium:
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha must be a positive, finite number; got {alpha!r}.")
     check(target)
-    conjugate, root = (0.0, Status.CONVERGED) if target.even else _conjugate(target, alpha, 0)
+    precision = None
+    try:
+        conjugate, root = (0.0, Status.CONVERGED) if target.even else _conjugate(target, alpha, 0)
+    except ValueError:
+        if free_weights(target.prior) is None or (pair := _iterated(target, alpha)) is None:
+            raise
+        (conjugate, precision), root = pair, Status.CONVERGED
     for level in range(LEVELS):
-        error = _error(target, conjugate, level, alpha)
+        error = _error(target, conjugate, level, alpha, precision)
         if error < ACCURACY:
             break
-        if conjugate > 0 and level + 1 < LEVELS:
+        if conjugate > 0 and precision is None and level + 1 < LEVELS:
             conjugate, root = _conjugate(target, alpha, level + 1)
-    found = equilibrium(target, conjugate, alpha, level)
+    found = equilibrium(target, conjugate, alpha, level, precision)
     return replace(found, accuracy=error, status=root.then(Status.of_error(error)))
 
 
@@ -103,9 +110,11 @@ def check(target: Target) -> None:
         )
 
 
-def equilibrium(target: Target, conjugate: float, alpha: float | None = None, level: int = 0) -> Equilibrium:
+def equilibrium(
+    target: Target, conjugate: float, alpha: float | None = None, level: int = 0, precision: float | None = None
+) -> Equilibrium:
     """Return the equilibrium with this `conjugate`; its load follows from the equation unless `alpha` is given."""
-    weights, averages = averages_at(target, [conjugate], level, None if alpha is None else [alpha])
+    weights, averages = averages_at(target, [conjugate], level, None if alpha is None else [alpha], precision)
     overlap, variance, susceptibility, entropy = (
         float(column[0]) for column in (weights.overlap, weights.variance, weights.susceptibility, weights.entropy)
     )
@@ -126,19 +135,25 @@ def equilibrium(target: Target, conjugate: float, alpha: float | None = None, le
 
 
 def averages_at(
-    target: Target, conjugate: ArrayLike, level: int = 0, alpha: ArrayLike | None = None
+    target: Target,
+    conjugate: ArrayLike,
+    level: int = 0,
+    alpha: ArrayLike | None = None,
+    precision: ArrayLike | None = None,
 ) -> tuple[Reference, Reals]:
     """Return the weights, and the averages (5, k) of `reference_averages`, at each conjugate (k,).
 
     The load follows from the conjugate unless `alpha` (k,) is given: it matters where the norm is free and r̂ = 0. The averages
-    are NaN at a conjugate at which there is no norm.
+    are NaN at a conjugate at which there is no norm. The `precision` of weights of a free norm is solved for unless given.
     """
     free = free_weights(target.prior)
     if free is None:
         weights = weights_of(target.prior).reference(conjugate)
     else:
         conjugate = np.atleast_1d(np.asarray(conjugate, dtype=float))
-        precision = _precision(target, conjugate, level, alpha)
+        if precision is None:
+            precision = _precision(target, conjugate, level, alpha)
+        precision = np.broadcast_to(precision, conjugate.shape)
         weights = free.reference(conjugate, np.where(np.isnan(precision), 0.0, precision))
         averages = reference_averages(target, weights.overlap, weights.variance, level)
         averages[:, np.isnan(precision)] = np.nan
@@ -242,6 +257,33 @@ def _conjugate_of_free(target: Target, alpha: float, level: int, low: float, hig
     )
 
 
+def _iterated(target: Target, alpha: float) -> tuple[float, float] | None:
+    # (r̂, A) by iterating their equations from no knowledge: where a load belongs to the smaller of two A at one r̂ no more
+    from scipy.optimize import root
+
+    weights = free_weights(target.prior)
+
+    def step(x: Reals) -> Reals:
+        state = weights.reference(np.maximum(x[:1], 0.0), x[1:])
+        if not (state.variance > VANISHED).all():
+            return np.full(2, np.nan)
+        _, g2, _, _, bend = reference_averages(target, state.overlap, state.variance)[:, 0]
+        return alpha * np.array([g2, -bend])
+
+    x = np.zeros(2)
+    for _ in range(500):
+        new = step(x)
+        if not (np.isfinite(new).all() and np.abs(new).max() < FARTHEST):
+            return None
+        done = np.abs(new - x).max() <= 1e-6 * np.abs(new).max()
+        x = (x + new) / 2
+        if done:
+            break
+    found = root(lambda y: step(y) - y, x, tol=1e-13)
+    near = np.abs(found.x - x).max() <= 0.05 * np.abs(x).max() and np.abs(found.fun).max() <= 1e-9 * np.abs(x).max()
+    return (float(found.x[0]), float(found.x[1])) if near else None
+
+
 def _lowest(target: Target, alpha: float) -> float:
     # a lower bound of the conjugate
     if free_weights(target.prior) is None:
@@ -262,11 +304,13 @@ def sufficient_level(target: Target, conjugate: float) -> int:
     return next((level for level in range(LEVELS) if _error(target, conjugate, level) < ACCURACY), LEVELS - 1)
 
 
-def _error(target: Target, conjugate: float, level: int, alpha: float | None = None) -> float:
+def _error(
+    target: Target, conjugate: float, level: int, alpha: float | None = None, precision: float | None = None
+) -> float:
     # relative change of the integrals when every panel is halved
     loads = None if alpha is None else [alpha]
     found, (log_z, g2, dg2) = (
-        averages_at(target, [conjugate], n, loads)[1][:3, 0].tolist() for n in (level, level + 1)
+        averages_at(target, [conjugate], n, loads, precision)[1][:3, 0].tolist() for n in (level, level + 1)
     )
     # where log W is linear g' is rounding only, and its digits say nothing
     scales = (abs(log_z), g2, max(dg2, 1e-12 * g2**2))
