@@ -21,7 +21,7 @@ from solspace.system.plain import Record, Values
 from solspace.system.progress import progress as progress_bar
 from solspace.theory import planted
 from solspace.theory.localization import Window
-from solspace.theory.planted import PlantedThresholds
+from solspace.theory.planted_thresholds import PlantedThresholds
 from solspace.theory.prediction import ENSEMBLES, Prediction, doubt, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 

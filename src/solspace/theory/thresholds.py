@@ -20,10 +20,10 @@ from solspace.measure.priors import Gaussian
 from solspace.numerics.roots import root_between
 from solspace.system.checks import one_of
 from solspace.system.plain import Record, html_table
-from solspace.theory import planted
+from solspace.theory import planted_thresholds
 from solspace.theory.branch import Branch
 from solspace.theory.capacity import capacity, gardner, one_step
-from solspace.theory.planted import PlantedThresholds
+from solspace.theory.planted_thresholds import PlantedThresholds
 from solspace.theory.prediction import ENSEMBLES
 from solspace.theory.reference import Equilibrium
 
@@ -141,7 +141,7 @@ def thresholds(target: Target, ensemble: str = "random") -> Thresholds | Planted
     (0.6832185, 0.8330786)
     """
     if one_of(ENSEMBLES)("ensemble", ensemble) == "planted":
-        return planted.thresholds(target)
+        return planted_thresholds.thresholds(target)
     branch = Branch(target)
     dat, ends = branch.load(branch.dat), {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
     if not (target.prior.discrete or isinstance(target.prior, Gaussian)):
