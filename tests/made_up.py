@@ -23,6 +23,15 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
         path = {"path_overlap": rng.uniform(0.5, 1, (30, k)), "path_instability": rng.uniform(0, 1.2, (30, k)),
                 "path_converged": rng.random((30, k)) < 0.9}  # fmt: skip
         return numbers, {"stabilities": s, "violations": np.zeros(k, int), **path} if values["keep"] else {}
+    if values["kind"] == "teacher":
+        names = ("amp_overlap", "amp_error", *(("sample_overlap", "sample_error") if values["n_samples"] else ()))
+        return {**{name: 0.5 * rng.random() for name in names}, "converged": True}, {}
+    if values["kind"] == "teacher-theory":
+        names = ("overlap", "message_passing_overlap", "gibbs_error", "posterior_mean_error")
+        alphas = np.array(values["alphas"])
+        return {}, {"alpha": alphas, **dict.fromkeys(names, 0.3 * alphas)}
+    if values["kind"] == "thresholds" and "ensemble" in values:
+        return {"information": 1.2, "spinodal": 1.5, "localization": 0.0}, {}
     if values["kind"] == "windows":
         return {**about, "samplable": False, "windows": [[-0.1, None if rng.random() < 0.2 else 0.1, 0.3]]}, {}
     if values["kind"] == "thresholds":

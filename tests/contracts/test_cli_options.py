@@ -22,7 +22,7 @@ CLUSTER = ["--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"]
 ANYWHERE = {
     "sample": "--sampler --samples --seed --alpha --ensemble --patterns --prior --margin --out --json",
     "solve": "--seed --alpha --patterns --count --potential --margin --out --json",
-    "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json",
+    "predict": "--alpha --prior --potential --margin --times --no-thresholds --out --json --ensemble",
     "phase": "--prior --potential --margins --out --json",
     "reproduce": "--list --json",
     "sweep": "SPEC.toml --store --dry-run --json",
@@ -80,6 +80,7 @@ REFUSED = {
     ("predict", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--temperature 0.7"): [UNIFORM, BAND],
     ("phase", "--alphas 0.1:0.2:2"): [MARGINS, WIDTHS],
+    ("phase", "--ensemble planted"): [MARGINS, WIDTHS],
     ("phase", "--times 0:1:2"): [MARGINS, WIDTHS],
     ("phase", "--margins 0:1:3"): [WIDTHS],
     ("phase", "--widths 0.5:1:3"): [[], UNIFORM],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,10 @@ import solspace as ss
 from solspace.cli.options import AS_JSON, TEMPERATURE, Rule, TargetOptions, option, verb
 from solspace.cli.output import Table, result_file, show, write_picture
 from solspace.numerics.arrays import Reals
+from solspace.system.checks import one_of
 from solspace.system.files import replacing
 
-if TYPE_CHECKING:
-    from solspace.theory.thresholds import Thresholds
-
+ENSEMBLES = ("random", "planted")
 THRESHOLDS = {
     "asl": "ASL stops",
     "dat": "replica symmetry breaks (dAT)",
@@ -28,7 +27,19 @@ THRESHOLDS = {
     "capacity_rs": "capacity, replica symmetric (Gardner)",
     "capacity_1rsb": "capacity, 1RSB",
 }
+PLANTED = {
+    "information": "the teacher's branch takes over (information)",
+    "spinodal": "AMP finds it (spinodal)",
+    "localization": "localization begins to fail",
+}
+ENSEMBLE = option(
+    "random",
+    "random labels, or planted: drawn from a teacher's weights.",
+    check=one_of(ENSEMBLES),
+    offer=lambda: ENSEMBLES,
+)
 PHASE_RULES = (
+    Rule("ensemble", lambda o: o.margins is None and o.widths is None, "belongs to the t–α diagram, not to the maps"),
     Rule("alphas times margin", lambda o: o.margins is None, "belongs to the t–α diagram, not to the map of --margins"),
     Rule("alphas times margins", lambda o: o.widths is None, "cannot go with the map of --widths"),
     Rule("widths", lambda o: o.potential.startswith(("band", "log_band")), "belongs to potentials band and log_band"),
@@ -61,6 +72,7 @@ def _grid(name: str, text: str) -> Reals:
 def predict(
     target: TargetOptions,
     alpha: float = option(0.3, "Load: constraints per weight."),
+    ensemble: str = ENSEMBLE,
     times: list[float] | None = option(None, "Times of the curves φ_t(q), as in 0,0.5,2.", check=_times),
     no_thresholds: bool = option(False, "Leave the thresholds out: faster."),
     out: Path = option(Path("."), "Folder for prediction.png; NAME.png, NAME.pdf, ... names the picture itself."),
@@ -71,22 +83,20 @@ def predict(
     Green: φ_t(q) has one maximum at time t. Yellow: a second one, lower. Red: the second one is higher, and sampling by
     localization fails. All three: `solspace predict --prior spherical --potential uniform --margin -2.5 --alpha 278`.
     """
-    from solspace.theory.prediction import table
-
     out = result_file(out, "prediction.png")
-    prediction = ss.predict(ss.Target(**vars(target)), alpha)
-    limits = None if no_thresholds else ss.thresholds(prediction.target)
+    prediction = ss.predict(ss.Target(**vars(target)), alpha, ensemble)
+    limits: Any = None if no_thresholds else ss.thresholds(prediction.target, ensemble)
     write_picture(out, lambda figure: prediction.plot("all", figure.subplots(1, 4), times=times), (16, 3.8))
-    parts = [Table(f"{prediction.target}, α = {alpha:g}", table(prediction), ("", "value"))]
+    parts = [Table(f"{prediction.target}, α = {alpha:g}", prediction.rows(), ("", "value"))]
     if limits is not None:
         parts.append(Table("thresholds", _around(limits, alpha), ("load at which", "α", "this load is")))
     report = {**prediction.to_dict(), "thresholds": None if limits is None else limits.to_dict()}
     show(report, [*parts, prediction.summary()], as_json, f"wrote {out}")
 
 
-def _around(limits: Thresholds, alpha: float) -> list[tuple[str, str, str]]:
+def _around(limits: Any, alpha: float) -> list[tuple[str, str, str]]:
     rows = []
-    for name, words in THRESHOLDS.items():
+    for name, words in (PLANTED if hasattr(limits, "spinodal") else THRESHOLDS).items():
         value = getattr(limits, name)
         if value is not None:
             rows.append((words, f"{value:.7g}", "below" if alpha < value else "above"))
@@ -100,6 +110,7 @@ def phase(
     target: TargetOptions,
     alphas: Reals | None = option(None, "Loads as FIRST:LAST:COUNT; by default around the thresholds.", check=_grid),
     times: Reals | None = option(None, "Times as FIRST:LAST:COUNT; by default over all windows.", check=_grid),
+    ensemble: str = ENSEMBLE,
     margins: Reals | None = option(None, "Margins as FIRST:LAST:COUNT: the α–κ map instead.", check=_grid),
     widths: Reals | None = option(None, "Widths K of the band as FIRST:LAST:COUNT: the α–K map instead.", check=_grid),
     out: Path = option(
@@ -117,6 +128,8 @@ def phase(
 
     - the paper's Fig. 2, left: `solspace phase`
 
+    - the posterior of a teacher: `solspace phase --ensemble planted --potential "probit(0.1)"`
+
     - the symmetric perceptron: `solspace phase --potential log_band --temperature 0.7 --widths=0.5:1.5:11`
     """
     out = result_file(out, "phase.png")
@@ -124,8 +137,8 @@ def phase(
     found: Any
     marked: dict[str, Any] = {}
     if margins is None and widths is None:
-        marked["thresholds"] = limits = ss.thresholds(measure)
-        found = ss.phase_diagram(measure, _loads(limits) if alphas is None else alphas, times)
+        marked["thresholds"] = limits = ss.thresholds(measure, ensemble)
+        found = ss.phase_diagram(measure, _loads(limits) if alphas is None else alphas, times, ensemble=ensemble)
         table, names = {"alpha": found.alphas}, (*found.LINES, *found.FLAGS, "entropy")
     else:
         found = ss.sampling_map(measure, margins, widths)
@@ -140,7 +153,9 @@ def phase(
     show(found.to_dict(), [str(found)], as_json, f"wrote {out} and {out.with_suffix('.csv')}")
 
 
-def _loads(limits: Thresholds) -> Reals:
+def _loads(limits: Any) -> Reals:
+    if hasattr(limits, "spinodal"):
+        return np.linspace(0.05, 1.25 * (limits.spinodal or 1.6), 50)
     end = limits.zero_entropy or limits.capacity
     known = [x for x in (limits.asl, limits.dynamical, limits.condensation, limits.dat, end) if x]
     if not known:

@@ -52,11 +52,14 @@ KINDS = {  # kind of task: (module and name of its function, version, which is r
     "stabilities": ("tasks:stabilities", 1),
     "instability": ("tasks:instability", 1),
     "edge": ("tasks:edge", 1),
+    "teacher": ("planted:instance", 1),
+    "teacher-theory": ("planted:theory", 1),
     "images": ("images:solve", 1),
     "mixing": ("images:mix", 1),
     "overlaps": ("images:overlaps", 1),
 }
 LINES = ("asl", "dat", "dynamical", "condensation", "zero_entropy", "capacity")  # thresholds that are stored
+PLANTED = ("information", "spinodal", "localization")
 _ARRAYS: dict[str, Callable[[Samples], Array]] = {
     "weights": lambda samples: samples.weights,
     "stabilities": lambda samples: samples.stabilities.astype(np.float32),
@@ -274,20 +277,22 @@ def theory_task(kind: str, target: Target, **values: object) -> Task:
     return Task({"kind": kind, "target": target.to_dict(), **values})
 
 
-def windows_at(target: Target, alphas: Iterable[float]) -> list[Task]:
+def windows_at(target: Target, alphas: Iterable[float], **ensemble: str) -> list[Task]:
     """Return the tasks of a t–α diagram: for each load the times between which φ_t has two maxima."""
-    return [theory_task("windows", target, alpha=round(float(alpha), 12)) for alpha in alphas]
+    return [theory_task("windows", target, alpha=round(float(alpha), 12), **ensemble) for alpha in alphas]
 
 
-def thresholds_of(target: Target, margins: Iterable[float] | None = None) -> list[Task]:
+def thresholds_of(target: Target, margins: Iterable[float] | None = None, **ensemble: str) -> list[Task]:
+    """Return the tasks for the thresholds of `target`, at its margin or at several; ``ensemble="planted"`` is passed on."""
     targets = [target] if margins is None else [target.replace(margin=round(float(m), 12)) for m in margins]
-    return [theory_task("thresholds", one) for one in targets]
+    return [theory_task("thresholds", one, **ensemble) for one in targets]
 
 
 def _prediction(task: Task) -> tuple[Prediction, Values]:
     from solspace.theory.prediction import predict
 
-    p = predict(Target.from_dict(task.values["target"]), task.values["alpha"])
+    ensemble = task.values.get("ensemble", "random")
+    p = predict(Target.from_dict(task.values["target"]), task.values["alpha"], ensemble)
     return p, {"overlap": p.overlap, "replicon": p.replicon, "entropy": p.entropy, "stable": p.stable}
 
 
@@ -300,8 +305,9 @@ def windows(task: Task) -> Found:
 def thresholds(task: Task) -> Found:
     from solspace.theory.thresholds import thresholds as thresholds_at
 
-    found = thresholds_at(Target.from_dict(task.values["target"]))
-    return {name: getattr(found, name) for name in LINES}, {}
+    ensemble = task.values.get("ensemble", "random")
+    found = thresholds_at(Target.from_dict(task.values["target"]), ensemble)
+    return {name: getattr(found, name) for name in (LINES if ensemble == "random" else PLANTED)}, {}
 
 
 def free_entropy(task: Task) -> Found:

@@ -34,6 +34,11 @@ class Prior:
     conjugate_growth: float = 0.0
 
     @property
+    def symmetric(self) -> bool:
+        """Whether w and -w are equally probable."""
+        return True
+
+    @property
     def discrete(self) -> bool:
         """Whether weights can be counted: the entropy has a zero, and φ_t a finite value at q = 1."""
         return self.conjugate_growth == 0
@@ -263,6 +268,11 @@ class Levels(Prior):
         """(L,) log of L times the probability of each level."""
         count = len(self.values)
         return np.zeros(count) if self.probabilities is None else np.log(count * np.array(self.probabilities))
+
+    @property
+    def symmetric(self) -> bool:
+        shares = self.probabilities or (0.0,)
+        return self.values == tuple(-value for value in self.values[::-1]) and shares == shares[::-1]
 
     @property
     def second_moment(self) -> float:

@@ -181,7 +181,7 @@ class Target:
         (True, False)
         """
         _, g, dg = self.channel(0.0, 1.0)
-        return bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
+        return self.prior.symmetric and bool(abs(float(g)) <= 1e-12 * np.sqrt(abs(float(dg))))
 
     def channel_derivatives(self, omega: Reals, variance: ArrayLike) -> tuple[Reals, Reals]:
         """Return g and dg of `channel` without checks, for inner loops.

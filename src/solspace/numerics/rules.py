@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,7 +70,7 @@ def nodes(edges: Reals) -> tuple[Reals, Reals]:
 
 
 def around(
-    centres: Sequence[float],
+    centres: Sequence[float] | Sequence[Reals] | Reals,
     low: Reals | float,
     high: Reals | float,
     fine: Reals | float,
@@ -79,6 +80,8 @@ def around(
 ) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, n) of panels in the windows [low, high] (q,), graded on both sides of each centre.
 
+    A centre is a number, or one for each window (q,).
+
     `close` has for each centre how far its left and its right side reach at most (q,), in panels of width `fine`; None:
     up to halfway to the next centre, in growing panels.
 
@@ -86,8 +89,9 @@ def around(
     >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)
     True
     """
-    middle = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
+    middle: Any = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
     points, weights = [], []
+    centre: Any
     for index, (centre, left, right) in enumerate(zip(centres, [-np.inf, *middle], [*middle, np.inf])):
         for sign, end, edge, other in ((-1, left, low, high), (1, right, high, low)):
             limit = close[index][(sign + 1) // 2] if close else None
@@ -96,7 +100,7 @@ def around(
             if limit is not None:
                 stop, widest = np.minimum(stop, limit), np.minimum(fine, cap)
             x, w = nodes(graded(start, stop, fine, widest, growth))
-            points.append(centre + sign * x)
+            points.append(np.asarray(centre)[..., None] + sign * x)
             weights.append(w)
     return np.concatenate(points, axis=1), np.concatenate(weights, axis=1)
 

@@ -15,7 +15,6 @@ from solspace.plots.style import GREY, RED, REGIMES, SERIES, drawing, merged
 
 if TYPE_CHECKING:
     from solspace.theory.phases import PhaseDiagram, SamplingMap
-    from solspace.theory.thresholds import Thresholds
 
 MEANING = {"green": "one maximum", "yellow": "a second maximum, lower", "red": "a second maximum, higher"}
 # label, colour and dash of the lines of thresholds
@@ -26,6 +25,11 @@ LINES: dict[str, tuple[str, str, Any]] = {
     "condensation": ("static 1RSB", SERIES[2], ":"),
     "zero_entropy": ("zero entropy", SERIES[1], (0, (1, 1))),
     "capacity": ("SAT/UNSAT", SERIES[3], "-"),
+}
+MARKED = {name: label for name, (label, _, _) in LINES.items()} | {  # names of loads beside their lines
+    "information": "information",
+    "spinodal": "AMP",
+    "localization": "localization",
 }
 
 
@@ -48,22 +52,27 @@ def entropy_curves(
     ax.legend()
 
 
-def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Thresholds | None, **style: Any) -> Axes:
+def plot_diagram(diagram: PhaseDiagram, ax: Any, thresholds: Any, **style: Any) -> Axes:
     """Draw regimes over loads and times between their exact lines; loads beyond capacity are grey."""
     legend = style.pop("legend", "below" if ax is None else "upper left")
     rows = zip(diagram.spinodal_low, diagram.maxwell, diagram.spinodal_high)
     windows = [[] if np.isnan(row[2]) else [[None if x < 0 else float(x) for x in row]] for row in rows]
     columns = sorted(zip(diagram.alphas.tolist(), windows), key=lambda column: column[0])
+    end = getattr(thresholds, "spinodal", None)  # where the window of a planted problem closes at t = 0
+    if end is not None and columns[0][0] < end < columns[-1][0]:
+        columns = sorted([*columns, (end, [[None, None, 0.0]])], key=lambda column: column[0])
     cusp = None
-    if thresholds is not None and thresholds.asl is not None and thresholds.cusp_time is not None:
-        cusp = thresholds.asl, thresholds.cusp_time
+    if thresholds is not None and thresholds.cusp_time is not None:
+        cusp = getattr(thresholds, "asl", None) or thresholds.localization, thresholds.cusp_time
     with drawing(ax) as one:
         regimes(columns, one, float(diagram.times.max()) or 1.0, legend, cusp, **style)
         for load in diagram.alphas[(diagram.regimes == "none").all(axis=0) | ~diagram.satisfiable]:
             one.axvspan(*_edges([alpha for alpha, _ in columns], load), color="0.75", lw=0, zorder=3)
         if thresholds is not None:
-            mark_loads(one, {name: getattr(thresholds, name) for name in LINES}, 0.97 if legend == "below" else 0.35)
-        one.set_title(str(diagram.target))
+            mark_loads(
+                one, {name: getattr(thresholds, name, None) for name in MARKED}, 0.97 if legend == "below" else 0.35
+            )
+        one.set_title(diagram.title)
         return one
 
 
@@ -127,7 +136,7 @@ def mark_loads(ax: Axes, loads: Mapping[str, float | None], height: float) -> No
     texts: list[tuple[float, str]] = []
     for load, name in sorted((load, name) for name, load in loads.items() if load is not None and left < load < right):
         ax.axvline(load, color="0.1", lw=0.9, ls=(0, (4, 2)))
-        words = f"{LINES[name][0]} {load:.5g}"
+        words = f"{MARKED[name]} {load:.5g}"
         if texts and load - texts[-1][0] < 0.015 * (right - left):  # names that would overlap are written as one text
             texts[-1] = texts[-1][0], f"{texts[-1][1]}\n{words}"
         else:

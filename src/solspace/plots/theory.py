@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def _overlap_grid(prediction: Prediction) -> Reals:
-    """Return overlaps from r to 1, dense at both ends."""
+    """Return overlaps from r to Q, dense at both ends."""
     x = np.linspace(0, 1, 402)[1:-1]
-    return prediction.overlap + (1 - prediction.overlap) * (x**2 * (3 - 2 * x))
+    return prediction.least_overlap + (prediction.norm - prediction.least_overlap) * (x**2 * (3 - 2 * x))
 
 
 def _last_window(prediction: Prediction) -> float | None:
@@ -32,7 +32,7 @@ def free_entropy(
 ) -> None:
     """Draw φ_t(q) at several times; maxima are coloured by regime."""
     times = prediction.telling_times if times is None else sorted(set(map(float, times)))
-    q, r, entropy = _overlap_grid(prediction), prediction.overlap, prediction.free_entropy_at
+    q, r, entropy = _overlap_grid(prediction), prediction.least_overlap, prediction.free_entropy_at
     row: dict[str, list[Any]] = {"regimes": [prediction.regime(time) for time in times], "maxima": [], "at_overlap": []}
     for time in times:
         tops = dict.fromkeys(float(prediction.overlap_at(time, start=start)) for start in ("low", "high"))
@@ -71,7 +71,7 @@ def overlap_path(prediction: Prediction, ax: Axes, times: Reals | None = None, *
     if apart.any():
         line = merged({**style, "label": "theory, high start"}, color=RED, lw=thick()) | {"linestyle": ":"}
         ax.plot(t, np.where(apart, high, np.nan), **line)
-    ax.set(xlabel="time $t$", ylabel="overlap $q(t)$", ylim=(None, 1.02), title="path of the overlap")
+    ax.set(xlabel="time $t$", ylabel="overlap $q(t)$", ylim=(None, 1.02 * prediction.norm), title="path of the overlap")
     ax.legend(frameon=False, loc="lower right")
 
 

@@ -18,7 +18,7 @@ from solspace.theory.cavity import reference_averages
 from solspace.theory.edge import divergence
 from solspace.theory.localization import Landscape, Localization, chebyshev_points
 from solspace.theory.reference import Equilibrium, averages_at, check, equilibrium, sufficient_level
-from solspace.theory.weights import weights_of
+from solspace.theory.weights import free_weights, weights_of
 
 ROUNDING = 1e-11  # share of free entropy and load that the rounding of the terms of an entropy may reach
 SHARES = np.array([0.0, 0.05, 0.12, 0.2, 0.35, 0.5, 0.75, 1.0])  # of an interval: where the maxima of φ_0 are looked at
@@ -30,7 +30,7 @@ class Branch:
     def __init__(self, target: Target) -> None:
         check(target)
         self.target = target
-        self.even = target.even
+        self.even, self.free = target.even, free_weights(target.prior) is not None
         self.level = 0 if self.even else max(sufficient_level(target, conjugate) for conjugate in (0.3, 10.0))
         self.fails = divergence(target)[0] > target.prior.conjugate_growth  # φ_t has a maximum at q = 1 at every load
         self._seen: dict[float, Landscape] = {}
@@ -50,13 +50,16 @@ class Branch:
         """Coordinates from α = 0 to the end of the branch, their loads and replicons."""
         if self.even:
             u = np.linspace(np.log(1e-3), np.log(1e4), 60)
+            if self.free:
+                weights, averages = averages_at(self.target, np.zeros(60), 0, np.exp(u))
+                return u, np.exp(u), np.exp(u) * averages[2] * weights.susceptibility
             dg2 = float(reference_averages(self.target, [0.0], [1.0])[2][0])
             return u, np.exp(u), np.exp(u) * dg2
         u = np.linspace(np.log(1e-8), np.log(1e15), 94)
-        weights, (_, g2, dg2, _) = averages_at(self.target, np.exp(u), self.level)
+        weights, (_, g2, dg2, *_) = averages_at(self.target, np.exp(u), self.level)
         loads = np.exp(u) / g2
         # where loads fall the equation has left the branch that starts at α = 0
-        falls = np.flatnonzero(np.diff(loads) <= 0)
+        falls = np.flatnonzero(~(np.diff(loads) > 0))
         stop = int(falls[0]) + 1 if len(falls) else len(u)
         return u[:stop], loads[:stop], (loads * dg2 * weights.susceptibility)[:stop]
 
@@ -64,7 +67,11 @@ class Branch:
     def end(self) -> float:
         """The coordinate up to which F is looked at: where 1 - r is a few thousandths, or the grid ends."""
         u, _, _ = self.grid
-        variance = weights_of(self.target.prior).reference(np.exp(u) * (not self.even)).variance
+        if self.free:
+            states = [self.equilibrium(x) for x in u.tolist()]
+            variance = np.array([state.variance / state.norm for state in states])
+        else:
+            variance = weights_of(self.target.prior).reference(np.exp(u) * (not self.even)).variance
         return float(u[np.flatnonzero(variance > 4e-3)[-1]])
 
     def landscape(self, u: float) -> Landscape:
@@ -78,7 +85,7 @@ class Branch:
         """The load at which the entropy vanishes, the weights being discrete; None where it does not."""
         if not self.target.prior.discrete:
             return None
-        if self.even:  # the entropy is linear in α
+        if self.even and not self.free:  # the entropy is linear in α
             start = float(weights_of(self.target.prior).reference([0.0]).entropy[0])
             loss = self.equilibrium(0.0).law.log_weight - float(self.target.channel(0.0, 1.0)[0])
             return start / loss if loss > 0 else None

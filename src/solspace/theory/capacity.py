@@ -5,8 +5,9 @@ of replica symmetry breaking (theory notes 7), the minimum over (m, q₀) of -S/
 
     S = log(D)/2 + m q₀/(2D),  D = 1 + m(1 - q₀),  E = ∫Dz log ∫Du exp(-m dist(√q₀ z + √(1-q₀) u, allowed)²/2).
 
-*±1 weights*: the entropy of the uniform measure on the solutions reaches zero (Krauth and Mézard: 0.833 at κ = 0); a bound
-from above where replica symmetry is unstable there. That of another measure vanishes earlier: `Thresholds.zero_entropy`.
+*Discrete weights*: the entropy of the uniform measure on the solutions reaches zero (Krauth and Mézard: 0.833 at κ = 0 for
+±1); a bound from above where replica symmetry is unstable there. That of another measure vanishes earlier:
+`Thresholds.zero_entropy`. *Weights of any norm*: none where zero meets the constraints, else Gardner's at the best norm.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scipy.special import log_ndtr, ndtr
 
 from solspace.measure import Target
 from solspace.measure.potentials import Band, Potential, Uniform
-from solspace.measure.priors import Prior
+from solspace.measure.priors import Gaussian, Levels, Prior
 from solspace.numerics.arrays import Bools, Reals, vanishing
 from solspace.theory.branch import Branch
 from solspace.theory.cavity import Kinks, reference_nodes
@@ -63,7 +64,10 @@ def capacity(target: Target) -> float | None:
     if WHOLE in runs:
         return None
     if target.prior.discrete:
-        return _discrete(target.prior, runs)
+        # whatever the probabilities of the levels
+        return _discrete(Levels(target.prior.values) if isinstance(target.prior, Levels) else target.prior, runs)
+    if isinstance(target.prior, Gaussian):
+        return _any_norm(runs)
     return min((load for load in (gardner(target), one_step(target)) if load is not None), default=None)
 
 
@@ -75,6 +79,19 @@ def _discrete(prior: Prior, runs: tuple[tuple[float, float], ...]) -> float | No
     if np.isinf(high):
         return Branch(Target(prior, Uniform(), np.inf, low)).zero_entropy
     return Branch(Target(prior, Band((high - low) / 2), np.inf, (low + high) / 2)).zero_entropy
+
+
+def _any_norm(runs: tuple[tuple[float, float], ...]) -> float | None:
+    # of real weights: no weights at all meet constraints that zero meets, and any norm will do for the others
+    if len(runs) != 1 or runs[0][0] < 0 < runs[0][1]:
+        return None
+    low, high = runs[0]
+    if np.isinf(high):
+        return 2.0
+    loads = [
+        1 / (_second_moment(low / norm) + _second_moment(-high / norm)) for norm in np.geomspace(1e-2, 1e2, 4001) * high
+    ]
+    return float(max(loads))
 
 
 @dataclass(frozen=True)

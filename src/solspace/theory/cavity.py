@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,24 +83,29 @@ def _sharp_maxima(target: Target, breakpoints: list[float]) -> list[float]:
     return found
 
 
+def _widest(norm: Reals | float) -> Any:
+    # panel, where stabilities have a variance of `norm`
+    return 1.5 * np.maximum(np.sqrt(norm), 1.0)
+
+
 @vanishing
 def reference_nodes(points: Kinks, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> tuple[Reals, Reals]:
     """Return fields ω₀ and Gaussian weights (q, n), by panels fine at the breakpoints, for each overlap r and 1 - r."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
     spread = np.sqrt(np.maximum(overlap, 1e-300))
     # g² at a rare violation peaks where the Gaussian's fall and the constraint's rise balance
-    reach = spread * (TAIL + 2 * spread * max(map(abs, points.at)) / (1 + overlap))
+    reach = spread * (TAIL + 2 * spread * max(map(abs, points.at)) / (variance + 2 * overlap))
     width = 2.0**-level
-    fine, cap = 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, 1.5)
+    fine, cap = 2 * width * np.sqrt(variance), width * np.minimum(3 * spread, _widest(variance + overlap))
     omega, weight = around(points.at, -reach, reach, fine, cap, 0.8 * width)
     return omega, weight * np.exp(-((omega / spread[:, None]) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread[:, None])
 
 
 @vanishing
 def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, level: int = 0) -> Reals:
-    """Return E log Z, E g², E g'² and dE g²/dr = E[g'² - 2g²g'] over ω₀ ~ N(0, r) at variance 1 - r, rows of (4, q)."""
+    """Return E log Z, E g², E g'², dE g²/dr = E[g'² - 2g²g'] at r + V = 1, and E g', over ω₀ ~ N(0, r) at variance V: (5, q)."""
     overlap, variance = np.atleast_1d(overlap).astype(float), np.atleast_1d(variance).astype(float)
-    result = np.empty((4, len(overlap)))
+    result = np.empty((5, len(overlap)))
     narrow = overlap < NARROW * variance  # beside the channel's own width
     for rows in (narrow, ~narrow):
         if not rows.any():
@@ -113,14 +118,14 @@ def reference_averages(target: Target, overlap: ArrayLike, variance: ArrayLike, 
             omega, weight = reference_nodes(kinks(target), overlap[rows], variance[rows], level)
         log_z, g, dg = target.channel(omega, variance[rows, None])
         square = g**2
-        columns = (log_z, square, dg**2, dg**2 - 2 * square * dg)
+        columns = (log_z, square, dg**2, dg**2 - 2 * square * dg, dg)
         result[:, rows] = [np.einsum("qn,qn->q", weight, column) for column in columns]
     return result
 
 
 @dataclass(frozen=True)
 class CavityField:
-    """The cavity field of `target` in a reference of overlap r (`variance` = 1 - r).
+    """The cavity field of `target` in a reference of overlap r (`variance` = Q - r, Q = 1 for ±1 and on the sphere).
 
     >>> field = CavityField(Target("binary", "uniform"), 0.32238536322, 0.67761463678)
     >>> field.averages([0.8 - field.overlap], [0.2]).g2.round(9)
@@ -135,6 +140,10 @@ class CavityField:
     @cached_property
     def _kinks(self) -> Kinks:
         return kinks(self.target)
+
+    @property
+    def _close(self) -> bool:
+        return self.overlap > CLOSE * (self.overlap + self.variance)
 
     @cached_property
     @vanishing
@@ -158,7 +167,7 @@ class CavityField:
     def _rule(self, step: float) -> tuple[Reals, Reals]:
         if self.overlap == 0:
             return np.zeros(1), np.ones(1)
-        if self.overlap > CLOSE:
+        if self._close:
             omega, weight = reference_nodes(self._kinks, self.overlap, self.variance, self.level)
             return omega[0] / np.sqrt(self.overlap), weight[0]
         reach = min(TAIL + max(map(abs, self._kinks.at)), 37.0)
@@ -166,11 +175,11 @@ class CavityField:
 
     @vanishing
     def averages(self, gap: ArrayLike, variance: ArrayLike) -> Averages:
-        """Return the averages at overlaps q, given as `gap` = q - r >= 0 and `variance` = 1 - q > 0, arrays (k,)."""
+        """Return the averages at overlaps q, given as `gap` = q - r >= 0 and `variance` = Q - q > 0, arrays (k,)."""
         gap, variance = np.atleast_1d(gap).astype(float), np.atleast_1d(variance).astype(float)
         near = gap <= NEAR * variance
         result = np.empty((5, len(gap)))
-        for rows, rule in ((near, self._near), (~near, self._own if self.overlap > CLOSE else self._bulk)):
+        for rows, rule in ((near, self._near), (~near, self._own if self._close else self._bulk)):
             if rows.any():
                 result[:, rows] = rule(gap[rows], variance[rows])
         result[:4] /= result[4]
@@ -209,7 +218,7 @@ class CavityField:
             mean = omega + tau * g
             limit = (TAIL + 0.5) * np.sqrt(v) + depth * v / self.variance
             close = [tuple(limit if void else None for void in sides) for sides in points.forbidden]
-            fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), 1.5)
+            fine, cap = 2 * width * np.sqrt(v), width * min(3.5 * np.sqrt(tau), _widest(self.overlap + self.variance))
             field, step = around(points.at, mean - reach, mean + reach, fine, cap, 0.8 * width, close)
             log_zq, gq, dgq = self._channel(field, v)
             exponent = log_zq - log_z[:, None] - (field - omega[:, None]) ** 2 / (2 * tau) + log_weight[:, None]
@@ -252,7 +261,7 @@ class CavityField:
             )
             for point, forbidden in zip(points.at, points.forbidden)
         ]
-        cap = width * np.minimum(3.5 * spread, 1.5)
+        cap = width * np.minimum(3.5 * spread, _widest(self.overlap + self.variance))
         return around(points.at, low, high, 2 * width * np.sqrt(variance), cap, 0.8 * width, close)
 
 

@@ -18,6 +18,7 @@ from scipy.special import ndtr
 
 from solspace.measure import Target
 from solspace.measure.potentials import scaled_log_weight
+from solspace.measure.priors import Levels
 from solspace.numerics.power import log_power_moment
 from solspace.system.plain import Record, Values
 from solspace.theory.cavity import kinks
@@ -159,11 +160,17 @@ def maximum_at_one(equilibrium: Equilibrium) -> bool:
 def instability_at_one(equilibrium: Equilibrium) -> float | None:
     """Return λ as q → 1 where it is neither 0 nor infinite: ±1 weights, and a divergence like a logarithm.
 
-    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε); λ is the ratio of their slopes, to a relative 1/log(1/ε).
+    α E_q[g²] = α p log(1/ε)/2 stands against q̂ = 2 log(1/ε), or 8/δ² log(1/ε) of levels δ apart; λ is the ratio of their
+    slopes, to a relative 1/log(1/ε).
     """
     if not equilibrium.target.prior.discrete or not divergence(equilibrium.target)[1]:
         return None
-    return equilibrium.alpha * (_constant(equilibrium) or 0.0)
+    return equilibrium.alpha * (_constant(equilibrium) or 0.0) * _gap(equilibrium.target) ** 2 / 4
+
+
+def _gap(target: Target) -> float:
+    # smallest distance of two levels: q̂ grows like 8/gap² log 1/(Q - q)
+    return float(np.diff(target.prior.values).min()) if isinstance(target.prior, Levels) else 2.0
 
 
 def edge(equilibrium: Equilibrium) -> Edge:
@@ -179,7 +186,10 @@ def edge(equilibrium: Equilibrium) -> Edge:
     limit = None if gamma > 0 or logarithmic else _limit(equilibrium)
     growth = equilibrium.target.prior.conjugate_growth
     found = Edge(maximum_at_one(equilibrium), gamma, constant, limit, logarithmic, growth, "")
-    return replace(found, words=_words(found, equilibrium.target))
+    words = _words(found, equilibrium.target)
+    if equilibrium.norm != 1:
+        words = words.replace("q → 1", "q → Q").replace("q = 1", "q = Q").replace("1-q", "Q-q")
+    return replace(found, words=words)
 
 
 def _constant(equilibrium: Equilibrium) -> float | None:
@@ -236,7 +246,7 @@ def _limit(equilibrium: Equilibrium) -> float:
 
 
 def _words(edge: Edge, target: Target) -> str:
-    own = f"(1-q)^-{edge.conjugate_growth:g}" if edge.conjugate_growth else "2 log 1/(1-q)"
+    own = f"(1-q)^-{edge.conjugate_growth:g}" if edge.conjugate_growth else f"{8 / _gap(target) ** 2:g} log 1/(1-q)"
     if edge.limit is not None:
         energy = f"dG_E/dq tends to {edge.limit:.6g} and"
     else:

@@ -24,7 +24,7 @@ from solspace.numerics.rules import legendre
 from solspace.theory.cavity import CavityField
 from solspace.theory.edge import instability_at_one, maximum_at_one, smallest_scale
 from solspace.theory.reference import Equilibrium
-from solspace.theory.weights import Locator, weights_of
+from solspace.theory.weights import Locator, free_weights, weights_of
 
 TOLERANCE = 1e-12  # largest |E_q[1] - 1| that is let pass without a finer grid
 LEVELS = 3
@@ -62,19 +62,25 @@ class Localization:
 
     def __init__(self, equilibrium: Equilibrium) -> None:
         self.equilibrium = equilibrium
-        target, overlap, variance = equilibrium.target, equilibrium.overlap, equilibrium.variance
-        self._fields = [CavityField(target, overlap, variance, level) for level in range(LEVELS)]
+        self._fields = [CavityField(equilibrium.target, *equilibrium.field, level) for level in range(LEVELS)]
+        self._shift = equilibrium.overlap - equilibrium.field[0]
         self.accuracy = 0.0
 
     @cached_property
-    def _locate(self) -> Locator:
-        return weights_of(self.equilibrium.target.prior).localized(self.equilibrium.conjugate)
+    def locate(self) -> Locator:
+        """The weights at an overlap given by its two distances."""
+        equilibrium = self.equilibrium
+        free = free_weights(equilibrium.target.prior)
+        if free is None:
+            return weights_of(equilibrium.target.prior).localized(equilibrium.conjugate)
+        assert equilibrium.norm_conjugate is not None
+        return free.localized(equilibrium.conjugate, equilibrium.conjugate - equilibrium.norm_conjugate)
 
     def at_overlap(self, q: ArrayLike) -> Points:
-        """Return the curve at overlaps r <= q < 1, arrays (k,)."""
+        """Return the curve at overlaps r <= q < Q, arrays (k,)."""
         q = np.atleast_1d(np.asarray(q, dtype=float))
         whole = self.equilibrium.variance
-        gap, variance = np.maximum(q - self.equilibrium.overlap, 0.0), 1 - q
+        gap, variance = np.maximum(q - self.equilibrium.overlap, 0.0), self.equilibrium.norm - q
         # the smaller of the two distances as it is, the other so that both add up to 1 - r: exponents of size
         # 1/(1 - r) would show what is missing
         near = gap < variance
@@ -92,10 +98,10 @@ class Localization:
     def at(self, gap: Reals, variance: Reals) -> Points:
         """Return the curve at overlaps given by their two distances, arrays (k,)."""
         alpha = self.equilibrium.alpha
-        log_z, increment, dg2 = self._averages(gap, variance)
-        weights = self._locate(gap, variance)
+        log_z, increment, dg2 = self.averages(gap, variance)
+        weights = self.locate(gap, variance)
         instability = alpha * weights.susceptibility * dg2
-        time = weights.excess - alpha * increment
+        time = weights.excess - alpha * increment + self.equilibrium.origin
         close = gap < CLOSE * self.equilibrium.variance
         if close.any():
             time[close] = self._from_reference(gap[close])
@@ -105,11 +111,13 @@ class Localization:
         x, w = legendre(2)
         inner = (gap[:, None] * x).ravel()
         variance = self.equilibrium.variance - inner
-        _, _, dg2 = self._averages(inner, variance)
-        slope = 1 / self._locate(inner, variance).susceptibility - self.equilibrium.alpha * dg2
-        return gap * (slope.reshape(-1, 2) @ w)
+        _, _, dg2 = self.averages(inner, variance)
+        slope = 1 / self.locate(inner, variance).susceptibility - self.equilibrium.alpha * dg2
+        return gap * (slope.reshape(-1, 2) @ w) + self.equilibrium.origin
 
-    def _averages(self, gap: Reals, variance: Reals) -> tuple[Reals, Reals, Reals]:
+    def averages(self, gap: Reals, variance: Reals) -> tuple[Reals, Reals, Reals]:
+        """Return E_q[log Z], E_q[g²] - E_r[g²] and E_q[g'²] at overlaps given by their two distances, arrays (k,)."""
+        gap = gap + self._shift
         result = self._fields[0].averages(gap, variance)
         # exponents of size 1/(1 - r) are summed: their rounding is an error that no grid removes
         tolerance = TOLERANCE + 1e-14 / self.equilibrium.variance
@@ -124,7 +132,12 @@ class Localization:
             # what halving the panels did not help, halving them again will not
             poor = poor[~(error[poor] < tolerance) & ~(error[poor] > before[poor] / 4)]
         self.accuracy = max(self.accuracy, float(np.max(error, initial=0.0)) if np.isfinite(error).all() else np.inf)
-        return result.log_z, result.increment, result.dg2
+        increment = result.increment - self._first if self._shift else result.increment
+        return result.log_z, increment, result.dg2
+
+    @cached_property
+    def _first(self) -> float:
+        return float(self._fields[0].averages([self._shift], [self.equilibrium.variance]).increment[0])
 
 
 class Window(NamedTuple):
@@ -153,11 +166,10 @@ class Landscape:
     def __init__(self, curve: Localization) -> None:
         self.curve = curve
         self.status = Status.CONVERGED
+        self.norm = curve.equilibrium.norm
         self.falls = maximum_at_one(curve.equilibrium)
         self._limit = instability_at_one(curve.equilibrium)
-        # structure of the weight on a scale l shows at 1 - q of about l²
-        scale = smallest_scale(curve.equilibrium.target)
-        least = float(np.clip(np.log(curve.equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
+        least = least_depth(curve.equilibrium)
         least = least if self._limit is None else max(least, LATE)
         # consecutive panels to a depth of at least this, until the end of the curve is clear
         parts: list[Points] = []
@@ -184,9 +196,10 @@ class Landscape:
     def _dense(self) -> tuple[Reals, Points]:
         # the curve on a fine grid of depths, by the polynomial of each panel; the reference's own values come first
         depth = (self.edges[:-1, None] + np.diff(self.edges)[:, None] * np.arange(DENSE) / DENSE).ravel()
-        fine = Points(*((column.reshape(-1, NODES) @ _INTERPOLATION.T).ravel() for column in self.points))
+        fine = Points(*((column.reshape(-1, NODES) @ INTERPOLATION.T).ravel() for column in self.points))
         reference = self.curve.equilibrium
-        fine.time[0], fine.instability[0], fine.free_entropy[0] = 0.0, reference.replicon, reference.free_entropy
+        fine.time[0], fine.instability[0] = reference.origin, reference.replicon
+        fine.free_entropy[0] = reference.free_entropy
         return depth, fine
 
     @cached_property
@@ -251,7 +264,11 @@ class Landscape:
         """The rising stretches of F, from low to high overlap."""
         depth, dense = self._dense
         rising = self.curve.equilibrium.replicon < 1
-        ends = [(0.0, 0.0), *np.transpose(self.turning).tolist(), (np.inf, -np.inf if self.falls else np.inf)]
+        ends = [
+            (0.0, self.curve.equilibrium.origin),
+            *np.transpose(self.turning).tolist(),
+            (np.inf, -np.inf if self.falls else np.inf),
+        ]
         result = []
         for (start, low), (stop, high) in pairwise(ends):
             if rising and high > low:
@@ -296,17 +313,18 @@ class Landscape:
         depths = self.roots(alive, np.full(len(alive), float(time))) if alive else np.empty(0)
         heights = self._heights(depths, time) if alive else np.empty(0)
         if self.falls:
-            depths, heights = np.append(depths, np.inf), np.append(heights, time / 2 + self.top)
+            depths, heights = np.append(depths, np.inf), np.append(heights, time * self.norm / 2 + self.top)
         return depths, heights
 
     def _heights(self, depths: Reals, time: float) -> Reals:
         gap, variance = self.curve.distances(depths)
-        return self.curve.at(gap, variance).free_entropy + time * (1 - variance) / 2
+        return self.curve.at(gap, variance).free_entropy + time * (self.norm - variance) / 2
 
     @cached_property
     def top(self) -> float:
-        """φ_0 at q = 1: α E log W, the energy of one sample."""
-        return self.curve.equilibrium.alpha * self.curve.equilibrium.law.log_weight
+        """φ_0 at q = Q: α E log W, the energy of one sample, and its prior."""
+        equilibrium = self.curve.equilibrium
+        return equilibrium.alpha * equilibrium.law.log_weight + equilibrium.log_prior
 
     @cached_property
     def windows(self) -> list[Window]:
@@ -326,13 +344,13 @@ class Landscape:
             depths = self.roots(pair, np.full(len(pair), time[0]))
             heights, variance = self._heights(depths, float(time[0])), self.curve.distances(depths)[1]
             if upper is None:
-                return np.array([time[0] / 2 + self.top - heights[0]]), variance / 2
+                return np.array([time[0] * self.norm / 2 + self.top - heights[0]]), variance / 2
             return np.diff(heights), -np.diff(variance) / 2
 
         if last - first < 1e-9 * (1 + abs(last)):  # a window as narrow as the error of its ends
             return (first + last) / 2
         times = np.linspace(first, last, 400)[1:-1]  # the same on the interpolated curve
-        above = times / 2 + self.top if upper is None else self._interpolated(upper, times)
+        above = times * self.norm / 2 + self.top if upper is None else self._interpolated(upper, times)
         ahead = above - self._interpolated(lower, times)
         if ahead[0] > 0 and advantage(np.array([first]), np.zeros(1, int))[0][0] > 0:
             return -np.inf
@@ -343,7 +361,13 @@ class Landscape:
         at = np.interp(times, rise.values, rise.depths)
         depth, dense = self._dense
         _, variance = self.curve.distances(at)
-        return np.interp(at, depth, dense.free_entropy) + times * (1 - variance) / 2
+        return np.interp(at, depth, dense.free_entropy) + times * (self.norm - variance) / 2
+
+
+def least_depth(equilibrium: Equilibrium) -> float:
+    """Return the depth to which the curve is followed at least: structure of the weight on a scale l shows at 1 - q of l²."""
+    scale = smallest_scale(equilibrium.target)
+    return float(np.clip(np.log(equilibrium.variance / scale**2) + 4.0, 5.0, 40.0))
 
 
 def chebyshev_points(count: int) -> Reals:
@@ -352,6 +376,6 @@ def chebyshev_points(count: int) -> Reals:
 
 
 # the matrix (DENSE, NODES) from values at Chebyshev points to equidistant ones from 0 on
-_INTERPOLATION = legvander(2 * (np.arange(DENSE) / DENSE) - 1, NODES - 1) @ np.linalg.inv(
+INTERPOLATION = legvander(2 * (np.arange(DENSE) / DENSE) - 1, NODES - 1) @ np.linalg.inv(
     legvander(2 * chebyshev_points(NODES) - 1, NODES - 1)
 )

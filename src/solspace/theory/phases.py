@@ -16,10 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from solspace.measure import Target
 from solspace.numerics.arrays import Bools, Reals
+from solspace.system.checks import one_of
 from solspace.system.plain import Record, Values
 from solspace.system.progress import progress as progress_bar
+from solspace.theory import planted
 from solspace.theory.localization import Window
-from solspace.theory.prediction import Prediction, doubt, predict
+from solspace.theory.planted_thresholds import PlantedThresholds
+from solspace.theory.prediction import ENSEMBLES, Prediction, doubt, predict
 from solspace.theory.thresholds import Thresholds, thresholds, tricritical_margin
 
 REGIMES = ("green", "yellow", "red", "none")
@@ -46,6 +49,8 @@ class PhaseDiagram(Record):
         (k,) entropy of the measure; NaN where the equations have no solution.
     notes : tuple of str
         Loads without a solution, and numbers that are not accurate.
+    ensemble : {"random", "planted"}
+        Where the labels come from.
 
     Examples
     --------
@@ -69,6 +74,7 @@ class PhaseDiagram(Record):
     satisfiable: Bools
     entropy: Reals
     notes: tuple[str, ...] = ()
+    ensemble: str = "random"
 
     LINES: ClassVar = ("spinodal_low", "maxwell", "spinodal_high")
     FLAGS: ClassVar = ("samplable", "stable", "populated", "satisfiable")
@@ -78,14 +84,19 @@ class PhaseDiagram(Record):
         """The regimes (times, alphas) as 0 green, 1 yellow, 2 red, -1 none."""
         return np.select([self.regimes == name for name in REGIMES], [0, 1, 2, -1]).astype(np.int8)
 
-    def plot(self, ax: Any = None, thresholds: Thresholds | None = None, **style: Any) -> Any:
+    @property
+    def title(self) -> str:
+        """The target, and that it is planted."""
+        return f"{self.target}{', planted' if self.ensemble == 'planted' else ''}"
+
+    def plot(self, ax: Any = None, thresholds: Thresholds | PlantedThresholds | None = None, **style: Any) -> Any:
         """Draw the regimes between their exact lines, with loads beyond capacity in grey.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
             Axes to draw on; by default a new figure, one column wide.
-        thresholds : Thresholds, optional
+        thresholds : Thresholds or PlantedThresholds, optional
             Thresholds of the target, to be marked.
         **style : Any
             Properties of the lines, as in `Axes.plot`.
@@ -102,10 +113,11 @@ class PhaseDiagram(Record):
     def _values(self) -> Values:
         lists = {name: getattr(self, name).tolist() for name in ("alphas", "times", "regimes", *self.FLAGS)}
         lines = {name: _plain(getattr(self, name)) for name in (*self.LINES, "entropy")}
-        return {"target": self.target.to_dict(), **lists, **lines, "notes": list(self.notes)}
+        about = {"target": self.target.to_dict(), "ensemble": self.ensemble}
+        return {**about, **lists, **lines, "notes": list(self.notes)}
 
     def __repr__(self) -> str:
-        head = f"t–alpha diagram of {self.target}: {len(self.times)} times x {len(self.alphas)} loads"
+        head = f"t–alpha diagram of {self.title}: {len(self.times)} times x {len(self.alphas)} loads"
         rows = [f"  {'alpha':>10} {'low spinodal':>13} {'Maxwell':>13} {'high spinodal':>13}  sampling"]
         for k in _few(len(self.alphas)):
             line = (self.spinodal_low[k], self.maxwell[k], self.spinodal_high[k])
@@ -115,7 +127,11 @@ class PhaseDiagram(Record):
 
 
 def phase_diagram(
-    target: Target, alphas: ArrayLike, times: ArrayLike | None = None, progress: bool | None = None
+    target: Target,
+    alphas: ArrayLike,
+    times: ArrayLike | None = None,
+    progress: bool | None = None,
+    ensemble: str = "random",
 ) -> PhaseDiagram:
     """Compute the t–α diagram of a target.
 
@@ -129,6 +145,8 @@ def phase_diagram(
         Times >= 0, (j,); by default 51 times from 0 to beyond the last upper spinodal.
     progress : bool, optional
         Whether to show a progress bar; by default if stderr is a terminal, or in a notebook.
+    ensemble : {"random", "planted"}, default "random"
+        Labels without a rule, or drawn from a teacher's: then the diagram is that of the posterior of its weights.
 
     Returns
     -------
@@ -149,11 +167,13 @@ def phase_diagram(
     loads, grid = _axis("alphas", alphas), None if times is None else _axis("times", times)
     if np.any(loads <= 0) or (grid is not None and np.any(grid < 0)):
         raise ValueError("alphas must be positive and times at least 0.")
+    if one_of(ENSEMBLES)("ensemble", ensemble) == "planted":
+        planted.check(target)
     columns: list[Prediction | None] = []
     notes: list[str] = []
     with progress_bar(len(loads), "t-alpha diagram", progress) as bar:
         for alpha in loads:
-            columns.append(_column(target, float(alpha), notes))
+            columns.append(_column(target, float(alpha), notes, ensemble))
             bar.advance(note=f"alpha = {alpha:.4g}")
     none = Window(np.nan, np.nan, np.nan)  # else the window that ends last
     lines = np.array([max(p.windows if p else [], key=lambda window: window.high, default=none) for p in columns]).T
@@ -164,12 +184,12 @@ def phase_diagram(
     parts: Values = dict(zip(PhaseDiagram.LINES, lines))
     parts |= {name: np.array([getattr(p, name, False) for p in columns], dtype=bool) for name in PhaseDiagram.FLAGS}
     entropy = np.array([getattr(p, "entropy", np.nan) for p in columns])
-    return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes))
+    return PhaseDiagram(target, loads, grid, regimes, **parts, entropy=entropy, notes=tuple(notes), ensemble=ensemble)
 
 
-def _column(target: Target, alpha: float, notes: list[str]) -> Prediction | None:
+def _column(target: Target, alpha: float, notes: list[str], ensemble: str) -> Prediction | None:
     try:
-        p = predict(target, alpha)
+        p = predict(target, alpha, ensemble)
     except ValueError as error:
         notes.append(str(error))
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,17 +17,17 @@ from solspace.measure import Target
 from solspace.measure.target import as_number
 from solspace.numerics.arrays import Reals
 from solspace.numerics.roots import Status
+from solspace.system.checks import one_of
 from solspace.system.plain import Record, Values, html_table
 from solspace.theory.capacity import capacity
 from solspace.theory.edge import Edge, edge, maximum_at_one
 from solspace.theory.localization import Landscape, Localization, Points, Window
 from solspace.theory.reference import Equilibrium, solve
 
-REFERENCE = ("target", "alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "replicon")
-PLAIN = (
-    *("alpha", "overlap", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon", "mean_stability"),
-    *("stable", "satisfiable", "populated", "capacity", "samplable"),
-)
+REFERENCE = ("target", "alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "replicon")
+
+
+ENSEMBLES = ("random", "planted")
 
 
 class Prediction(Record):
@@ -47,9 +47,11 @@ class Prediction(Record):
     alpha : float
         The load.
     overlap : float
-        r, the overlap of two independent samples.
+        r, the overlap ⟨w, w'⟩/n of two independent samples.
+    norm : float
+        Q = |w|²/n, 1 for ±1 weights and on the sphere.
     conjugate, norm_conjugate : float
-        r̂, and r̂_d where the prior imposes a norm (None otherwise).
+        r̂, and r̂_d where the prior imposes a norm or the constraints determine it (None for ±1 weights).
     free_entropy : float
         φ, the log of the partition function per weight.
     replicon : float
@@ -66,10 +68,16 @@ class Prediction(Record):
     (0.51104685, 'green', True)
     """
 
+    PLAIN: ClassVar[tuple[str, ...]] = (
+        *("alpha", "overlap", "norm", "conjugate", "norm_conjugate", "free_entropy", "entropy", "replicon"),
+        *("mean_stability", "stable", "satisfiable", "populated", "capacity", "samplable"),
+    )
+
     _equilibrium: Equilibrium
     target: Target
     alpha: float
     overlap: float
+    norm: float
     conjugate: float
     norm_conjugate: float | None
     free_entropy: float
@@ -85,18 +93,23 @@ class Prediction(Record):
         return Prediction, (self._equilibrium,)
 
     @property
+    def least_overlap(self) -> float:
+        """The overlap at which the curve F starts: r; of a planted problem that of the prior alone, (E w)²."""
+        return self._equilibrium.overlap
+
+    @property
     def stable(self) -> bool:
         """Whether the replica-symmetric solution is stable: replicon < 1."""
         return self.replicon < 1
 
     @property
     def entropy(self) -> float:
-        """Entropy of the measure per weight: the log number (±1) or log volume (sphere) of its typical weights."""
+        """Entropy -Σ p log p of the measure per weight: the log number (discrete weights) or log volume of typical weights."""
         return self._equilibrium.entropy
 
     @property
     def populated(self) -> bool:
-        """Whether the measure has typical samples: entropy >= 0 for discrete weights; always on the sphere."""
+        """Whether the measure has typical samples: entropy >= 0 for discrete weights; always for real ones."""
         return not self.target.prior.discrete or self.entropy >= 0
 
     @cached_property
@@ -167,7 +180,7 @@ class Prediction(Record):
         Parameters
         ----------
         q : array_like
-            Overlaps in [r, 1].
+            Overlaps in [r, Q].
 
         Returns
         -------
@@ -182,7 +195,7 @@ class Prediction(Record):
         Parameters
         ----------
         q : array_like
-            Overlaps in [r, 1].
+            Overlaps in [r, Q].
 
         Returns
         -------
@@ -197,7 +210,7 @@ class Prediction(Record):
         Parameters
         ----------
         q : array_like
-            Overlaps in [r, 1].
+            Overlaps in [r, Q].
         t : array_like
             Times >= 0, broadcast against `q`.
 
@@ -223,7 +236,7 @@ class Prediction(Record):
         Returns
         -------
         float or ndarray
-            q(t), in the shape of `t`; exactly 1 from above where φ_t has a maximum there.
+            q(t), in the shape of `t`; exactly Q from above where φ_t has a maximum there.
         """
         if start not in ("low", "high"):
             raise ValueError(f"start must be 'low' or 'high'; got {start!r}.")
@@ -236,11 +249,11 @@ class Prediction(Record):
             if here.any():
                 depth[here] = self._landscape.roots([rise] * int(here.sum()), times[here])
                 left &= ~here
-        if start == "low":
+        if start == "low" and self._equilibrium.origin == 0:
             depth[times == 0] = 0.0
-        result, finite = np.ones(times.shape), np.isfinite(depth)
+        result, finite = np.full(times.shape, self.norm), np.isfinite(depth)
         gap, variance = self._curve.distances(depth[finite])
-        result[finite] = np.where(variance < gap, 1 - variance, self.overlap + gap)
+        result[finite] = np.where(variance < gap, self.norm - variance, self.least_overlap + gap)
         return result[()]
 
     def regime(self, t: ArrayLike) -> Any:
@@ -322,15 +335,16 @@ class Prediction(Record):
     def _on_curve(self, q: ArrayLike, column: str, at_one: float) -> Any:
         overlaps = _finite("q", q)
         flat = overlaps.ravel()
-        if np.any((flat < self.overlap * (1 - 1e-12) - 1e-15) | (flat > 1)):
+        least = self.least_overlap
+        if np.any((flat < least * (1 - 1e-12) - 1e-15) | (flat > self.norm)):
             raise ValueError(
-                f"q must lie between the reference overlap r = {self.overlap:.12g} and 1, nothing below r can be "
-                f"reached; got {flat[(flat < self.overlap) | (flat > 1)][0]!r}."
+                f"q must lie between the reference overlap r = {least:.12g} and {self.norm:.12g}, nothing below r can be "
+                f"reached; got {flat[(flat < least) | (flat > self.norm)][0]!r}."
             )
         result = np.full(flat.shape, at_one, dtype=float)
-        below = flat < 1
+        below = flat < self.norm
         if below.any():
-            result[below] = getattr(self._points_at(np.maximum(flat[below], self.overlap).tobytes()), column)
+            result[below] = getattr(self._points_at(np.maximum(flat[below], least).tobytes()), column)
         return result.reshape(overlaps.shape)[()]
 
     @cached_property
@@ -370,11 +384,36 @@ class Prediction(Record):
     def _values(self) -> Values:
         return {
             "target": self.target.to_dict(),
-            **{name: getattr(self, name) for name in PLAIN},
+            **{name: getattr(self, name) for name in self.PLAIN},
             "windows": [[None if np.isinf(x) else x for x in window] for window in self.windows],
             "status": self.status.value,
             "accuracy": self.accuracy,
         }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values of what is printed.
+
+        Returns
+        -------
+        list of tuple of str
+            Name and value.
+        """
+        return [
+            ("overlap r", f"{self.overlap:.9g}"),
+            *([("norm Q", f"{self.norm:.9g}")] if self.norm != 1 else []),
+            ("conjugate r̂", f"{self.conjugate:.9g}"),
+            *([("norm conjugate r̂_d", f"{self.norm_conjugate:.9g}")] if self.norm_conjugate is not None else []),
+            ("free entropy φ", f"{self.free_entropy:.9g}"),
+            ("entropy", f"{self.entropy:.9g}" + ("" if self.populated else "  (negative: no typical samples)")),
+            (
+                "capacity",
+                "none"
+                if self.capacity is None
+                else f"{self.capacity:.7g}" + ("" if self.satisfiable else "  (passed)"),
+            ),
+            ("replicon", f"{self.replicon:.6g}" + ("  (stable)" if self.stable else "  (RS unstable)")),
+            ("mean stability", f"{self.mean_stability:.6g}"),
+        ]
 
     def summary(self) -> str:
         """Return the prediction in words.
@@ -387,7 +426,7 @@ class Prediction(Record):
         name = str(self.target)
         words = [
             f"{name[0].upper()}{name[1:]}, at alpha = {self.alpha:g}: two independent samples overlap by "
-            f"r = {self.overlap:.4g}.",
+            f"r = {self.overlap:.4g}{'' if self.norm == 1 else f', with themselves by Q = {self.norm:.4g}'}.",
             *_ends(self),
         ]
         if not self.stable:
@@ -408,15 +447,15 @@ class Prediction(Record):
 
     def __repr__(self) -> str:
         localization = ("localization", "green at all times: samplable" if self.samplable else "not samplable")
-        return "\n".join([_heading(self), *(f"  {name:<20} {value}" for name, value in (*table(self), localization))])
+        return "\n".join([_heading(self), *(f"  {name:<26} {value}" for name, value in (*self.rows(), localization))])
 
     def _repr_html_(self) -> str:
         verdict = "samplable: φ_t has one maximum at every time" if self.samplable else "not samplable by localization"
         notes = [] if self.status.ok else [doubt(self)]
-        return html_table(_heading(self), table(self), verdict=verdict, good=self.samplable, notes=notes)
+        return html_table(_heading(self), self.rows(), verdict=verdict, good=self.samplable, notes=notes)
 
 
-def predict(target: Target, alpha: float) -> Prediction:
+def predict(target: Target, alpha: float, ensemble: str = "random") -> Prediction:
     """Solve the replica-symmetric saddle point of `target` at load `alpha`.
 
     Parameters
@@ -425,6 +464,8 @@ def predict(target: Target, alpha: float) -> Prediction:
         Measure over the weights.
     alpha : float
         Load m/n, > 0.
+    ensemble : {"random", "planted"}, default "random"
+        Labels without a rule, or drawn from a teacher's: the posterior of its weights, a `PlantedPrediction`.
 
     Returns
     -------
@@ -435,7 +476,7 @@ def predict(target: Target, alpha: float) -> Prediction:
     Raises
     ------
     ValueError
-        If `alpha` is not positive or the equations have no solution there.
+        If `alpha` is not positive or the equations have no solution there, or no labels can be drawn from a planted target.
 
     See Also
     --------
@@ -448,7 +489,15 @@ def predict(target: Target, alpha: float) -> Prediction:
     >>> p.samplable, [round(t, 6) for t in p.windows[0]]
     (False, [0.020631, 0.036297, 0.047024])
     """
-    return Prediction(solve(target, as_number("alpha", alpha)))
+    load = as_number("alpha", alpha)
+    if one_of(ENSEMBLES)("ensemble", ensemble) == "random":
+        return Prediction(solve(target, load))
+    from solspace.theory.planted import PlantedPrediction, check, uninformed
+
+    check(target)
+    if not (load > 0 and np.isfinite(load)):
+        raise ValueError(f"alpha must be a positive, finite number; got {load!r}.")
+    return PlantedPrediction(uninformed(target, load))
 
 
 def _finite(name: str, values: ArrayLike) -> Reals:
@@ -463,20 +512,6 @@ def _times(t: ArrayLike) -> Reals:
     if np.any(times < 0) or np.any(np.isinf(times)):
         raise ValueError(f"t must be a finite time >= 0; got {times[(times < 0) | np.isinf(times)].ravel()[0]!r}.")
     return times
-
-
-def table(p: Prediction) -> list[tuple[str, str]]:
-    """Return names and values of what is printed of a prediction."""
-    return [
-        ("overlap r", f"{p.overlap:.9g}"),
-        ("conjugate r̂", f"{p.conjugate:.9g}"),
-        *([("norm conjugate r̂_d", f"{p.norm_conjugate:.9g}")] if p.norm_conjugate is not None else []),
-        ("free entropy φ", f"{p.free_entropy:.9g}"),
-        ("entropy", f"{p.entropy:.9g}" + ("" if p.populated else "  (negative: no typical samples)")),
-        ("capacity", "none" if p.capacity is None else f"{p.capacity:.7g}" + ("" if p.satisfiable else "  (passed)")),
-        ("replicon", f"{p.replicon:.6g}" + ("  (stable)" if p.stable else "  (RS unstable)")),
-        ("mean stability", f"{p.mean_stability:.6g}"),
-    ]
 
 
 def _heading(p: Prediction) -> str:

@@ -11,14 +11,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import numpy as np
 
 from solspace.measure import Target
+from solspace.measure.priors import Gaussian
 from solspace.numerics.roots import root_between
+from solspace.system.checks import one_of
 from solspace.system.plain import Record, html_table
+from solspace.theory import planted_thresholds
 from solspace.theory.branch import Branch
 from solspace.theory.capacity import capacity, gardner, one_step
+from solspace.theory.planted_thresholds import PlantedThresholds
+from solspace.theory.prediction import ENSEMBLES
 from solspace.theory.reference import Equilibrium
 
 
@@ -39,11 +45,11 @@ class Thresholds(Record):
     dynamical, condensation : float or None
         Where, at t = 0, a second maximum appears, and becomes the higher one.
     zero_entropy : float or None
-        Where the entropy of *this* measure vanishes: its typical samples end there, solutions need not. ±1 weights only.
+        Where the entropy of *this* measure vanishes: its typical samples end there, solutions need not. Discrete weights only.
     capacity : float or None
         Where the constraints stop having solutions, whatever the potential and the temperature; soft potentials
-        have the constraints s >= κ. ±1 weights: zero entropy of the uniform measure on the solutions. Sphere: the
-        one-step (1RSB) value, which equals Gardner's for margins >= 0.
+        have the constraints s >= κ. Discrete weights: zero entropy of the uniform measure on the solutions. Sphere: the
+        one-step (1RSB) value, which equals Gardner's for margins >= 0. Gaussian weights: Gardner's at the best norm.
     capacity_rs, capacity_1rsb : float or None
         The sphere's two values: Gardner's, and with one step of replica symmetry breaking.
     cusp_overlap, cusp_time : float or None
@@ -101,18 +107,32 @@ class Thresholds(Record):
         return html_table(f"Thresholds of {self.target}, replica symmetric", self.rows(), columns)
 
 
-def thresholds(target: Target) -> Thresholds:
-    """Compute the loads at which the phases of `target` end (theory notes 3.1 and 7).
+@overload
+def thresholds(target: Target, ensemble: Literal["random"] = "random") -> Thresholds: ...
+@overload
+def thresholds(target: Target, ensemble: Literal["planted"]) -> PlantedThresholds: ...
+@overload
+def thresholds(target: Target, ensemble: str) -> Thresholds | PlantedThresholds: ...
+def thresholds(target: Target, ensemble: str = "random") -> Thresholds | PlantedThresholds:
+    """Compute the loads at which the phases of `target` end (theory notes 3.1, 7 and 13).
 
     Parameters
     ----------
     target : Target
         Measure over the weights.
+    ensemble : {"random", "planted"}, default "random"
+        Labels without a rule, or drawn from a teacher's.
 
     Returns
     -------
-    Thresholds
-        `asl`, `dat`, `dynamical`, `condensation`, `zero_entropy` and `capacity`; None where there is no such load.
+    Thresholds or PlantedThresholds
+        `asl`, `dat`, `dynamical`, `condensation`, `zero_entropy` and `capacity`; of planted problems `information`,
+        `spinodal` and `localization`. None where there is no such load.
+
+    Raises
+    ------
+    ValueError
+        If no labels can be drawn from a planted target.
 
     Examples
     --------
@@ -120,9 +140,11 @@ def thresholds(target: Target) -> Thresholds:
     >>> round(found.zero_entropy, 7), round(found.capacity, 7)
     (0.6832185, 0.8330786)
     """
+    if one_of(ENSEMBLES)("ensemble", ensemble) == "planted":
+        return planted_thresholds.thresholds(target)
     branch = Branch(target)
     dat, ends = branch.load(branch.dat), {"zero_entropy": branch.zero_entropy, "capacity": capacity(target)}
-    if not target.prior.discrete:
+    if not (target.prior.discrete or isinstance(target.prior, Gaussian)):
         ends |= {"capacity_rs": gardner(target), "capacity_1rsb": one_step(target)}
     if branch.fails:
         return Thresholds(target, 0.0, "edge", dat, 0.0, branch.zero_entropy, **ends)

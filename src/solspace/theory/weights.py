@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf
 
-from solspace.measure.priors import Binary, Prior, Spherical
+from solspace.measure.priors import Binary, Gaussian, Levels, Prior, Spherical
 from solspace.numerics.arrays import Reals, vanishing
 from solspace.numerics.rules import gaussian_trapezoid, hermite
 
@@ -32,11 +32,12 @@ class Reference(NamedTuple):
     """The weights at reference conjugate r̂, arrays."""
 
     overlap: Reals  # r
-    variance: Reals  # 1 - r
-    slope: Reals  # dr/dr̂
+    variance: Reals  # Q - r, the norm being Q = 1 on the sphere and for ±1
+    slope: Reals | None  # dr/dr̂ where Q = 1
     susceptibility: Reals  # χ₀
-    entropy: Reals  # (r r̂ - r̂_d)/2 + G_S
-    norm_conjugate: Reals | None = None  # r̂_d where the norm is imposed
+    entropy: Reals  # (r r̂ - Q r̂_d)/2 + G_S
+    norm_conjugate: Reals | None = None  # r̂_d where the norm is imposed, or follows from the constraints
+    log_prior: Reals | float = 0.0  # mean log density of the prior; of levels, log of L times the probability
 
 
 class Localized(NamedTuple):
@@ -47,7 +48,7 @@ class Localized(NamedTuple):
     entropy: Reals  # S(q), what the weights give to φ_t(q) = S(q) + t q/2 + α G_E(q); S'(q) = -q̂/2
 
 
-Locator = Callable[[Reals, Reals], Localized]  # of (q - r, 1 - q): both distances, because each is small somewhere
+Locator = Callable[[Reals, Reals], Localized]  # of (q - r, Q - q): both distances, because each is small somewhere
 
 
 class Weights(Protocol):
@@ -117,6 +118,19 @@ class SphericalWeights:
 
 
 REGISTRY: dict[type[Prior], Weights] = {Binary: BinaryWeights(), Spherical: SphericalWeights()}
+
+
+@lru_cache(maxsize=64)
+def free_weights(prior: Prior) -> Any:
+    """Return the weights of a prior whose norm follows from the constraints (`theory.levels`), None of others.
+
+    Their methods `reference` and `localized` take the precision A = r̂ - r̂_d as a second argument.
+    """
+    if isinstance(prior, (Gaussian, Levels)):
+        from solspace.theory.levels import GaussianWeights, LevelWeights
+
+        return LevelWeights(prior) if isinstance(prior, Levels) else GaussianWeights(prior)
+    return None
 
 
 def weights_of(prior: Prior) -> Weights:

@@ -117,6 +117,83 @@ def binary_uniform(results: Results, target: Target, top: float | None, title: s
     return Picture(drawing, [{"panel": panel, **values} for panel, own in panels.items() for values in own])
 
 
+def planted_t_alpha(results: Results, panels: Mapping[str, tuple[Target, float]]) -> Picture:
+    """Draw a t–α diagram for each title: (target, last time)."""
+    drawing, axes = style.panels(len(panels), width=4.8, height=3.9)
+    table: list[Values] = []
+    for ax, (title, (target, top)) in zip(axes, panels.items()):
+        own = _t_alpha(results, target, ax, top, ("information", "spinodal", "localization"), "upper right")
+        table += [{"panel": title, **values} for values in own]
+        ax.set_title(title)
+    return Picture(
+        drawing,
+        table,
+        note="t = 0: the posterior; t > 0: with a signal of strength t about the teacher beside the labels",
+    )
+
+
+def planted(results: Results, names: Mapping[str, str], note: str) -> Picture:
+    """Draw overlaps with the teacher and errors; likelihoods are (name: label)."""
+    drawing, (left, right) = style.panels(2, width=4.8, height=4.0)
+    (limits,) = (row.values for row in results.rows(kind="thresholds"))
+    for ax in (left, right):
+        ax.axvspan(limits["information"], limits["spinodal"], color="0.88", lw=0, label="step: hard")
+    table: list[Values] = []
+    for colour, marker, (potential, label) in zip(style.SERIES, style.MARKERS, names.items()):
+        (row,) = (row for row in results.rows(arrays=True, kind="teacher-theory") if _potential(row) == potential)
+        points = _teachers(results, potential)
+        table += [{"likelihood": label, **point} for point in points]
+        alpha, overlap, reached = (row.arrays[name] for name in ("alpha", "overlap", "message_passing_overlap"))
+        left.plot(alpha, overlap, color=colour, label=label)
+        left.plot(alpha, np.where(reached < overlap - 1e-6, reached, np.nan), color=colour, ls="--")
+        _bars(left, points, "amp_overlap", color=colour, marker=marker)
+        _bars(left, points, "sample_overlap", color=colour, marker=marker, mfc="w", ms=7, zorder=1)
+        if label.startswith(("step", "probit")):
+            for name, dash, measured in (("gibbs", ":", "sample_error"), ("posterior_mean", "-", "amp_error")):
+                right.plot(alpha, row.arrays[f"{name}_error"], color=colour, ls=dash, label=f"{label}, {ERRORS[name]}")
+                _bars(right, points, measured, color=colour, marker=marker, mfc="w" if name == "gibbs" else colour)
+            short = np.where(reached < overlap - 1e-6, np.arccos(np.sqrt(reached)) / np.pi, np.nan)
+            right.plot(alpha, short, color=colour, ls="--")
+    left.plot([], [], color="0.3", ls="--", label="where AMP stops")
+    left.plot([], [], "o", color="0.3", ms=4, label="AMP")
+    left.plot([], [], "o", color="0.3", mfc="w", ms=7, label="localization, samples")
+    left.set(xlabel=r"load $\alpha$", ylabel="overlap with the teacher", ylim=(0, 1.03), xlim=(0, 2))
+    right.set(xlabel=r"load $\alpha$", ylabel="sign differs from the teacher's", ylim=(0, 0.5), xlim=(0, 2))
+    left.legend(fontsize=7.5)
+    right.legend(fontsize=7.5)
+    return Picture(drawing, table, "teachers of ±1 weights", note)
+
+
+ERRORS = {"gibbs": "sample", "posterior_mean": "posterior mean"}
+
+
+def _potential(row: Result) -> str:
+    return str(Target.from_dict(row.task["target"]).potential)
+
+
+def _teachers(results: Results, potential: str) -> list[Values]:
+    # mean and standard error over instances, a row for each load
+    rows = [row for row in results.rows(kind="teacher") if _potential(row) == potential]
+    found = []
+    for alpha in sorted({row.task["alpha"] for row in rows}):
+        own = [row.values for row in rows if row.task["alpha"] == alpha]
+        point: Values = {"alpha": alpha, "instances": len(own)}
+        for name in ("amp_overlap", "amp_error", "sample_overlap", "sample_error"):
+            values = np.array([value[name] for value in own if name in value])
+            if len(values):
+                error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+                point |= {name: float(values.mean()), f"{name}_sem": float(error)}
+        found.append(point)
+    return found
+
+
+def _bars(ax: Axes, points: Sequence[Values], name: str, **style: Any) -> None:
+    own = [point for point in points if name in point]
+    if own:
+        x, y, error = ([point[key] for point in own] for key in ("alpha", name, f"{name}_sem"))
+        ax.errorbar(x, y, yerr=error, **{"ls": "", "ms": 4, "capsize": 1.5, "elinewidth": 0.9, **style})
+
+
 def alpha_kappa(results: Results, title: str, zoom: tuple[float, float]) -> Picture:
     rows = sorted(results.rows(kind="thresholds"), key=lambda row: row.task["target"]["margin"])
     table = [line(row, "margin", *LINES) for row in rows]

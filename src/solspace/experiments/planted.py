@@ -1,0 +1,75 @@
+"""Tasks of planted problems: theory along the loads, and message passing and localization on an instance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from solspace.experiments.tasks import Found, Task, theory_task
+from solspace.measure import Target
+from solspace.problem import Perceptron
+
+OVERLAPS = ("overlap", "message_passing_overlap", "gibbs_error", "posterior_mean_error")
+SEED = ("seed", "n", "alpha", "target", "instance")
+
+
+def theory_at(target: Target, alphas: Iterable[float]) -> list[Task]:
+    """Return the task of theory's overlaps with the teacher and errors at these loads."""
+    return [theory_task("teacher-theory", target, alphas=[round(float(alpha), 12) for alpha in alphas])]
+
+
+def instances_at(target: Target, n: int, alphas: Iterable[float], instances: int, n_samples: int) -> list[Task]:
+    """Return the tasks of instances with a teacher: means of AMP, and `n_samples` of localization on each."""
+    common: dict[str, Any] = {"n": n, "n_samples": n_samples, "seed": 0}
+    return [
+        theory_task("teacher", target, **common, alpha=round(float(alpha), 12), instance=instance)
+        for instance in range(instances)
+        for alpha in alphas
+    ]
+
+
+def theory(task: Task) -> Found:
+    """Return `OVERLAPS` at each of the task's loads, arrays."""
+    from solspace.theory.prediction import predict
+
+    target = Target.from_dict(task.values["target"])
+    rows = [predict(target, alpha, ensemble="planted") for alpha in task.values["alphas"]]
+    arrays = {name: np.array([getattr(row, name) for row in rows]) for name in OVERLAPS}
+    return {}, {"alpha": np.array(task.values["alphas"]), **arrays}
+
+
+def instance(task: Task) -> Found:
+    """Return the overlap with the teacher of AMP's mean and of samples, with the errors they have on new patterns."""
+    from solspace.samplers.localization.localize import localize
+    from solspace.samplers.marginals.amp import amp
+
+    values, target = task.values, Target.from_dict(task.values["target"])
+    problem = Perceptron.planted(values["n"], values["alpha"], target, rng=task.seed_from(*SEED))
+    assert problem.teacher is not None
+    teacher = problem.teacher.astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # not to converge is a result here
+        found = amp(problem)
+        mean = np.asarray(found.mean, dtype=float)
+        numbers = {
+            "amp_overlap": float(mean @ teacher) / problem.n,
+            "amp_error": _angle(mean, teacher),
+            "converged": bool(np.all(found.converged)),
+        }
+        if values["n_samples"]:
+            samples = localize(problem, values["n_samples"], rng=task.seed, progress=False)
+            drawn = samples.weights.astype(float)
+            numbers |= {
+                "sample_overlap": float((drawn @ teacher).mean()) / problem.n,
+                "sample_error": float(np.mean([_angle(weights, teacher) for weights in drawn])),
+            }
+    return numbers, {}
+
+
+def _angle(one: np.ndarray, other: np.ndarray) -> float:
+    # in units of π: the probability that the signs of stabilities on a new Gaussian pattern differ
+    scale = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(np.arccos(np.clip(one @ other / scale, -1.0, 1.0)) / np.pi) if scale else 0.5
