@@ -50,6 +50,8 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "localize": _part("localize"),
     "ep": _part("ep", "speed"),
     "ep-accuracy": _part("ep", "accuracy"),
+    "counts": _part("counts", "coverage", instances=4),
+    "counts-speed": _part("counts", "speed"),
     "theory": _part("theory", rounds=1),
     "channel": _part("channel", rounds=5, betas=(0.0, 2.0)),
     "learning": _part("learning"),
@@ -58,8 +60,8 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "laptop": _part("laptop"),
     "store": _part("store", count=1000, rows=20_000),
 }
-ON_REQUEST = ("laptop",)
-"""Parts that run only where they are named: they compile everything anew, several times."""
+ON_REQUEST = ("laptop", "counts")
+"""Parts that run only where they are named: they compile everything anew, several times, or take an hour."""
 
 
 def machine() -> str:

@@ -22,7 +22,9 @@ from solspace.system.threads import one_blas_thread, split
 
 RHO, SHARES = (1.0, 0.8, 0.5), (0.7, 0.2, 0.1)
 UPDATES, STEP = 4, 0.6  # of EP before a block is drawn
-TAIL, SIGN_TAIL = 14, 22  # last weights that are summed over: by search, and by sets of bits
+# bits of the last weights that are summed over: by sets of bits, by search, and where nothing is forbidden
+SIGN_TAIL, TAIL, SOFT_TAIL = 26, 18, 12
+BLOCK = 4  # weights drawn together; 16 of many
 HOT = 60  # most weights for which the guide of a tilted measure is taken at twice the temperature
 GRAIN = 16  # lanes that are computed together
 LEAST_PRECISION, LEAST_VARIANCE = 1e-6, 1e-9
@@ -171,8 +173,9 @@ class Epar:
         """Return the log weights of the lanes of these `numbers`, each from its own stream."""
         r, n = len(self.order), self.free.problem.n
         signs = tail_signs(self.free)
-        tail = min(r, SIGN_TAIL if signs else TAIL)
-        block = 4 if n < 500 else 16
+        bits = SIGN_TAIL if signs else TAIL if np.isfinite(self.free.bounds).any() else SOFT_TAIL
+        tail = min(r, int(bits / math.log2(len(self.free.levels.values)) + 1e-9))
+        block = BLOCK if n < 500 else 16
         found = np.empty(len(numbers))
         summed = SignTail(self.free, self.order[r - tail :]) if signs else SearchTail(self.free, self.order[r - tail :])
 

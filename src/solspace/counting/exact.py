@@ -8,7 +8,7 @@ enumerated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from solspace.enumeration import LARGEST, MOST
-from solspace.measure import Target
 from solspace.measure.priors import Levels
 from solspace.numerics.arrays import Array
 from solspace.problem import Perceptron
@@ -25,7 +24,6 @@ from solspace.system.threads import split
 
 HELD = 1 << 14  # configurations handed over at a time
 PARTS = 256  # least number of parts of a search, between which it can stop
-NODES = 4e9  # steps of a search, about a minute, up to which "auto" takes it
 
 
 @dataclass(frozen=True)
@@ -147,6 +145,12 @@ class Free:
         return each.sum(axis=1) if problem.sample_weight is None else each @ problem.sample_weight[self.rows]
 
 
+def seconds(free: Free) -> float:
+    """Return about how long `exact_parts` takes on one core."""
+    bits = len(free.columns) * math.log2(len(free.levels.values))
+    return 2.0 ** (bits - 37) * 3 if _by_signs(free) else 2.0 ** (bits - 31)
+
+
 def searchable(free: Free) -> bool:
     """Return whether `exact` takes less than about a minute."""
     choices = len(free.columns) * math.log(len(free.levels.values))
@@ -157,32 +161,43 @@ def searchable(free: Free) -> bool:
     return choices <= (40 if _by_signs(free) else 34) * math.log(2)
 
 
-def exact(free: Free, report: Callable[[float, float], object]) -> float:
-    """Return log Z, the log of the number of solutions for the uniform measure; `report(share, log Z so far)` as it goes on."""
+def exact_parts(free: Free) -> Iterator[tuple[float, float]]:
+    """Yield the share of the weights that was considered and log Z over them, a number of solutions for the uniform measure."""
     problem = free.problem
     if np.isneginf(free.constant):
-        return -math.inf
-    if problem.intercept is not None or not problem.target.potential.hard:
+        yield 1.0, -math.inf
+    elif problem.intercept is not None or not problem.target.potential.hard:
+        yield 1.0, _enumerated(problem)
+    elif not len(free.columns) or not len(free.rows):
+        yield 1.0, free.constant + len(free.columns) * float(logsumexp(free.levels.log_weights))
+    elif free.bounds[0] > free.bounds[1]:
+        yield 1.0, -math.inf
+    elif _by_signs(free):
+        found, done = 0, 0.0
+        for share, count in sign_parts(*free.halves[:2]):
+            found, done = found + count, done + share
+            yield min(done, 1 - 1e-9), math.log(found) if found else -math.inf
+        yield 1.0, math.log(found) if found else -math.inf
+    else:
+        yield from _searched(free)
+
+
+def exact(free: Free) -> float:
+    """Return log Z over all weights, the log of the number of solutions for the uniform measure; -inf where there is none."""
+    return list(exact_parts(free))[-1][1]
+
+
+def _enumerated(problem: Perceptron) -> float:
+    try:
         return problem.enumerate().log_partition
-    if not len(free.columns) or not len(free.rows):
-        return free.constant + len(free.columns) * float(logsumexp(free.levels.log_weights))
-    if np.isfinite(free.bounds).any() and free.bounds[0] > free.bounds[1]:
-        return -math.inf
-    if _by_signs(free):
-        return _count_signs(free, report)
-    return free.constant + _search(free, report)
+    except ValueError:  # weight zero everywhere
+        if problem.target.potential.hard:
+            return -math.inf
+        raise
 
 
 def _by_signs(free: Free) -> bool:
     return free.integer and free.levels.values == (-1.0, 1.0) and free.decided and len(free.columns) <= 127
-
-
-def _count_signs(free: Free, report: Callable[[float, float], object]) -> float:
-    found, done = 0, 0.0
-    for share, count in sign_parts(*free.halves[:2]):
-        found, done = found + count, done + share
-        report(done, math.log(found) if found else -math.inf)
-    return math.log(found) if found else -math.inf
 
 
 def sign_parts(rows: Array, least: Array, parts: int = PARTS) -> Iterator[tuple[float, int]]:
@@ -209,25 +224,21 @@ def sign_parts(rows: Array, least: Array, parts: int = PARTS) -> Iterator[tuple[
         yield len(some) / len(starts), int(counts.sum())
 
 
-def _search(free: Free, report: Callable[[float, float], object]) -> float:
-    """Return log Z over the free weights, from parts that begin with different first choices."""
+def _searched(free: Free) -> Iterator[tuple[float, float]]:
+    """Yield shares and log Z over the free weights, from parts that begin with different first choices."""
     base, r = len(free.levels.values), len(free.columns)
     depth = min(r - 1, math.ceil(math.log(PARTS) / math.log(base)))
     search, parts = Search(free), base**depth
-    sums = np.full(parts, -np.inf)
-    pieces = np.array_split(np.arange(parts), min(parts, 32))
-    done = 0
-    for piece in pieces:
+    sums, done = np.full(parts, -np.inf), 0
+    for piece in np.array_split(np.arange(parts), min(parts, 32)):
 
         def some(start: int, stop: int, piece: Array = piece) -> None:
             for part in piece[start:stop]:
-                first = part // base ** np.arange(depth) % base
-                sums[part] = search.log_sum(first)
+                sums[part] = search.log_sum(part // base ** np.arange(depth) % base)
 
         split(some, len(piece))
         done += len(piece)
-        report(done / parts, free.constant + float(logsumexp(sums)))
-    return float(logsumexp(sums))
+        yield done / parts, free.constant + float(logsumexp(sums))
 
 
 class Search:
@@ -286,7 +297,3 @@ class Search:
 def uniform_limit(free: Free) -> float:
     """Return the log of the number of all weights, which no number of solutions exceeds."""
     return len(free.columns) * math.log(len(free.levels.values))
-
-
-def measure_of(problem: Perceptron, target: Target) -> Free:
-    return Free(problem.with_target(target))

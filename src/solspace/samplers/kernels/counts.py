@@ -192,3 +192,25 @@ def descend(penalties, doubt, slacks, choice, state, found, everything):
             break
     state[0] = depth
     return rows
+
+
+@njit(**FAST)
+def heat_bath(weights, place, patterns, table, draws):
+    """Flip weights (k, n) of ±1 in turn by the heat bath, a `draws` (k, sweeps n) each.
+
+    `place` (k, m) are the numbers of the constraints' sums, whose log weights are `table`; `patterns` are (n, m) of ±1.
+    """
+    n, m = patterns.shape
+    for k in range(weights.shape[0]):
+        own, signs_of = place[k], weights[k]
+        for j in range(draws.shape[1]):
+            i = j % n
+            w, gain = signs_of[i], 0.0
+            row = patterns[i]
+            for mu in range(m):
+                p = own[mu]
+                gain += table[p - w * row[mu]] - table[p]
+            if gain > 80.0 or draws[k, j] * (1.0 + np.exp(-gain)) < 1.0:
+                signs_of[i] = -w
+                for mu in range(m):
+                    own[mu] -= w * row[mu]
