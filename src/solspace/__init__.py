@@ -23,6 +23,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", "")
 if TYPE_CHECKING:
     from solspace import data as data
     from solspace import plots as plots
+    from solspace.counting.count import count as count
     from solspace.diagnostics import diagnose as diagnose
     from solspace.experiments.runner import sweep as sweep
     from solspace.experiments.spec import Spec as Spec
@@ -51,6 +52,7 @@ _HOME = {
     "Target": "measure.target",
     "amp": "samplers.marginals.amp",
     "anneal": "samplers.annealing.anneal",
+    "count": "counting.count",
     "data": "data",
     "design": "theory.design",
     "diagnose": "diagnostics",

@@ -38,6 +38,7 @@ METHODS = ("auto", "exact", "epar", "smc", "ep")
 LANES, ROUND = 256, 32  # lanes of EPAR, and those between which it can stop
 FEW, MORE = 100, 1024  # effective lanes below which `auto` draws more, and how many then
 LEAST = 30.0  # effective lanes from which an interval is trusted
+WIDER = 1.3  # factor of Student's interval, whose coverage would be 95% at best
 SPREAD = 0.7  # largest standard deviation of log Z among runs of SMC from which an interval is trusted
 LONG = 2e12  # operations of EPAR beyond which `auto` leaves it out
 
@@ -290,14 +291,18 @@ def prepared(
     if device != "cpu":
         raise ValueError(f"counting runs on the processor: device must be 'cpu'; got {device!r}.")
     if not isinstance(own.prior, (Binary, Levels)):
-        raise ValueError(f"only weights of finitely many values can be counted: ±1 or Levels; the prior is {own.prior}.")
+        raise ValueError(
+            f"only weights of finitely many values can be counted: ±1 or Levels; the prior is {own.prior}."
+        )
     free = Free(problem.with_target(own))
     if method == "exact" and not searchable(free):
         raise ValueError(
             "method 'exact' takes about 40 ±1 weights on ±1 patterns, 34 on others, and 20 where the potential forbids nothing "
             f"or there is an intercept (for L levels 2/log2 L as many); got n = {problem.n}. Take 'epar'."
         )
-    if method in ("epar", "smc") and (problem.intercept is not None or (problem.sample_weight is not None and not free.decided)):
+    if method in ("epar", "smc") and (
+        problem.intercept is not None or (problem.sample_weight is not None and not free.decided)
+    ):
         raise ValueError(f"method {method!r} takes no intercept and no sample weights; 'exact' does, to 20 weights.")
     if method == "smc" and (why := smc.refusal(free)):
         raise ValueError(why)
@@ -319,9 +324,10 @@ def counted(free: Free, config: CountConfig, rng: RNG = None) -> Iterator[tuple[
 
 def _count(free: Free, config: CountConfig, method: str, **values: Any) -> Count:
     problem = free.problem
-    defaults = dict(exact=False, effective_samples=None, trusted=False)
-    own = dict(confidence=config.confidence, solutions=config.solutions, target=problem.target, n=problem.n, m=problem.m)
-    return Count(**{**defaults, **own, "method": method, **values})
+    defaults = {"exact": False, "effective_samples": None, "trusted": False}
+    own: Values = {"confidence": config.confidence, "solutions": config.solutions, "target": problem.target}
+    own |= {"n": problem.n, "m": problem.m, "method": method}
+    return Count(**{**defaults, **own, **values})
 
 
 Steps = Iterator[tuple[float, Count]]
@@ -370,7 +376,7 @@ def _exact(free: Free, config: CountConfig, seeds: np.random.SeedSequence) -> St
 
 
 def _epar(free: Free, config: CountConfig, seeds: np.random.SeedSequence) -> Steps:
-    sampler, logs = Epar.of(free), np.zeros(0)
+    sampler, logs = Epar.chosen(free, child(seeds, 3)), np.zeros(0)
     seeds, total = child(seeds, 1), LANES
     while len(logs) < total:
         logs = np.append(logs, sampler.lanes(np.arange(len(logs), len(logs) + ROUND), seeds))
@@ -399,8 +405,8 @@ def _from_lanes(free: Free, config: CountConfig, logs: Array, converged: bool) -
 def interval(logs: Array, confidence: float = 0.95) -> tuple[float, float, float, float]:
     """Return the log of the mean of weights with these logarithms, the ends of its interval, and how many are effective.
 
-    Student's interval of the mean, widened by what one more weight of three times the largest would add: importance weights
-    are skewed, and a few more draws rarely lower their mean.
+    Student's interval of the mean, `WIDER`, and on both sides what one more weight of three times the largest would add:
+    importance weights are skewed, and a few more draws rarely lower their mean.
 
     >>> centre, low, high, effective = interval(np.log([1.0, 2.0, 3.0, 2.0]))
     >>> round(math.exp(centre), 6), round(effective, 2), low < centre < high
@@ -411,7 +417,7 @@ def interval(logs: Array, confidence: float = 0.95) -> tuple[float, float, float
         return -math.inf, -math.inf, -math.inf, 0.0
     weights = np.exp(logs - top)
     mean = weights.mean()
-    half = stats.t.ppf((1 + confidence) / 2, k - 1) * weights.std(ddof=1) / (mean * math.sqrt(k))
+    half = WIDER * stats.t.ppf((1 + confidence) / 2, k - 1) * weights.std(ddof=1) / (mean * math.sqrt(k))
     more = math.log1p(3 / weights.sum())
     centre = top + math.log(mean)
     return centre, centre - half - more / 2, centre + half + 2 * more, float(weights.sum() ** 2 / (weights**2).sum())
@@ -448,8 +454,8 @@ def _with_second(found: Count, other: Count) -> Count:
     if other.low <= found.high and found.low <= other.high:
         return replace(found, status=f"{found.status}; {other.method} agrees: {other.log:.2f}")
     words = f"{other.method} disagrees: {other.log:.2f} ({other.low:.2f} … {other.high:.2f})"
-    ends = {"low": min(found.low, other.low), "high": max(found.high, other.high)}
-    return replace(found, **ends, trusted=False, status=f"{words}; the ends hold both intervals. Do not trust either")
+    ends: dict[str, Any] = {"low": min(found.low, other.low), "high": max(found.high, other.high), "trusted": False}
+    return replace(found, **ends, status=f"{words}; the ends hold both intervals. Do not trust either")
 
 
 def _bounded(free: Free, config: CountConfig, found: Count | None) -> Count:
@@ -485,7 +491,9 @@ def _ep(free: Free, config: CountConfig, seeds: np.random.SeedSequence) -> Steps
 def _ep_value(free: Free) -> float:
     """Return log Z of expectation propagation, NaN where it did not converge."""
     if not free.problem.plain:
-        raise ValueError("method 'ep' takes no intercept, clamped or sample weights here; 'exact' and 'epar' clamped ones.")
+        raise ValueError(
+            "method 'ep' takes no intercept, clamped or sample weights here; 'exact' and 'epar' clamped ones."
+        )
     if math.isinf(free.constant):
         return -math.inf
     with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from solspace.counting.exact import Free, Search
 from solspace.measure import Target
 from solspace.numerics.arrays import Array
-from solspace.numerics.streams import generator
+from solspace.numerics.streams import child, generator
 from solspace.system.threads import one_blas_thread, split
 
 RHO, SHARES = (1.0, 0.8, 0.5), (0.7, 0.2, 0.1)
@@ -25,7 +25,11 @@ UPDATES, STEP = 4, 0.6  # of EP before a block is drawn
 # bits of the last weights that are summed over: by sets of bits, by search, and where nothing is forbidden
 SIGN_TAIL, TAIL, SOFT_TAIL = 26, 18, 12
 BLOCK = 4  # weights drawn together; 16 of many
-HOT = 60  # most weights for which the guide of a tilted measure is taken at twice the temperature
+HEATS, PILOT, ENOUGH = (
+    (8.0, 4.0, 2.0),
+    64,
+    0.2,
+)  # temperatures of guides over the target's, lanes that try them, effective share
 GRAIN = 16  # lanes that are computed together
 LEAST_PRECISION, LEAST_VARIANCE = 1e-6, 1e-9
 TOLERANCE, ATTEMPTS, LIMIT = 1e-8, (0.6, 0.2, 0.06), 400  # of EP before anything is drawn
@@ -155,11 +159,7 @@ class Epar:
     converged: bool
 
     @classmethod
-    def of(cls, free: Free) -> Epar:
-        target = free.problem.target
-        guide = target
-        if not target.potential.athermal and target.potential.hard and free.problem.n <= HOT:
-            guide = target.replace(temperature=2 * target.temperature)
+    def of(cls, free: Free, guide: Target) -> Epar:
         every = np.arange(len(free.columns))
         with np.errstate(all="ignore"):
             one = Lanes(free, guide, every, 1)
@@ -168,6 +168,24 @@ class Epar:
         order = np.argsort(-(np.abs(mean[0]) / np.sqrt(variance[0])), kind="stable")
         one.gamma, one.c, one.matrix = one.gamma[:, order], one.c[:, order], one.matrix[:, order]
         return cls(free, guide, order, one, converged)
+
+    @classmethod
+    def chosen(cls, free: Free, seeds: np.random.SeedSequence) -> Epar:
+        """Return the sampler with the hottest guide that is good enough in a pilot run; the target itself if nothing is tilted.
+
+        EP of the target may settle on some of the solutions, and then all lanes draw these: their weights agree, and the rest
+        is missed without a trace. A hotter guide finds the others; it is too wide where there are many weights.
+        """
+        target = free.problem.target
+        if target.potential.hard and not target.potential.athermal:
+            for number, factor in enumerate(HEATS):
+                sampler = cls.of(free, target.replace(temperature=factor * target.temperature))
+                if (
+                    sampler.converged
+                    and _effective(sampler.lanes(np.arange(PILOT), child(seeds, number))) >= ENOUGH * PILOT
+                ):
+                    return sampler
+        return cls.of(free, target)
 
     def lanes(self, numbers: Array, seeds: np.random.SeedSequence) -> Array:
         """Return the log weights of the lanes of these `numbers`, each from its own stream."""
@@ -209,6 +227,11 @@ class Epar:
         return weights, log_q
 
 
+def _effective(logs: Array) -> float:
+    weights = np.exp(logs - logs.max()) if np.isfinite(logs).any() else np.zeros(len(logs))
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+
+
 def tail_signs(free: Free) -> bool:
     return free.integer and free.levels.values == (-1.0, 1.0) and free.decided
 
@@ -235,7 +258,9 @@ class SignTail:
             return -math.inf
         guarded = np.full(8 * self.tables.slack.size, 255, np.uint8)
         guarded[: len(slack)] = 128 + np.minimum(slack, 127).astype(np.uint8)
-        count = signs(guarded.view("<u8").astype(np.uint64)[None], 0, self.penalties, self.tables.sets, self.tables.bits)
+        count = signs(
+            guarded.view("<u8").astype(np.uint64)[None], 0, self.penalties, self.tables.sets, self.tables.bits
+        )
         return math.log(count) if count else -math.inf
 
 

@@ -214,7 +214,9 @@ def sign_parts(rows: Array, least: Array, parts: int = PARTS) -> Iterator[tuple[
     while first < len(tables.penalties) and 0 < len(starts) < parts:
         starts, first = expanded(starts, tables.penalties[first]), first + 1
     penalties = tables.penalties if len(tables.penalties) else np.zeros((0, tables.slack.size, 32), np.uint64)
-    for some in np.array_split(starts, min(len(starts), -(-len(starts) // 32) if parts > 1 else 1)) if len(starts) else ():
+    for some in (
+        np.array_split(starts, min(len(starts), -(-len(starts) // 32) if parts > 1 else 1)) if len(starts) else ()
+    ):
         counts = np.zeros(len(some), np.int64)
 
         def count(start: int, stop: int, some: Array = some, counts: Array = counts) -> None:

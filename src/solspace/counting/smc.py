@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from solspace.counting.exact import Free
-from solspace.measure import Target
 from solspace.measure.potentials import Log, Tau
 from solspace.numerics.arrays import Array
 from solspace.numerics.streams import generator
@@ -32,7 +31,9 @@ def refusal(free: Free) -> str:
     tilted = isinstance(target.potential, Log) or (target.potential.athermal and is_half_space(target))
     if plain and free.integer and free.levels.values == (-1.0, 1.0) and tilted and math.isfinite(target.temperature):
         return ""
-    return "method 'smc' takes ±1 weights on ±1 patterns under the log or the uniform potential; take 'epar' or 'exact'."
+    return (
+        "method 'smc' takes ±1 weights on ±1 patterns under the log or the uniform potential; take 'epar' or 'exact'."
+    )
 
 
 def cost(free: Free) -> float:
@@ -129,5 +130,3 @@ def _move(weights: Array, place: Array, patterns: Array, table: Array, random: n
     k, n = weights.shape
     draws = random.random((k, SWEEPS * n), dtype=np.float32)
     split(lambda start, stop: heat_bath(weights[start:stop], place[start:stop], patterns, table, draws[start:stop]), k)
-
-

@@ -22,7 +22,9 @@ def count_bars(counts: Sequence[Count], ax: Axes, **style: Any) -> None:
     trusted = [one for one in counts if one.trusted and np.isfinite(one.log)]
     rest = [one for one in counts if not one.trusted and np.isfinite(one.log)]
     if trusted:
-        x, y, low, high = np.array([(one.alpha, *(v / one.n for v in (one.log, one.low, one.high))) for one in trusted]).T
+        x, y, low, high = np.array(
+            [(one.alpha, *(v / one.n for v in (one.log, one.low, one.high))) for one in trusted]
+        ).T
         ax.errorbar(x, y, yerr=[y - low, high - y], **{"capsize": 2, "lw": 1, **look})
     if rest:
         x, y, low = np.array([(one.alpha, one.log / one.n, one.low / one.n) for one in rest]).T

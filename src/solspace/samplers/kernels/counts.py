@@ -9,6 +9,7 @@ of five weights are tried at once, and the last six are one set of 64 bits a con
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -44,12 +45,14 @@ def sign_tables(patterns: Array, slack: Array) -> SignTables:
     upper = r - bits
     ends = [*range(upper, 0, -BLOCK), 0][::-1]
     penalties = np.full((len(ends) - 1, 32, 8 * words), 0x80, np.uint8)
-    for block, (first, last) in enumerate(zip(ends, ends[1:])):
+    for block, (first, last) in enumerate(pairwise(ends)):
         codes = np.arange(1 << (last - first))
         own = sum(against[codes >> i & 1, :, first + i] for i in range(last - first))
         penalties[block, : len(codes)] = own
     codes = np.arange(1 << bits)
-    lost = sum((against[codes >> i & 1, :, upper + i].astype(int) for i in range(bits)), np.zeros((len(codes), 8 * words)))
+    lost = sum(
+        (against[codes >> i & 1, :, upper + i].astype(int) for i in range(bits)), np.zeros((len(codes), 8 * words))
+    )
     allowed = lost.T[:, None, :] <= np.arange(128)[:, None]  # (rows, slack, codes)
     sets = np.zeros((8 * words, 256), np.uint64)
     sets[:, 128:] = (allowed.astype(np.uint64) << codes.astype(np.uint64)).sum(axis=2, dtype=np.uint64)
@@ -121,7 +124,11 @@ def signs(slacks, first, penalties, sets, bits):
     blocks, words = penalties.shape[0], slacks.shape[1]
     full = ~np.uint64(0) if bits == 6 else (_one << np.uint64(1 << bits)) - _one
     own = np.empty((blocks + 1, words), np.uint64)
-    codes, count, place = np.empty((blocks + 1, 40), np.int64), np.zeros(blocks + 1, np.int64), np.zeros(blocks + 1, np.int64)
+    codes, count, place = (
+        np.empty((blocks + 1, 40), np.int64),
+        np.zeros(blocks + 1, np.int64),
+        np.zeros(blocks + 1, np.int64),
+    )
     good = np.empty(32, np.uint64)
     total = 0
     for start in range(slacks.shape[0]):
