@@ -201,17 +201,19 @@ class Epar:
             for at in range(start, stop, GRAIN):
                 own = slice(at, min(at + GRAIN, stop))
                 with np.errstate(all="ignore"):
-                    drawn, log_q = self._paths(numbers[own], seeds, r - tail, block)
+                    drawn, log_q, rho = self._paths(numbers[own], seeds, r - tail, block)
                 for j, weights in enumerate(drawn):
                     found[at + j] = summed(self.order[: r - tail], weights)
-                found[own] -= logsumexp(log_q + np.log(SHARES), axis=1)
+                found[own] -= mixture(log_q, rho)
 
         with one_blas_thread():
             split(some, len(numbers), GRAIN)
         return found + self.free.constant
 
-    def _paths(self, numbers: Array, seeds: np.random.SeedSequence, upto: int, block: int) -> tuple[Array, Array]:
-        """Return the first weights (k, upto) of the lanes, and their log probabilities at each of RHO, (k, 3)."""
+    def _paths(
+        self, numbers: Array, seeds: np.random.SeedSequence, upto: int, block: int
+    ) -> tuple[Array, Array, Array]:
+        """Return the first weights (k, upto) of the lanes, their log probabilities at each of RHO, (k, 3), and the lanes' own ρ."""
         lanes = Lanes(self.free, self.guide, self.order, len(numbers))
         lanes.copy_of(self.one)
         draws = np.array([generator(seeds, int(number)).random(upto + 1) for number in numbers])
@@ -224,7 +226,12 @@ class Epar:
             part = slice(first, first + size)
             weights[:, part], more = lanes.draw(size, rho, draws[:, part])
             log_q += more
-        return weights, log_q
+        return weights, log_q, rho
+
+
+def mixture(log_q: Array, rho: Array) -> Array:
+    """Return the log probabilities (k,) of paths, whatever the ρ (numbers `rho`) that they were drawn at."""
+    return logsumexp(log_q + np.log(SHARES), axis=1)
 
 
 def _effective(logs: Array) -> float:
