@@ -20,9 +20,9 @@ SEED = 39_002  # of the instances, which were used for no choice of a parameter
 
 
 def instance(kind: str, alpha: float, target: ss.Target, number: int) -> ss.Perceptron:
-    """Return a problem of 25 to 33 weights; images are digits 3 and 8 of 4×4 pixels, or 6×5 of 8×8."""
+    """Return a problem of 25 to 33 weights (to 29 for log Z); images are digits 3 and 8 of 4×4 pixels, or 6×5 of 8×8."""
     rng = generator(SEED, KINDS.index(kind), round(100 * alpha), number)
-    n = SIZES[number % len(SIZES)]
+    n = SIZES[number % (5 if target.potential.athermal else 3)]
     if kind in ("±1", "Gaussian"):
         return ss.Perceptron.random(n, alpha, target, "binary" if kind == "±1" else "gaussian", rng)
     if kind == "rank 3":
@@ -39,7 +39,7 @@ def coverage(instances: int = 60, methods: tuple[str, ...] = ("epar", "smc"), co
     """Return how often trusted intervals hold the exact value, for each kind of patterns, load and measure."""
     table = Table(
         "Intervals of counts against exact counts",
-        f"{instances} fresh instances a cell (seed {SEED}), n = 25 to 33 (16 and 30 for images), 95%: trusted intervals that "
+        f"{instances} fresh instances a cell (seed {SEED}), n = 25 to 33, for log Z to 29 (16 and 30 for images), 95%: trusted intervals that "
         "hold the exact value, of those that are trusted; the half width (median); the error of EP (median).",
         (
             "patterns",

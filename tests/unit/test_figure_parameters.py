@@ -19,8 +19,8 @@ from solspace.store import Store
 from solspace.theory.thresholds import Thresholds
 
 OTHERS = {"temperature": 0.61, "margin": -0.37, "alpha": 0.43, "width": 0.83}
-FIXED = {"spherical-alpha-kappa", "symmetric-threshold"}
-"""Figures whose axes are the parameters."""
+FIXED = {"spherical-alpha-kappa", "symmetric-threshold", "counts", "counting-reach"}
+"""Figures whose axes are the parameters, or that have none."""
 ADJUSTABLE = [name for name in figures.FIGURES if name not in FIXED]
 
 

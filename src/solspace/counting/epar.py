@@ -213,7 +213,7 @@ class Epar:
     def _paths(
         self, numbers: Array, seeds: np.random.SeedSequence, upto: int, block: int
     ) -> tuple[Array, Array, Array]:
-        """Return the first weights (k, upto) of the lanes, their log probabilities at each of RHO, (k, 3), and the lanes' own ρ."""
+        """Return the first weights (k, upto) of the lanes, their log probabilities at each of RHO, (k, 3), and their own ρ."""
         lanes = Lanes(self.free, self.guide, self.order, len(numbers))
         lanes.copy_of(self.one)
         draws = np.array([generator(seeds, int(number)).random(upto + 1) for number in numbers])

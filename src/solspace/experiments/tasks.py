@@ -52,6 +52,7 @@ KINDS = {  # kind of task: (module and name of its function, version, which is r
     "stabilities": ("tasks:stabilities", 1),
     "instability": ("tasks:instability", 1),
     "edge": ("tasks:edge", 1),
+    "count": ("figures.counts:counted", 1),
     "images": ("images:solve", 1),
     "mixing": ("images:mix", 1),
     "overlaps": ("images:overlaps", 1),
