@@ -55,6 +55,8 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "amp-levels": _part("inference", "levels", rounds=3),
     "planted": _part("inference", "planted", n=301, instances=5),
     "calibration": _part("inference", "calibration"),
+    "counts": _part("counts", "coverage", instances=4),
+    "counts-speed": _part("counts", "speed"),
     "theory": _part("theory", rounds=1),
     "channel": _part("channel", rounds=5, betas=(0.0, 2.0)),
     "learning": _part("learning"),
@@ -66,8 +68,8 @@ PARTS: dict[str, Callable[[bool], Table]] = {
     "laptop": _part("laptop"),
     "store": _part("store", count=1000, rows=20_000),
 }
-ON_REQUEST = ("laptop", "calibration")
-"""Parts that run only where they are named: they compile everything anew, several times, or take minutes."""
+ON_REQUEST = ("laptop", "calibration", "counts")
+"""Parts that run only where they are named: they compile everything anew, several times, or take minutes to an hour."""
 
 
 def machine() -> str:

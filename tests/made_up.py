@@ -46,6 +46,10 @@ def plausible(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
     if values["kind"] == "stabilities":
         s = np.linspace(values["low"], values["high"], 100)
         return {**about, "mean_stability": 1.0}, {"s": s, "density": np.exp(-(s**2))}
+    if values["kind"] == "count":
+        log = float(rng.uniform(5, 10))
+        others = {"ep": log + 0.1, "exact": log if values["n"] < 40 else None}
+        return {"log": log, "low": log - 0.2, "high": log + 0.3, "trusted": log > 6, "effective": 99.0, **others}, {}
     epsilon = np.logspace(-8, -1, 30)
     if values["kind"] == "instability":
         return about, {"variance": epsilon, "instability": np.ones(30)}

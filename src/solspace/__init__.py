@@ -23,6 +23,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", "")
 if TYPE_CHECKING:
     from solspace import data as data
     from solspace import plots as plots
+    from solspace.counting.count import count as count
     from solspace.diagnostics import diagnose as diagnose
     from solspace.diagnostics.calibrate import calibrate as calibrate
     from solspace.experiments.runner import sweep as sweep
@@ -53,6 +54,7 @@ _HOME = {
     "amp": "samplers.marginals.amp",
     "anneal": "samplers.annealing.anneal",
     "calibrate": "diagnostics.calibrate",
+    "count": "counting.count",
     "data": "data",
     "design": "theory.design",
     "diagnose": "diagnostics",

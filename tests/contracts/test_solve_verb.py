@@ -68,17 +68,15 @@ def test_bands_and_margins(folder):
     assert invoke("solve", "--n", "151", "--alpha", "0.3", "--margin", "0.2").exit_code == 0
 
 
-def test_counting(folder):
+def test_counting_by_solve_is_deprecated(folder):
     problem = ss.Perceptron.random(15, 0.5, rng=0)
     np.save("X.npy", problem.patterns)
-    exact = invoke("solve", "--patterns", "X.npy", "--count", "--json")
+    exact = invoke("solve", "--patterns", "X.npy", "--count", "--json", "--out", "here")
     assert exact.exit_code == 0
-    assert math.exp(json.loads(exact.stdout)["log_number"]) == pytest.approx(problem.enumerate().n_solutions)
-    done = invoke("solve", "--n", "101", "--alpha", "0.4", "--count")
-    assert "± 0.1" in done.stdout
-    assert "grows with the load" in done.stderr
-    hopeless = invoke("solve", "--n", "101", "--alpha", "1.2", "--count")
-    assert "unknown" in hopeless.stdout
+    assert "use solspace count" in exact.stderr
+    report = json.loads(exact.stdout)
+    assert math.exp(report["log"]) == pytest.approx(problem.enumerate().n_solutions)
+    assert report == json.loads((folder / "here" / "report.json").read_text())
     assert not list(folder.glob("*.npz"))
 
 
@@ -88,22 +86,14 @@ def test_a_row_with_both_labels_is_counted_as_it_is_solved(folder):
     row[0] += row.sum() % 2
     np.savez("both.npz", X=[row, row], y=[1, -1])
     assert invoke("solve", "--patterns", "both.npz", "--out", "found").exit_code == 0
-    counted = invoke("solve", "--patterns", "both.npz", "--count")
-    assert "there is no solution" not in counted.stdout
-    assert "exactly 0" in counted.stderr
-
-
-def test_a_count_writes_its_report(folder):
-    done = invoke("solve", "--n", "15", "--alpha", "0.5", "--count", "--out", "here", "--json")
-    assert done.exit_code == 0
-    assert json.loads((folder / "here" / "report.json").read_text()) == json.loads(done.stdout)
-    assert [path.name for path in folder.iterdir()] == ["here"]
+    counted = invoke("count", "--patterns", "both.npz", "--json")
+    assert json.loads(counted.stdout)["log"] > 0
 
 
 def test_after_a_proof_no_cure_is_advised(folder):
     np.save("X.npy", [[1, 1, 1], [-1, -1, -1]])
-    counted = invoke("solve", "--patterns", "X.npy", "--count")
-    assert "2^3 weights" in counted.stdout
+    counted = invoke("count", "--patterns", "X.npy")
+    assert "no solution" in counted.stdout
     drawn = invoke("sample", "--patterns", "X.npy", "--sampler", "tau", "--sweeps", "10")
     assert drawn.exit_code == 1
     assert "2^3 weights" in drawn.stderr

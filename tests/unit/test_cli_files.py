@@ -99,7 +99,7 @@ def test_pixels_get_a_hint_about_their_scale_in_words_and_in_the_report():
     assert "--scale norm" in hints[0]
     report, _ = solved("--data", "pixels.npz")
     assert hints[0] == f"hint: {report['hint']}"
-    counted = invoke("solve", "--count", "--json", "--data", "pixels.npz")
+    counted = invoke("count", "--method", "ep", "--json", "--data", "pixels.npz")
     assert json.loads(counted.stdout)["hint"] == report["hint"]
     for cure in (["--scale", "norm"], ["--preprocess", "centred"], ["--scale", "none"]):
         assert "hint" not in invoke(*exact, *cure).stderr

@@ -21,7 +21,8 @@ from solspace._version import __version__
 
 VERBS = {
     "sample": "Draw fair samples of a perceptron's solution space.",
-    "solve": "Find any solutions, as far as methods reach, or count them.",
+    "solve": "Find any solutions, as far as methods reach.",
+    "count": "Count solutions, with an interval.",
     "predict": "Predict order parameters, thresholds and regimes by replica theory.",
     "phase": "Draw the t–α diagram, or the map of thresholds over margins or widths.",
     "reproduce": "Make a figure of the paper, or all of them.",

@@ -7,7 +7,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,7 +26,7 @@ from solspace.samplers.annealing.anneal import AnnealConfig
 from solspace.samplers.device import resolve
 from solspace.samplers.localization.localize import LocalizeConfig, choose_denoiser
 from solspace.samplers.registry import SAMPLERS, Sampler
-from solspace.samplers.solving.solve import count, emptiness
+from solspace.samplers.solving.solve import emptiness
 from solspace.system.checks import unknown, whole
 from solspace.system.plain import Values
 
@@ -295,11 +295,11 @@ def _judged(
     if prediction is not None:
         report["prediction"] = prediction.to_dict()
     elif binary:
-        counted = count(sampled)
-        report["solutions"] = asdict(counted)
-        rows.append(("log of the number of solutions", str(counted).partition(":")[0], ""))
-        if counted.doubt:
-            notes.append(f"do not trust the number of solutions: {counted.doubt}.")
+        counted = ss.count(sampled, method="exact" if sampled.n <= 30 else "ep", progress=False)
+        report["solutions"] = counted.to_dict()
+        rows.append(("log of the number of solutions", f"{counted.log:.2f}" + " ~" * (not counted.exact), ""))
+        if not counted.exact:
+            notes.append(f"~ is {counted.status}; solspace count gives one.")
     if binary and not drawn.solved.any() and (empty := emptiness(sampled)):
         verdict = f"failed: there is no solution: {empty}"
     table = Table(str(problem), rows, ("", "samples", "theory" if chains is None else "chains"))

@@ -1,23 +1,21 @@
-"""`solspace solve`: any solution of a problem, as far as methods reach; or how many there are."""
+"""`solspace solve`: any solution of a problem, as far as methods reach."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from pathlib import Path
 
 import solspace as ss
 from solspace.cli import problem as inputs
 from solspace.cli.options import AS_JSON, MARGIN, POTENTIALS, Rule, option, verb
-from solspace.cli.output import Table, fail, make_room, show, write_json
+from solspace.cli.output import Table, fail, make_room, say, show, write_json
 from solspace.cli.problem import ProblemOptions, about
 from solspace.info import SolvingInfo
 from solspace.numerics.streams import child, generator, seed_sequence
 from solspace.samplers.constraints import flat, tie
 from solspace.samplers.device import resolve
-from solspace.samplers.solving.solve import Search, SolveConfig, count, emptiness
+from solspace.samplers.solving.solve import Search, SolveConfig
 from solspace.system.checks import whole
-from solspace.system.plain import Values
 
 FILES = ("solutions.npz", "report.json")
 RULES = (
@@ -36,7 +34,7 @@ def solve(
     stated: ProblemOptions,
     solutions: int = option(1, "How many, different from each other.", check=whole(1)),
     seed: int = option(0, "Another seed, other solutions.", check=whole(0)),
-    count: bool = option(False, "Say how many solutions there are instead of looking for one."),
+    count: bool = option(False, "Deprecated: `solspace count`."),
     potential: str = option(
         "uniform", "uniform: stabilities of at least the margin; band(width): |s| up to a width.", offer=POTENTIALS
     ),
@@ -55,7 +53,10 @@ def solve(
     target, rng = ss.Target(potential=potential, margin=margin), generator(seed, 0)
     problem, notes = stated.build(target, rng, n=1001, alpha=0.7, quiet=as_json)
     if count:
-        _count(problem, config.device, out, as_json, notes)
+        from solspace.cli.count import show_count
+
+        say("solve --count is deprecated and ends with 0.4: use solspace count.")
+        show_count(problem, None, out, as_json, notes, seed)
         return
     samples, stopped = _search(problem, solutions, seed, config, quiet=as_json)
     info, solved = samples.info, int(samples.solved.sum())
@@ -122,31 +123,3 @@ def _theory(problem: ss.Perceptron) -> str:
         f"Theory: random patterns at α = {problem.alpha:.3g} have solutions, which end at {limit:.3f}; algorithms are known to "
         f"stop near nine tenths of that ({0.9 * limit:.2f}). Below, a longer --time-limit or another --seed may help."
     )
-
-
-def _count(problem: ss.Perceptron, device: str, out: Path, as_json: bool, notes: Values) -> None:
-    found = count(problem, device)
-    report = {"n": problem.n, "m": problem.m, **vars(found), **notes}
-    write_json(out / FILES[1], report)
-    remarks, number = [f"wrote {FILES[1]} to {out}"], found.log_number
-    part: Table | str
-    if math.isinf(number):
-        part = f"there is no solution: {emptiness(problem)}"
-    elif math.isnan(number):
-        cure = "try a lower load, or solspace solve without --count to look for one."
-        part = f"the number of solutions is {found}; {cure}"
-    else:
-        rows = [
-            ("log of the number of solutions", str(found)),
-            ("their number", f"about 10^{number / math.log(10):.1f}" if found.error else f"{math.exp(number):.0f}"),
-            ("log number per weight", f"{number / problem.n:.5f}"),
-            ("found by", "looking at all weights" if found.method == "exact" else "expectation propagation"),
-        ]
-        part = Table(str(problem), rows, ("", "value"))
-        if found.error:
-            remarks.append(
-                "the error is the median one against enumeration (n = 16, small images); it grows with the load."
-            )
-        if found.doubt:
-            remarks.append(f"do not trust this number: {found.doubt}.")
-    show(report, [part], as_json, "\n".join(remarks))

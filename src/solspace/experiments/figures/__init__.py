@@ -146,5 +146,5 @@ def at_temperature(temperature: float, margin: float) -> str:
     return f"T = {temperature:g}, κ = {signed(margin)}"
 
 
-for _module in ("random_patterns", "teachers", "images"):  # each registers its figures
+for _module in ("random_patterns", "teachers", "counts", "images"):  # each registers its figures
     import_module(f"{__name__}.{_module}")

@@ -1,6 +1,4 @@
-"""Any solution of a perceptron problem with ±1 weights, as fast and as far as methods reach, and how many there are.
-
-Solutions found follow no known law; their number comes from enumeration, or else from log Z of EP under the uniform measure.
+"""Any solution of a perceptron problem with ±1 weights, as fast and as far as methods reach; they follow no known law.
 
 `reinforce` feeds the field of message passing back, `ep` that of expectation propagation, `tau` anneals chains (`searches`),
 `exact` enumerates. `auto` goes by the data:
@@ -14,7 +12,6 @@ Solutions found follow no known law; their number comes from enumeration, or els
 from __future__ import annotations
 
 import itertools
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -34,13 +31,11 @@ from solspace.samplers.constraints import (
     contradiction,
     flat,
     inseparable,
-    nonzero,
     nowhere_on_the_sphere,
     tie,
-    zero_rows,
 )
 from solspace.samplers.device import device_option, resolve
-from solspace.samplers.marginals.ep import ep, site_variances
+from solspace.samplers.marginals.ep import site_variances
 from solspace.samplers.marginals.gpu_problem import form
 from solspace.samplers.solving.descent import descend
 from solspace.samplers.solving.searches import Pass, fewest, passes_for, reinforce, reinforce_sites, tau
@@ -51,7 +46,6 @@ from solspace.system.checks import Config, choice, instance, positive_or_none, s
 
 METHODS = ("auto", "reinforce", "tau", "ep", "exact", "descent")
 PROOF_SECONDS = 5.0  # limit of a proof that patterns cannot be separated
-ERROR = 0.1  # median difference of EP's log Z from enumeration at n = 16, `python -m benchmarks ep-accuracy`
 OUT_OF_TIME, TRIED = "the time limit has passed", "all that can be tried has been"
 
 
@@ -383,51 +377,6 @@ def exact(search: Search) -> None:
         search.impossible = f"no weights meet every constraint ({looked})."
     elif take < search.n_solutions:
         search.impossible = f"there are {take} solutions in all ({looked})."
-
-
-@dataclass(frozen=True)
-class Count:
-    """The logarithm of the number of solutions, -inf if it is proved that there are none."""
-
-    log_number: float
-    error: float  # typical, as measured on small problems; 0 after enumeration
-    method: str  # "exact" or "ep"
-    doubt: str = ""  # why not to trust the number
-
-    def __str__(self) -> str:
-        if math.isnan(self.log_number):
-            return f"unknown: {self.doubt}"
-        if math.isinf(self.log_number):
-            return "there is no solution"
-        return f"{self.log_number:.3f}" + (f" ± {self.error:g}" if self.error else "")
-
-
-def count(problem: Perceptron, device: str = "cpu") -> Count:
-    """Return the number of solutions of `problem` with ±1 weights, each counted once whatever its energy.
-
-    >>> problem = Perceptron.random(n=15, alpha=0.5, rng=0)
-    >>> found = count(problem)
-    >>> found.method, round(math.exp(found.log_number)) == problem.enumerate().n_solutions
-    ('exact', True)
-    """
-    if emptiness(problem):
-        return Count(-math.inf, 0.0, "exact")
-    if problem.n <= LARGEST:
-        return Count(math.log(len(fewest_missed(problem)[1])), 0.0, "exact")
-    if len(zero_rows(problem)) == problem.m:
-        return Count(problem.n * math.log(2), 0.0, "exact")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # reported as a doubt
-        found = ep(nonzero(problem).with_target(flat(problem.target)), device=device)
-    assert found.log_partition is not None
-    value = float(found.log_partition) if math.isfinite(found.log_partition) else math.nan
-    doubts = (
-        (not found.converged, f"expectation propagation has {found.status}"),
-        (value < 1, "so few solutions are beyond what expectation propagation can tell from none"),
-        (found.variances == "scalar", "one variance was kept for all weights: exact for large random patterns only"),
-    )
-    doubt = tie(problem)[0] or next((why for holds, why in doubts if holds), "")
-    return Count(value, ERROR, "ep", doubt)
 
 
 def emptiness(problem: Perceptron) -> str:
