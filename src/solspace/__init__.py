@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from solspace.samplers.solving.solve import solve as solve
     from solspace.samples import Samples as Samples
     from solspace.theory.design import design as design
+    from solspace.theory.franz_parisi import franz_parisi as franz_parisi
     from solspace.theory.phases import phase_diagram as phase_diagram
     from solspace.theory.phases import sampling_map as sampling_map
     from solspace.theory.prediction import Prediction as Prediction
@@ -57,6 +58,7 @@ _HOME = {
     "design": "theory.design",
     "diagnose": "diagnostics",
     "ep": "samplers.marginals.ep",
+    "franz_parisi": "theory.franz_parisi",
     "localize": "samplers.localization.localize",
     "phase_diagram": "theory.phases",
     "plots": "plots",

@@ -69,7 +69,7 @@ def nodes(edges: Reals) -> tuple[Reals, Reals]:
 
 
 def around(
-    centres: Sequence[float],
+    centres: Sequence[float] | Reals,
     low: Reals | float,
     high: Reals | float,
     fine: Reals | float,
@@ -79,8 +79,8 @@ def around(
 ) -> tuple[Reals, Reals]:
     """Return nodes and weights (q, n) of panels in the windows [low, high] (q,), graded on both sides of each centre.
 
-    `close` has for each centre how far its left and its right side reach at most (q,), in panels of width `fine`; None:
-    up to halfway to the next centre, in growing panels.
+    `centres` are ascending, for all windows or (c, q) for each. `close` has for each centre how far its left and its right
+    side reach at most (q,), in panels of width `fine`; None: up to halfway to the next centre, in growing panels.
 
     >>> x, w = around([0.0], -1.0, 2.0, 0.1, 1.0, 0.5)
     >>> bool(abs((w * np.abs(x)).sum() - 2.5) < 1e-14)
@@ -96,7 +96,7 @@ def around(
             if limit is not None:
                 stop, widest = np.minimum(stop, limit), np.minimum(fine, cap)
             x, w = nodes(graded(start, stop, fine, widest, growth))
-            points.append(centre + sign * x)
+            points.append(np.atleast_1d(centre)[:, None] + sign * x)
             weights.append(w)
     return np.concatenate(points, axis=1), np.concatenate(weights, axis=1)
 
