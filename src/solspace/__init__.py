@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from solspace.diagnostics.calibrate import calibrate as calibrate
     from solspace.experiments.runner import sweep as sweep
     from solspace.experiments.spec import Spec as Spec
+    from solspace.geometry.local_entropy import local_entropy as local_entropy
+    from solspace.geometry.paths import barrier as barrier
     from solspace.measure import potentials as potentials
     from solspace.measure import priors as priors
     from solspace.measure.target import Target as Target
@@ -53,12 +55,14 @@ _HOME = {
     "Target": "measure.target",
     "amp": "samplers.marginals.amp",
     "anneal": "samplers.annealing.anneal",
+    "barrier": "geometry.paths",
     "calibrate": "diagnostics.calibrate",
     "data": "data",
     "design": "theory.design",
     "diagnose": "diagnostics",
     "ep": "samplers.marginals.ep",
     "franz_parisi": "theory.franz_parisi",
+    "local_entropy": "geometry.local_entropy",
     "localize": "samplers.localization.localize",
     "phase_diagram": "theory.phases",
     "plots": "plots",

@@ -11,7 +11,8 @@ from solspace.numerics.arrays import Reals
 from solspace.plots.style import BLUE, GREY, RED, SERIES, drawing, merged, thick
 
 if TYPE_CHECKING:
-    from solspace.geometry import Barrier, Displacement, LocalEntropy
+    from solspace.geometry.local_entropy import LocalEntropy
+    from solspace.geometry.paths import Barrier, Displacement
     from solspace.theory.franz_parisi import FranzParisi
 
 DISTANCE = "distance $d = (1 - p)/2$"
@@ -48,11 +49,17 @@ def plot_local_entropy(found: LocalEntropy, ax: Any, theory: FranzParisi | None,
 
 
 def plot_barrier(found: Barrier, ax: Any, **style: Any) -> Axes:
-    """Draw the unmet constraints, or the smallest stability, along the way."""
+    """Draw the unmet constraints, or the smallest stability, along the way; of all pairs as an image."""
+    what = "unmet constraints" if found.discrete else "smallest stability"
     with drawing(ax) as one:
+        if found.profile is None:
+            image = one.imshow(found.worst, **{"origin": "lower", "cmap": "viridis", **style})
+            one.figure.colorbar(image, ax=one, label=what)
+            one.set(xlabel="solution", ylabel="solution")
+            return one
         one.plot(found.positions, found.profile, **merged(style, color=BLUE))
         one.set(xlabel="share of the way", title="from one solution to the other" if ax is None else "")
-        one.set_ylabel("unmet constraints" if found.discrete else "smallest stability")
+        one.set_ylabel(what)
         return one
 
 
