@@ -27,7 +27,7 @@ from solspace.system.plain import Record
 from solspace.system.progress import progress as progress_bar
 from solspace.theory.prediction import Prediction, predict
 
-SAFE = (0.1, 0.25, 0.5, 1.0)  # distances inside what is allowed at which a stability counts as safe
+SAFE = (0.05, 0.1, 0.25, 0.5)  # distances inside what is allowed at which a stability counts as safe
 POINTS = 101  # of a geodesic
 ROUNDING = 1e-9  # of stabilities along a path
 
