@@ -1,4 +1,4 @@
-"""The Franz–Parisi curve against published values, its limits, and the load where a gap opens (theory notes 12)."""
+"""The Franz–Parisi curve against published values, its limits, and the load where a gap opens (theory notes 15)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solspace.theory import franz_parisi as module
 from solspace.theory.franz_parisi import Curve
 
 UNIFORM = ss.Target(potential="uniform")
-# reference: log, T = 0.5, α = 0.3; probe: uniform (theory notes 12, by finite differences: 1e-6)
+# reference: log, T = 0.5, α = 0.3; probe: uniform (theory notes 15, by finite differences: 1e-6)
 NOTES = {0.6: 0.4123870, 0.7: 0.3596429, 0.8: 0.2856483, 0.9: 0.1811020, 0.95: 0.1094446, 0.98: 0.0536926}
 CASES = [
     (ss.Target(), UNIFORM, 0.3),

@@ -1,4 +1,4 @@
-"""How many solutions lie at overlap p with a fair sample of another measure: the Franz–Parisi potential (theory notes 12).
+"""How many solutions lie at overlap p with a fair sample of another measure: the Franz–Parisi potential (theory notes 15).
 
 The sample w* belongs to the reference (weight W₁, overlap r, conjugate r̂), the solutions w around it to the probe (weight W₂).
 Replica symmetric, with q the overlap of two probes, t that of a probe with another sample of the reference, and conjugates
@@ -491,7 +491,7 @@ class FranzParisi(Record):
 def franz_parisi(
     reference: Target, alpha: float, probe: Target | None = None, overlaps: ArrayLike | None = None
 ) -> FranzParisi:
-    """Compute how many solutions lie at each overlap with a fair sample of `reference`, as n → ∞ (theory notes 12).
+    """Compute how many solutions lie at each overlap with a fair sample of `reference`, as n → ∞ (theory notes 15).
 
     Replica symmetric. Both measures live on the same patterns. Constraints of any kind and margin; ±1 and spherical weights.
 
